@@ -1,0 +1,41 @@
+"""The `harness` command: which words it knows, and how errors leave it."""
+
+import os
+import sys
+
+import typer
+
+from harness.cli import attacks, data, rounds
+from harness.cli.output import say
+
+app = typer.Typer(
+    name="harness",
+    help="Targeted training-data extraction from language models: run attacks under a budget, score and compare them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(attacks.app, name="attacks")
+app.add_typer(data.app, name="data")
+app.add_typer(rounds.app, name="rounds")
+
+
+def main() -> None:
+    """Entry point: one sentence and exit code 1 for a HarnessError, 2 for usage; a traceback only with --debug."""
+    debug = "--debug" in sys.argv
+    if debug:
+        sys.argv.remove("--debug")
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader of our stdout went away (`harness runs | head`); what is unwritten has no reader.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except Exception as error:
+        from harness.core.errors import HarnessError
+
+        if debug or not isinstance(error, HarnessError):
+            raise
+        say(f"harness: {error}")
+        sys.exit(1)

@@ -1,0 +1,143 @@
+"""`harness rounds`: which contests there are, and the rules and files of one."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.output import print_json, say, visible
+
+if TYPE_CHECKING:
+    from harness.core.rounds import Round
+    from harness.data.status import RoundStatus
+
+app = typer.Typer(help="List rounds, or show the rules and files of one.", rich_markup_mode=None)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+
+_RULES = (
+    "answer_rows",
+    "train_rows",
+    "clusters",
+    "prefix_length",
+    "suffix_length",
+    "vocabulary",
+    "error_cap",
+    "row_cap",
+    "budget",
+    "target",
+    "revision",
+)
+
+
+def round_names(incomplete: str) -> list[str]:
+    """The shipped rounds whose names begin with `incomplete`."""
+    from harness.core.rounds import shipped_rounds
+
+    return [name for name in shipped_rounds() if name.startswith(incomplete)]
+
+
+RoundArgument = Annotated[
+    str, typer.Argument(metavar="ROUND", help="A shipped round's name, or a TOML file.", autocompletion=round_names)
+]
+
+
+@app.callback(invoke_without_command=True)
+def list_rounds(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List rounds, or show the rules and files of one. Alone: every shipped round and the state of its files."""
+    if context.invoked_subcommand is not None:
+        if as_json:
+            raise typer.BadParameter("--json stands after the command: harness rounds show NAME --json")
+        return
+    from harness.core.rounds import load_round, shipped_rounds
+    from harness.data.status import round_status
+
+    listed = [round_status(load_round(name)) for name in shipped_rounds()]
+    if as_json:
+        print_json([_summary(status) for status in listed])
+        return
+    names = max((len(status.round.name) for status in listed), default=0)
+    for status in listed:
+        count = "?" if status.examples is None else f"{status.examples:,}"
+        print(
+            f"{status.round.name:{names}}  {count:>6} examples  {state_of(status):<22}  {visible(status.round.title)}"
+        )
+    if any(not status.is_complete for status in listed):
+        say("`harness data status ROUND` says what is missing and the command that gets it.")
+
+
+@app.command("show")
+def show_round(name: RoundArgument, as_json: JsonOption = False) -> None:
+    """The rules of a round, and which of its files are there."""
+    from harness.core.rounds import load_round
+    from harness.data.status import round_status
+
+    status = round_status(load_round(name))
+    round_ = status.round
+    if as_json:
+        print_json({**_summary(status), **_rules(round_), "files": files_as_json(status)})
+        return
+    print(f"{visible(round_.name)}: {visible(round_.title)}")
+    print(f"{state_of(status)}, {'?' if status.examples is None else f'{status.examples:,}'} examples")
+    for rule in _RULES:
+        if (value := getattr(round_, rule)) is not None:
+            print(f"  {rule.replace('_', ' '):14} {visible(_as_text(rule, value))}")
+    print_files(status)
+
+
+def state_of(status: "RoundStatus") -> str:
+    """The state of a round's files in two or three words."""
+    if not status.is_complete:
+        unfit = len(status.files) - len(status.missing) - sum(file.state == "present" for file in status.files)
+        what = [f"{len(status.missing)} missing"] if status.missing else []
+        return "files: " + ", ".join([*what, *([f"{unfit} wrong"] if unfit else [])])
+    return "complete, blind" if status.round.is_blind else "complete"
+
+
+def print_files(status: "RoundStatus") -> None:
+    """A line for each file: state, path, shape or fault, and what the round has it for."""
+    paths = max((len(visible(str(file.path))) for file in status.files), default=0)
+    for file in status.files:
+        shape = " × ".join(f"{axis:,}" for axis in file.shape) if file.shape is not None else file.fault
+        uses = ", ".join(field.removesuffix("_file").replace("_", " ") for field in file.fields)
+        print(f"  {file.state:12} {visible(str(file.path)):{paths}}  {visible(shape):12}  {uses}")
+
+
+def files_as_json(status: "RoundStatus") -> list[dict[str, Any]]:
+    """The files of a round, for --json."""
+    return [
+        {
+            "fields": file.fields,
+            "path": str(file.path),
+            "state": file.state,
+            "shape": file.shape,
+            "fault": file.fault or None,
+        }
+        for file in status.files
+    ]
+
+
+def _summary(status: "RoundStatus") -> dict[str, Any]:
+    return {
+        "name": status.round.name,
+        "title": status.round.title,
+        "examples": status.examples,
+        "is_blind": status.round.is_blind,
+        "is_complete": status.is_complete,
+        "missing": [str(file.path) for file in status.missing],
+    }
+
+
+def _rules(round_: "Round") -> dict[str, Any]:
+    rules = round_.model_dump(mode="json", include={*_RULES, "fold"})
+    rules["budget_s"] = rules.pop("budget")
+    return rules
+
+
+def _as_text(rule: str, value: Any) -> str:
+    from harness.core.durations import clock
+
+    if rule == "budget":
+        return clock(value)
+    if rule in ("answer_rows", "train_rows"):
+        return f"{value[0]:,} to {value[1] - 1:,}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,21 @@
+"""The one exception that a user reads: a sentence that says what was wrong, where, and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class HarnessError(Exception):
+    """Bad input or an impossible request; its text is shown as it is, without a traceback."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], *, see: str) -> HarnessError:
+    """The error for a `name` that is not among the `known` ones: the nearest are suggested, else `see` is named."""
+    known = sorted(known)
+    nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"{see} lists them."
+    return HarnessError(f"unknown {kind} {shortened(name)!r}: {hint}")
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    """`text` in at most `limit` characters, the cut marked by an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

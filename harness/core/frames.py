@@ -1,0 +1,138 @@
+"""Frames: how a worker hands rows to its supervisor over a pipe; no pickle, every length checked before it is read.
+
+A frame is a fixed prologue (magic, sequence number, header length, body length, CRC-32 of header and body), a JSON
+header (table, rows, columns as [name, dtype, trailing shape], plain fields) and the columns' bytes one after the other.
+"""
+
+import json
+import math
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_HEADER_BYTES = 1 << 16
+MAX_BODY_BYTES = 1 << 26
+MAX_UNACKNOWLEDGED_BYTES = 8 << 20
+
+_PROLOGUE = struct.Struct("<4sQIQI")
+_MAGIC = b"HXF1"
+_DTYPES = frozenset({"u1", "u2", "u4", "u8", "i4", "i8", "f4", "f8"})
+Scalar = str | int | float | bool | None
+
+
+class FrameError(Exception):
+    """The bytes on the wire are no frame: forged, interleaved or cut."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Rows of one table: columns of shape [rows, …], and fields that hold for all of them."""
+
+    table: str
+    rows: int = 0
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    fields: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def encoded(frame: Frame, sequence: int) -> bytes:
+    """The frame's bytes. Raises FrameError when it exceeds the wire's limits or holds a type that does not travel."""
+    described, chunks = [], []
+    for name, column in frame.columns.items():
+        column = np.ascontiguousarray(column)
+        dtype = column.dtype.newbyteorder("<").str.lstrip("<|")
+        if dtype not in _DTYPES or len(column) != frame.rows:
+            raise FrameError(f"column {name}: {column.dtype} {list(column.shape)} for {frame.rows} rows")
+        described.append([name, dtype, list(column.shape[1:])])
+        chunks.append(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())
+    header = json.dumps(
+        {"table": frame.table, "rows": frame.rows, "columns": described, "fields": dict(frame.fields)}
+    ).encode()
+    body = b"".join(chunks)
+    if len(header) > MAX_HEADER_BYTES or len(body) > MAX_BODY_BYTES:
+        raise FrameError(f"a frame of {len(header)} + {len(body)} bytes is larger than the wire takes")
+    return _PROLOGUE.pack(_MAGIC, sequence, len(header), len(body), _checksum(header, body)) + header + body
+
+
+class FrameReader:
+    """Turns a stream of bytes into frames, in order, holding at most one frame beside what was fed."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._expected = 0
+
+    @property
+    def is_between_frames(self) -> bool:
+        """No frame has been cut by the end of the stream so far."""
+        return not self._buffer
+
+    def feed(self, chunk: bytes) -> list[tuple[int, int, Frame]]:
+        """The frames that `chunk` completes, each with its sequence number and its size in bytes.
+
+        Raises FrameError at the first byte that cannot belong to the next frame.
+        """
+        self._buffer += chunk
+        frames = []
+        while (taken := self._next()) is not None:
+            frames.append(taken)
+        return frames
+
+    def _next(self) -> tuple[int, int, Frame] | None:
+        if len(self._buffer) < _PROLOGUE.size:
+            if not _MAGIC.startswith(bytes(self._buffer[:4])):
+                raise FrameError("bytes that start no frame")
+            return None
+        magic, sequence, header_bytes, body_bytes, checksum = _PROLOGUE.unpack_from(self._buffer)
+        if magic != _MAGIC:
+            raise FrameError("bytes that start no frame")
+        if header_bytes > MAX_HEADER_BYTES or body_bytes > MAX_BODY_BYTES:
+            raise FrameError(f"a frame that claims {header_bytes} + {body_bytes} bytes")
+        if sequence != self._expected:
+            raise FrameError(f"frame {sequence} where {self._expected} was due")
+        size = _PROLOGUE.size + header_bytes + body_bytes
+        if len(self._buffer) < size:
+            return None
+        header = bytes(self._buffer[_PROLOGUE.size : _PROLOGUE.size + header_bytes])
+        body = bytes(self._buffer[_PROLOGUE.size + header_bytes : size])
+        del self._buffer[:size]
+        if _checksum(header, body) != checksum:
+            raise FrameError(f"frame {sequence} does not match its checksum")
+        self._expected += 1
+        return sequence, size, _decoded(header, body)
+
+
+def _decoded(header: bytes, body: bytes) -> Frame:
+    try:
+        content = json.loads(header)
+        table, rows, fields = content["table"], content["rows"], content["fields"]
+        if not (isinstance(table, str) and type(rows) is int and 0 <= rows <= MAX_BODY_BYTES):
+            raise FrameError("a header without a table name or a row count")
+        if not (isinstance(fields, dict) and all(isinstance(value, Scalar) for value in fields.values())):
+            raise FrameError("a header whose fields are not plain values")
+        columns: dict[str, NDArray[Any]] = {}
+        offset = 0
+        for name, dtype, trailing in content["columns"]:
+            if not isinstance(name, str) or dtype not in _DTYPES or len(trailing) > 4:
+                raise FrameError(f"a column of type {dtype!r}")
+            if not all(type(size) is int and 0 <= size <= MAX_BODY_BYTES for size in trailing):
+                raise FrameError(f"a column of shape {trailing!r}")
+            count = rows * math.prod(trailing)
+            itemsize = np.dtype(dtype).itemsize
+            if offset + count * itemsize > len(body):
+                raise FrameError(f"column {name!r} reaches past the frame's end")
+            flat = np.frombuffer(body, dtype="<" + dtype, count=count, offset=offset)
+            columns[name] = flat.reshape(rows, *trailing)
+            offset += count * itemsize
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FrameError(f"a header that cannot be read ({type(error).__name__})") from None
+    if offset != len(body):
+        raise FrameError(f"{len(body) - offset} bytes that belong to no column")
+    return Frame(table, rows, columns, fields)
+
+
+def _checksum(header: bytes, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(header))

@@ -1,0 +1,31 @@
+"""Where things lie on a user's machine, after the XDG base directory specification."""
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+SHIPPED_ROUNDS = PACKAGE / "rounds"
+
+
+def data_home() -> Path:
+    """Public data sets that `harness data fetch` brings (`HARNESS_DATA` overrides)."""
+    return _from_environment("HARNESS_DATA", "XDG_DATA_HOME", ".local/share")
+
+
+def state_home() -> Path:
+    """Runs and locks (`HARNESS_HOME` overrides)."""
+    return _from_environment("HARNESS_HOME", "XDG_STATE_HOME", ".local/state")
+
+
+def cache_home() -> Path:
+    """What can be made again: hashes, schemas, clusters (`HARNESS_CACHE` overrides)."""
+    return _from_environment("HARNESS_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def _from_environment(own: str, xdg: str, fallback: str) -> Path:
+    if value := os.environ.get(own):
+        return Path(value).expanduser().resolve()
+    base = os.environ.get(xdg)
+    # The specification says that a relative XDG path is to be ignored.
+    root = Path(base) if base and os.path.isabs(base) else Path.home() / fallback
+    return root / "harness"

@@ -1,0 +1,26 @@
+"""A decoding policy: which tokens a model may emit at a step, and with what renormalised probability.
+
+The definition alone; `harness.target` applies it to logits.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Policy(BaseModel):
+    """How a next-token distribution is reshaped before a token is drawn.
+
+    Applied in this order: repetition penalty (over prefix and suffix, Keskar et al. 2019, as Hugging Face does),
+    temperature, top-k, top-p (the smallest set of most likely tokens whose mass is at least p, Holtzman et al. 2020),
+    typical-p (Meister et al. 2023). A filter at its neutral value (None or 1) does nothing.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: float = Field(1.0, gt=0, description="Divides the logits; below 1 sharpens.")
+    top_k: int | None = Field(None, ge=1, description="Tokens kept at each step, the most likely ones.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Mass of the smallest set of most likely tokens kept.")
+    typical_p: float = Field(1.0, gt=0, le=1, description="Mass of the most typical tokens kept.")
+    repetition_penalty: float = Field(1.0, gt=0, description="Divides positive logits of tokens seen before.")
+
+
+GREEDY = Policy(top_k=1)

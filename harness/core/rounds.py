@@ -1,0 +1,172 @@
+"""A round: the rules of one contest, read from a TOML file; where its arrays lie, not what they hold."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from harness.core import paths
+from harness.core.durations import seconds_in
+from harness.core.errors import HarnessError, shortened, unknown_name
+
+FILE_FIELDS = (
+    "prefix_file",
+    "answer_file",
+    "preprefix_file",
+    "train_prefix_file",
+    "train_suffix_file",
+    "train_preprefix_file",
+)
+_FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d+)of(?P<folds>\d+)")
+_MAX_ROUND_BYTES = 1 << 20
+
+Seconds = Annotated[float, BeforeValidator(lambda value: seconds_in(str(value)))]
+RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+
+
+class Fold(BaseModel):
+    """Which part of a round's training rows is attacked, the other parts being its training rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    index: int = Field(ge=0)
+    folds: int = Field(ge=2)
+
+    @model_validator(mode="after")
+    def _is_one_of_its_folds(self) -> Self:
+        if self.index >= self.folds:
+            raise ValueError(f"fold {self.index} of {self.folds}: folds count from 0")
+        return self
+
+
+class Round(BaseModel):
+    """The rules of one contest. File fields are absolute paths once a round is loaded.
+
+    `answer_rows` selects the attacked rows of `prefix_file`, `answer_file` and `preprefix_file`, `train_rows` those of
+    the training files; both are half-open and None means all. `preprefix_file` (what stood before an attacked prefix)
+    serves clusters alone and never reaches an attack.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")
+    title: str
+    prefix_file: Path
+    answer_file: Path | None = None
+    preprefix_file: Path | None = None
+    answer_rows: RowRange | None = None
+    train_prefix_file: Path | None = None
+    train_suffix_file: Path | None = None
+    train_preprefix_file: Path | None = None
+    train_rows: RowRange | None = None
+    clusters: Literal["computed", "none"] = "computed"
+    prefix_length: int = Field(50, ge=1, le=4096)
+    suffix_length: int = Field(50, ge=1, le=4096)
+    vocabulary: int = Field(50257, ge=2, le=1 << 32)
+    error_cap: int = Field(100, ge=1)
+    row_cap: int = Field(100_000, ge=1)
+    budget: Seconds = 86400.0
+    target: str
+    revision: str = "main"
+    fold: Fold | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if (self.train_prefix_file is None) != (self.train_suffix_file is None):
+            raise ValueError("train_prefix_file and train_suffix_file go together")
+        for rows in (self.answer_rows, self.train_rows):
+            if rows is not None and rows[0] >= rows[1]:
+                raise ValueError(f"the row range {list(rows)} is empty")
+        return self
+
+    @property
+    def is_blind(self) -> bool:
+        """No answers are known: none are named, or the file has not arrived."""
+        return self.answer_file is None or not self.answer_file.exists()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that the round names, once each."""
+        named = (getattr(self, field) for field in FILE_FIELDS)
+        return tuple(dict.fromkeys(path for path in named if path is not None))
+
+    def derived_fold(self, index: int, folds: int = 5) -> "Round":
+        """The round that attacks fold `index` of this one's training rows, cut by cluster, and trains on the others.
+
+        Raises HarnessError when this round has no training rows.
+        """
+        if self.train_prefix_file is None:
+            raise HarnessError(f"round {self.name} has no training rows to cut folds from.")
+        try:
+            fold = Fold(index=index, folds=folds)
+        except ValidationError as error:
+            raise HarnessError(_first_fault(error)) from None
+        return self.model_copy(
+            update={"name": f"{self.name}:fold{index}of{folds}", "title": f"{self.title}, fold {index} of {folds}", "fold": fold}
+        )
+
+
+def shipped_rounds() -> dict[str, Path]:
+    """The rounds that come with the package: file by name."""
+    return {path.stem: path for path in sorted(paths.SHIPPED_ROUNDS.glob("*.toml"))}
+
+
+def load_round(name: str) -> Round:
+    """The round called `name`: a shipped one, or a TOML file by its path; `NAME:fold2of5` derives a fold of it.
+
+    Raises HarnessError, naming file and field, when it is unknown or not well-formed.
+    """
+    if (match := _FOLD.fullmatch(name)) is not None:
+        return load_round(match["base"]).derived_fold(int(match["fold"]), int(match["folds"]))
+    path = Path(name).expanduser()
+    if not (path.suffix == ".toml" or "/" in name):
+        shipped = shipped_rounds()
+        if name not in shipped:
+            raise unknown_name("round", name, shipped, see="harness rounds")
+        path = shipped[name]
+    path = path.resolve()
+    # An empty string takes back what the base named: TOML has no null.
+    fields = {field: value for field, value in _resolved_fields(path, ()).items() if value != ""}
+    try:
+        return Round.model_validate(fields)
+    except ValidationError as error:
+        raise HarnessError(f"{path}: {_first_fault(error)}") from None
+
+
+def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+    """The fields of a round file over those of its `base`, each path made absolute where it was written."""
+    if path in below:
+        raise HarnessError(f"{path}: its base leads back to itself.")
+    try:
+        if path.stat().st_size > _MAX_ROUND_BYTES:
+            raise HarnessError(f"{path}: larger than any round file.")
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HarnessError(f"{path}: no such round file.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise HarnessError(f"{path}: not a TOML file ({shortened(str(error), 120)}).") from None
+    for field in FILE_FIELDS:
+        if (value := fields.get(field)) and isinstance(value, str):
+            fields[field] = _located(value, path.parent)
+    if isinstance(target := fields.get("target"), str) and target.startswith(("./", "../", "/", "~")):
+        fields["target"] = str((path.parent / Path(target).expanduser()).resolve())
+    base = fields.pop("base", None)
+    if base is None:
+        return fields
+    shipped = shipped_rounds()
+    base_path = shipped[base] if base in shipped else (path.parent / str(base)).resolve()
+    return {**_resolved_fields(base_path, (*below, path)), **fields}
+
+
+def _located(value: str, folder: Path) -> Path:
+    """A file beside the round file where there is one, else its place in the data directory."""
+    beside = folder / Path(value).expanduser()
+    return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where + ': ' if where else ''}{fault['msg']}"

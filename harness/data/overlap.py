@@ -1,0 +1,91 @@
+"""Overlap: which answers of a round the training rows give away without any model, and how examples cluster."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.arrays import Bools, Ints, Tokens, token_rows
+from harness.core.clusters import cluster_ids
+from harness.core.errors import HarnessError
+from harness.core.examples import Training, load_answers, load_clusters, load_prefixes, load_training
+from harness.core.rounds import Round
+from harness.data.stitch import stitched
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What training rows say about each attacked example; every array is [examples].
+
+    has_known_prefix: its prefix is the prefix of a training row; known_prefix_is_right: the first such row has its
+    suffix; is_stitched: the walk (harness.data.stitch) completes a suffix; is_reachable: and it is the answer.
+    The two that need answers are None for a blind round. clusters: the cluster of each example, and is_clustered:
+    whether that cluster has a training row; None when the round has no clusters.
+    """
+
+    has_known_prefix: Bools
+    known_prefix_is_right: Bools | None
+    is_stitched: Bools
+    is_reachable: Bools | None
+    clusters: Ints | None
+    is_clustered: Bools | None
+    training_rows: int
+
+
+def overlap(round_: Round) -> Overlap:
+    """The overlap of a round's examples with its training rows.
+
+    Raises HarnessError when the round has no training rows, or a file that it needs is absent or does not fit.
+    """
+    training = load_training(round_)
+    if training is None or len(training) == 0:
+        raise HarnessError(f"round {round_.name} has no training rows to overlap with.")
+    prefixes, answers = load_prefixes(round_), load_answers(round_)
+    walk = stitched(prefixes, _rows_of(training), round_.suffix_length)
+    source = exact_rows(prefixes, training.prefixes)
+    known = source >= 0
+    clusters, is_clustered = _clustering(round_, prefixes, answers, training)
+    return Overlap(
+        has_known_prefix=known,
+        known_prefix_is_right=None if answers is None else known & _equal_rows(training.suffixes[source], answers),
+        is_stitched=walk.is_complete,
+        is_reachable=None if answers is None else walk.is_complete & _equal_rows(walk.suffixes, answers),
+        clusters=clusters,
+        is_clustered=is_clustered,
+        training_rows=len(training),
+    )
+
+
+def exact_rows(sought: Tokens, rows: Tokens) -> Ints:
+    """The first of `rows` that equals each row of `sought`, [sought] int64; -1 where none does."""
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(rows):
+        first.setdefault(row.tobytes(), index)
+    return np.array([first.get(row.tobytes(), -1) for row in sought.astype(rows.dtype)], np.int64)
+
+
+def _equal_rows(left: Tokens, right: Tokens) -> Bools:
+    equal: Bools = (left == right).all(axis=1)
+    return equal
+
+
+def _rows_of(training: Training) -> Tokens:
+    parts = (training.preprefixes, training.prefixes, training.suffixes)
+    return np.concatenate([part for part in parts if part is not None], axis=1)
+
+
+def _clustering(
+    round_: Round, prefixes: Tokens, answers: Tokens | None, training: Training
+) -> tuple[Ints | None, Bools | None]:
+    """The cluster of each attacked example and whether a training row is in it."""
+    if round_.clusters == "none":
+        return None, None
+    if round_.fold is not None:
+        # Folds are cut by cluster: what is attacked shares none with what is trained on.
+        return load_clusters(round_), np.zeros(len(prefixes), np.bool_)
+    parts = [prefixes] if answers is None else [prefixes, answers]
+    if round_.preprefix_file is not None and round_.preprefix_file.exists():
+        rows = round_.answer_rows
+        parts.insert(0, token_rows(round_.preprefix_file, length=None, vocabulary=round_.vocabulary, rows=rows))
+    clusters = cluster_ids([np.concatenate(parts, axis=1), _rows_of(training)])
+    attacked, trained = clusters[: len(prefixes)], clusters[len(prefixes) :]
+    return attacked, np.isin(attacked, trained)

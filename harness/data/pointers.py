@@ -1,0 +1,104 @@
+"""Pointers into The Pile: which document of a copy holds an example, and where in the document it stands."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.errors import HarnessError, shortened
+
+COLUMNS = (
+    "example",
+    "file",
+    "line_offset",
+    "start",
+    "end",
+    "take_before",
+    "take_after",
+    "internal_offset",
+    "size",
+    "start_token",
+    "end_token",
+    "count",
+)
+PILE_FILES = 30
+_MAX_BYTES = 64 << 20
+_MAX_LINE_BYTES = 256
+_INTEGER = re.compile(r"-?[0-9]{1,15}")
+
+
+@dataclass(frozen=True, order=True)
+class Pointer:
+    """Where one example stands; it sorts by its place on disk.
+
+    `line_offset`, `start`, `end`, `take_before` and `take_after` count bytes, the others tokens. With `start_token` of
+    0 or more the example is tokens start_token:end_token of the document; else it is `size` tokens, from
+    `internal_offset` on, of the document's UTF-8 bytes start - take_before : end + take_after.
+    """
+
+    file: int
+    line_offset: int
+    example: int
+    start: int
+    end: int
+    take_before: int
+    take_after: int
+    internal_offset: int
+    size: int
+    start_token: int
+    end_token: int
+
+
+def read_pointers(path: Path) -> list[Pointer]:
+    """The pointers of a CSV without a header, twelve integers a line, in the order of their places on disk.
+
+    Raises HarnessError, naming file and line, when it is absent or not of that form, or names an example twice.
+    """
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise HarnessError(f"{path}: {size:,} bytes, larger than any list of pointers.")
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        raise HarnessError(f"{path}: no such file; `harness data fetch satml` brings the challenge's.") from None
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+    pointers = [_pointer(path, number, line) for number, line in enumerate(lines, start=1)]
+    if not pointers:
+        raise HarnessError(f"{path}: no pointers in it.")
+    first_line: dict[int, int] = {}
+    for number, pointer in enumerate(pointers, start=1):
+        if (earlier := first_line.setdefault(pointer.example, number)) != number:
+            raise HarnessError(f"{path}: line {number}: example {pointer.example} was on line {earlier} already.")
+    return sorted(pointers)
+
+
+def _pointer(path: Path, number: int, line: bytes) -> Pointer:
+    text = line[:_MAX_LINE_BYTES].decode("ascii", "replace")
+    cells = text.split(",")
+    if len(line) > _MAX_LINE_BYTES or len(cells) != len(COLUMNS):
+        raise HarnessError(f"{path}: line {number}: wanted {len(COLUMNS)} integers, found {shortened(text)!r}.")
+    for column, cell in zip(COLUMNS, cells, strict=True):
+        if not _INTEGER.fullmatch(cell):
+            raise HarnessError(f"{path}: line {number}: {column} is {shortened(cell)!r}, not an integer.")
+    named = dict(zip(COLUMNS, map(int, cells), strict=True))
+    named.pop("count")  # how often it stands in The Pile: -1 throughout the published files
+    pointer = Pointer(**named)
+    if (fault := _fault_in(pointer)) is not None:
+        raise HarnessError(f"{path}: line {number}: {fault}.")
+    return pointer
+
+
+def _fault_in(pointer: Pointer) -> str | None:
+    if not 0 <= pointer.file < PILE_FILES:
+        return f"file is {pointer.file}, and The Pile has 0..{PILE_FILES - 1}"
+    if pointer.example < 0 or pointer.line_offset < 0:
+        return "example and line_offset cannot be negative"
+    if not 1 <= pointer.size <= 4096:
+        return f"size is {pointer.size}, not 1..4096"
+    if pointer.start_token >= 0:
+        return (
+            None if pointer.end_token - pointer.start_token == pointer.size else "end_token is not start_token + size"
+        )
+    if min(pointer.start, pointer.take_before, pointer.take_after, pointer.internal_offset) < 0:
+        return "a position in the document is negative"
+    return None if pointer.end >= pointer.start else "end stands before start"

@@ -1,0 +1,176 @@
+"""What of a round is there: its files one by one, the official checksum of the rows joined, what gets the rest."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.arrays import mapped_array, token_rows
+from harness.core.errors import HarnessError
+from harness.core.examples import load_prefixes
+from harness.core.rounds import FILE_FIELDS, Round
+from harness.data.catalog import BUILDABLE, FOLDER, SATML, SPLITS, Split
+
+FETCH_COMMAND = "harness data fetch satml"
+
+
+class FileState(StrEnum):
+    """Whether a file can be used."""
+
+    PRESENT = "present"
+    MISSING = "missing"
+    UNFIT = "wrong shape"
+
+
+class Checksum(StrEnum):
+    """How joined rows compare with the official md5."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNCHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """A file that a round names: under which fields, where, what is wrong with it (or what it lacks it for)."""
+
+    fields: tuple[str, ...]
+    path: Path
+    state: FileState
+    shape: tuple[int, ...] | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """The comparison of one split's three files, joined along the tokens, with the organizers' md5."""
+
+    split: str
+    checksum: Checksum
+    expected: str
+    found: str = ""
+    lacking: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoundStatus:
+    """A round's files as they are on this machine.
+
+    `examples` is None while it cannot be known; `is_complete` says that all files are there that a run needs, which a
+    blind round's answers and what stands before its prefixes are not.
+    """
+
+    round: Round
+    examples: int | None
+    files: tuple[FileStatus, ...]
+    joined: tuple[JoinedRows, ...]
+    commands: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[FileStatus, ...]:
+        """Files that are not there, needed or not."""
+        return tuple(file for file in self.files if file.state is FileState.MISSING)
+
+    @property
+    def is_complete(self) -> bool:
+        unneeded = {"answer_file", "preprefix_file"} if self.round.is_blind else set()
+        return all(file.state is FileState.PRESENT or set(file.fields) <= unneeded for file in self.files)
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing that is there contradicts the round or the official checksum."""
+        return all(file.state is not FileState.UNFIT for file in self.files) and all(
+            rows.checksum is not Checksum.WRONG for rows in self.joined
+        )
+
+
+def round_status(round_: Round) -> RoundStatus:
+    """The status of a round's files; reads each of them once."""
+    files = tuple(_file_statuses(round_))
+    return RoundStatus(round_, _examples(round_, files), files, tuple(_joined_rows(round_)), _commands(files))
+
+
+def _file_statuses(round_: Round) -> Iterator[FileStatus]:
+    for path in round_.files:
+        fields = tuple(field for field in FILE_FIELDS if getattr(round_, field) == path)
+        if not path.exists():
+            yield FileStatus(fields, path, FileState.MISSING)
+            continue
+        try:
+            for field in fields:
+                _check_rows(round_, field, path)
+            yield FileStatus(fields, path, FileState.PRESENT, mapped_array(path).shape)
+        except HarnessError as error:
+            fault = str(error).removeprefix(f"{path}: ").rstrip(".")
+            yield FileStatus(fields, path, FileState.UNFIT, fault=fault)
+
+
+def _check_rows(round_: Round, field: str, path: Path) -> None:
+    length = {
+        "prefix_file": round_.prefix_length,
+        "train_prefix_file": round_.prefix_length,
+        "answer_file": round_.suffix_length,
+        "train_suffix_file": round_.suffix_length,
+    }.get(field)
+    rows = round_.train_rows if field.startswith("train_") else round_.answer_rows
+    token_rows(path, length=length, vocabulary=round_.vocabulary, rows=rows)
+
+
+def _examples(round_: Round, files: tuple[FileStatus, ...]) -> int | None:
+    if round_.fold is None and round_.answer_rows is not None:
+        return round_.answer_rows[1] - round_.answer_rows[0]
+    needed = {"train_prefix_file", "train_suffix_file"} if round_.fold is not None else {"prefix_file"}
+    if any(needed & set(file.fields) and file.state is not FileState.PRESENT for file in files):
+        return None
+    return len(load_prefixes(round_))
+
+
+def _joined_rows(round_: Round) -> Iterator[JoinedRows]:
+    """One comparison for each public split whose files the round names, in the data set's own folder."""
+    named = {path.name: path for path in round_.files if path.parent.name == FOLDER}
+    for split in SPLITS.values():
+        paths = [named.get(name) for name in split.file_names]
+        if any(path is not None for path in paths):
+            yield _compared(split, paths)
+
+
+def _compared(split: Split, paths: list[Path | None]) -> JoinedRows:
+    present = [path for path in paths if path is not None and path.exists()]
+    if len(present) < len(paths):
+        lacking = tuple(
+            name for name, path in zip(split.file_names, paths, strict=True) if path is None or not path.exists()
+        )
+        return JoinedRows(split.name, Checksum.UNCHECKED, split.md5, lacking=lacking)
+    try:
+        found = joined_md5(present)
+    except HarnessError as error:
+        return JoinedRows(split.name, Checksum.WRONG, split.md5, found=str(error))
+    return JoinedRows(split.name, Checksum.RIGHT if found == split.md5 else Checksum.WRONG, split.md5, found)
+
+
+def joined_md5(paths: list[Path]) -> str:
+    """The organizers' checksum: hex md5 of the files' rows joined along axis 1, as little-endian uint16.
+
+    Raises HarnessError, naming the file, when one holds no token rows or not as many as the first.
+    """
+    parts = [token_rows(path, length=None, vocabulary=1 << 16) for path in paths]
+    for path, part in zip(paths, parts, strict=True):
+        if len(part) != len(parts[0]):
+            raise HarnessError(f"{path}: {len(part)} rows beside {len(parts[0])} in {paths[0].name}.")
+    joined = np.concatenate(parts, axis=1).astype("<u2")
+    return hashlib.md5(joined.tobytes(), usedforsecurity=False).hexdigest()
+
+
+def _commands(files: tuple[FileStatus, ...]) -> tuple[str, ...]:
+    """What brings the missing files: the download first, then what can be cut from The Pile."""
+    missing = {
+        file.path.name for file in files if file.state is not FileState.PRESENT and file.path.parent.name == FOLDER
+    }
+    commands = [FETCH_COMMAND] if missing & {file.name for file in SATML} else []
+    for name in BUILDABLE:
+        if missing & set(SPLITS[name].file_names):
+            commands.append(f"harness data build satml --pile DIR --split {name}")
+    return tuple(commands)

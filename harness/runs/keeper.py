@@ -1,0 +1,116 @@
+"""A parent that leaves nothing behind: it starts one command and kills every descendant when that ends, or when its
+own parent goes. Run as a script on the standard library alone, where no process namespace can be had.
+
+    python -I -S keeper.py LIFELINE_FD COMMAND…
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of every descendant whose own parent dies (Linux; elsewhere nothing)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children_of(pid: int) -> list[int]:
+    """Process ids whose parent is `pid`, read from /proc."""
+    children = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # The command name stands in parentheses and may hold anything; the fields after it do not.
+                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                if int(fields[1]) == pid and fields[0] != b"Z":
+                    children.append(int(entry.name))
+    return children
+
+
+def kill_descendants(pid: int, *, seconds: float = 5.0) -> bool:
+    """Kill everything below `pid` and go on until nothing is left; false when something outlived `seconds`.
+
+    Each process is stopped before it is killed, so that what it forks in between is found in the next round; orphans
+    come back as children of a process that called `adopt_orphans`.
+    """
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        below, frontier = [], children_of(pid)
+        while frontier:
+            child = frontier.pop()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGSTOP)
+            below.append(child)
+            frontier += children_of(child)
+        if not below:
+            return True
+        for child in below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        _reap()
+        time.sleep(0.005)
+    return not children_of(pid)
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def main() -> int:
+    """Start the command, wait for it or for the lifeline's end, and leave nothing alive."""
+    lifeline = int(sys.argv[1])
+    os.set_inheritable(lifeline, False)
+    adopt_orphans()
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+    inherited = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2 and int(name) != lifeline]
+    worker = subprocess.Popen(
+        sys.argv[2:],
+        pass_fds=[fd for fd in inherited if _is_open(fd) and os.get_inheritable(fd)],
+        preexec_fn=_restore_signals,
+    )
+    for fd in inherited:
+        # The worker's end of file must be the supervisor's to see, so no copy of its pipes may stay here.
+        if _is_open(fd):
+            os.close(fd)
+    ended = os.pidfd_open(worker.pid)
+    poll = select.poll()
+    poll.register(lifeline, select.POLLHUP)
+    poll.register(ended, select.POLLIN)
+    poll.poll()
+    status = worker.poll()
+    kill_descendants(os.getpid())
+    return 0 if status is None else status
+
+
+def _restore_signals() -> None:
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_DFL)
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    status = main()
+    if status < 0:
+        # End the way the worker ended, so that the supervisor can name the signal.
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    sys.exit(status)

@@ -1,0 +1,102 @@
+"""An attack's parameters as people read them, out of the JSON schema that a plugin's process gave.
+
+That process ran strangers' code, so no shape is taken for granted.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.errors import shortened
+
+_TYPES = {
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "object",
+    "null": "none",
+}
+_BOUNDS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "pattern": "matching {}",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+}
+_MAX_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """type: in words; default: as one would type it, None where a value is required; bounds: clauses that must hold."""
+
+    name: str
+    type: str
+    default: str | None
+    bounds: tuple[str, ...]
+    description: str
+
+
+def parameters_in(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """The parameters that a JSON schema describes, in the order of their declaration."""
+    definitions = _mapping(schema.get("$defs"))
+    return tuple(
+        Parameter(
+            name=name,
+            type=" or ".join(dict.fromkeys(_types(_mapping(described), definitions, _MAX_DEPTH))),
+            default=_typed(described["default"]) if "default" in _mapping(described) else None,
+            bounds=tuple(dict.fromkeys(_bounds(_mapping(described), definitions, _MAX_DEPTH))),
+            description=str(_mapping(described).get("description", "")),
+        )
+        for name, described in _mapping(schema.get("properties")).items()
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _typed(value: Any) -> str:
+    return shortened("none" if value is None else value if isinstance(value, str) else json.dumps(value))
+
+
+def _members(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a reference or a choice stands for; nothing when `described` is neither."""
+    if "$ref" in described:
+        return [_mapping(definitions.get(str(described["$ref"]).rpartition("/")[2]))]
+    choices = described.get("anyOf", described.get("oneOf", described.get("allOf")))
+    return [_mapping(choice) for choice in choices] if isinstance(choices, list) else []
+
+
+def _types(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> Iterator[str]:
+    members = _members(described, definitions)
+    if members and depth:
+        for member in members:
+            yield from _types(member, definitions, depth - 1)
+    elif isinstance(described.get("enum"), list):
+        yield from (_typed(value) for value in described["enum"])
+    elif "const" in described:
+        yield _typed(described["const"])
+    elif described.get("type") == "array":
+        items = _mapping(described.get("items"))
+        inner = " or ".join(dict.fromkeys(_types(items, definitions, depth - 1))) if items and depth else "values"
+        yield f"list of {inner}"
+    elif described.get("type") == "string":
+        yield "path" if str(described.get("format", "")).endswith("path") else "text"
+    else:
+        yield _TYPES.get(str(described.get("type")), "any value")
+
+
+def _bounds(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> Iterator[str]:
+    for keyword, clause in _BOUNDS.items():
+        if keyword in described:
+            yield clause.format(_typed(described[keyword]))
+    if depth:
+        for member in _members(described, definitions):
+            yield from _bounds(member, definitions, depth - 1)

@@ -1,0 +1,170 @@
+"""run.db, read: by anyone, at any time, without ever holding up the writer."""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.arrays import token_dtype
+from harness.core.errors import HarnessError
+from harness.core.guesses import Guesses
+
+_ROWS_AT_ONCE = 50_000
+_CURRENT_GUESSES = """
+SELECT example, suffix, score FROM guess JOIN
+  (SELECT batch AS last_batch, MAX(attempt) AS last_attempt FROM attempt GROUP BY batch)
+  ON batch = last_batch AND attempt = last_attempt ORDER BY seq
+"""
+
+
+class Point(NamedTuple):
+    """A point of the running curve; the last three are None in a blind round. `spent` is in seconds of budget."""
+
+    seq: int
+    at: float
+    spent: float
+    guesses: int
+    rows: int
+    solved: int | None
+    wrong: int | None
+    recall: float | None
+
+
+class LedgerEntry(NamedTuple):
+    """The last word of the ledger: what has been spent, in seconds, and when that was written."""
+
+    at: float
+    entry: str
+    spent: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Work done and announced, in draws, and in how many batches."""
+
+    done: float
+    announced: float
+    batches_done: int
+
+    @property
+    def fraction(self) -> float | None:
+        """Done over announced, None before anything was announced."""
+        return min(1.0, self.done / self.announced) if self.announced > 0 else None
+
+
+class RunReader:
+    """A read-only view of run.db. Raises HarnessError when there is none, or none that can be read."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise HarnessError(f"{path}: the run has no store.")
+        self.path = path
+        self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise HarnessError(f"{self.path}: cannot be read ({error}).") from None
+
+    def last_event(self, name: str) -> dict[str, Any] | None:
+        """The detail of the last event called `name`."""
+        rows = self._all("SELECT detail FROM event WHERE name = ? ORDER BY seq DESC LIMIT 1", name)
+        return json.loads(rows[0][0]) if rows else None
+
+    def events(self, after: int = 0) -> list[tuple[int, float, str, dict[str, Any]]]:
+        """Every event since `after`: seq, time, name, detail."""
+        rows = self._all("SELECT seq, at, name, detail FROM event WHERE seq > ? ORDER BY seq", after)
+        return [(seq, at, name, json.loads(detail)) for seq, at, name, detail in rows]
+
+    def last_ledger(self) -> LedgerEntry | None:
+        """What the ledger says now."""
+        rows = self._all("SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")
+        return LedgerEntry(*rows[0]) if rows else None
+
+    def last_point(self) -> Point | None:
+        """The newest point of the running curve."""
+        rows = self._all("SELECT * FROM point ORDER BY seq DESC LIMIT 1")
+        return Point(*rows[0]) if rows else None
+
+    def points(self, after: int = 0) -> list[Point]:
+        """The running curve since `after`."""
+        return [Point(*row) for row in self._all("SELECT * FROM point WHERE seq > ? ORDER BY seq", after)]
+
+    def guess_count(self) -> int:
+        """How many guesses were ever committed, void ones included."""
+        return int(self._all("SELECT COALESCE(MAX(seq), 0) FROM guess")[0][0])
+
+    def progress(self) -> Progress:
+        """What is done of what the attack announced."""
+        done, batches = self._all(
+            "SELECT COALESCE(SUM(weight), 0), COUNT(*) FROM batch WHERE batch IN (SELECT batch FROM done)"
+        )[0]
+        announced = self._all("SELECT COALESCE(SUM(weight), 0) FROM plan")[0][0]
+        return Progress(done, announced, batches)
+
+    def done_keys(self) -> list[str]:
+        """The keys of the batches that will not be run again."""
+        rows = self._all("SELECT key FROM batch WHERE batch IN (SELECT batch FROM done) ORDER BY batch")
+        return [row[0] for row in rows]
+
+    def engine_calls(self) -> dict[str, list[int]]:
+        """Rows at once of each engine call, in order, of each batch's last attempt: what a second run of it uses."""
+        calls: dict[str, dict[int, int]] = {}
+        query = "SELECT key, call, rows FROM engine JOIN batch USING (batch) ORDER BY engine.seq"
+        for key, call, rows in self._all(query):
+            calls.setdefault(key, {})[call] = rows
+        return {key: [by_call[call] for call in sorted(by_call)] for key, by_call in calls.items()}
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """The last array of each name that the attack kept."""
+        query = "SELECT name, dtype, shape, data FROM kept WHERE seq IN (SELECT MAX(seq) FROM kept GROUP BY name)"
+        return {
+            name: np.frombuffer(data, np.dtype(dtype)).reshape(json.loads(shape))
+            for name, dtype, shape, data in self._all(query)
+        }
+
+    def guesses(self, *, suffix_length: int, vocabulary: int) -> Guesses:
+        """The guesses that count, in arrival order; a (example, suffix) may stand more than once."""
+        return self._rows(_CURRENT_GUESSES, suffix_length, vocabulary)
+
+    def final_order(self, *, suffix_length: int, vocabulary: int) -> Guesses | None:
+        """The submission that the attack gave whole, None when it gave none."""
+        if not self._all("SELECT 1 FROM event WHERE name = 'final_order' LIMIT 1"):
+            return None
+        last = "SELECT COALESCE(MAX(generation), 0) FROM final"
+        return self._rows(
+            f"SELECT example, suffix, 0.0 FROM final WHERE generation = ({last}) ORDER BY seq",  # noqa: S608
+            suffix_length,
+            vocabulary,
+        )
+
+    def _rows(self, query: str, suffix_length: int, vocabulary: int) -> Guesses:
+        dtype = token_dtype(vocabulary).newbyteorder("<")
+        ids, suffixes, scores = [], [], []
+        try:
+            cursor = self._db.execute(query)
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                columns = tuple(zip(*rows, strict=True))
+                ids.append(np.array(columns[0], np.int64))
+                suffixes.append(np.frombuffer(b"".join(columns[1]), dtype).reshape(len(rows), suffix_length))
+                scores.append(np.array(columns[2], np.float64))
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise HarnessError(f"{self.path}: cannot be read ({error}).") from None
+        if not ids:
+            return Guesses(np.empty(0, np.int64), np.empty((0, suffix_length), dtype), np.empty(0))
+        return Guesses(np.concatenate(ids), np.concatenate(suffixes), np.concatenate(scores))

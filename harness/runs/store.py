@@ -1,0 +1,150 @@
+"""run.db, written: an append-only record of one run, committed before it is acknowledged; one writer, any readers."""
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.arrays import Floats, Ints, Tokens
+
+SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS batch   (batch INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS attempt (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS done    (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS guess   (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL,
+                                    example INTEGER NOT NULL, suffix BLOB NOT NULL, score REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS final   (seq INTEGER PRIMARY KEY, generation INTEGER NOT NULL, example INTEGER NOT NULL, suffix BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS engine  (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL,
+                                    call INTEGER NOT NULL, rows INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS kept    (seq INTEGER PRIMARY KEY, name TEXT NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS plan    (seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS point   (seq INTEGER PRIMARY KEY, at REAL NOT NULL, spent REAL NOT NULL, guesses INTEGER NOT NULL,
+                                    rows INTEGER NOT NULL, solved INTEGER, wrong INTEGER, recall REAL);
+CREATE TABLE IF NOT EXISTS ledger  (seq INTEGER PRIMARY KEY, at REAL NOT NULL, entry TEXT NOT NULL, spent REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS event   (seq INTEGER PRIMARY KEY, at REAL NOT NULL, name TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS telemetry (seq INTEGER PRIMARY KEY, at REAL NOT NULL, sample TEXT NOT NULL);
+"""
+
+
+class RunStore:
+    """The writing side. Rows become durable when the `transaction` that holds them ends; arrival times are its own.
+
+    A suffix is kept as the little-endian bytes of its tokens in the round's token dtype. Of a (example, suffix) the
+    last row counts, and of a batch the rows of its last begun attempt.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        self._db.executescript(_SCHEMA)
+        self._attempts: dict[int, int] = dict(
+            self._db.execute("SELECT batch, MAX(attempt) FROM attempt GROUP BY batch").fetchall()
+        )
+        self._batches: dict[str, int] = {
+            key: batch for batch, key in self._db.execute("SELECT batch, key FROM batch").fetchall()
+        }
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is added inside becomes durable together, or nothing of it."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def add_event(self, name: str, **detail: Any) -> None:
+        """Something that happened once: a phase, a process, a warning."""
+        self._db.execute(
+            "INSERT INTO event (at, name, detail) VALUES (?, ?, ?)", (time.time(), name, json.dumps(detail))
+        )
+
+    def add_ledger(self, entry: str, spent: float) -> None:
+        """What has been spent, in seconds; `entry` is start, tick or end."""
+        self._db.execute("INSERT INTO ledger (at, entry, spent) VALUES (?, ?, ?)", (time.time(), entry, spent))
+
+    def add_plan(self, stage: str, weight: float) -> None:
+        """How much work a stage announces, in draws; the first announcement stands."""
+        self._db.execute("INSERT OR IGNORE INTO plan (stage, weight) VALUES (?, ?)", (stage, weight))
+
+    def begin_batch(self, key: str, weight: float) -> tuple[int, int]:
+        """A new attempt at the batch `key`; its number and the attempt's. Rows of earlier attempts are void from here."""
+        batch = self._batches.get(key)
+        if batch is None:
+            batch = self._batches[key] = len(self._batches)
+            self._db.execute("INSERT INTO batch (batch, key, weight) VALUES (?, ?, ?)", (batch, key, weight))
+        attempt = self._attempts[batch] = self._attempts.get(batch, 0) + 1
+        self._db.execute("INSERT INTO attempt (batch, attempt, at) VALUES (?, ?, ?)", (batch, attempt, time.time()))
+        return batch, attempt
+
+    def end_batch(self, batch: int, attempt: int) -> None:
+        """The attempt is done: it will not be run again."""
+        self._db.execute("INSERT INTO done (batch, attempt, at) VALUES (?, ?, ?)", (batch, attempt, time.time()))
+
+    def add_guesses(self, batch: int, attempt: int, ids: Ints, suffixes: Tokens, score: Floats) -> None:
+        """Guesses of one attempt: ids [rows], suffixes [rows, length] in the round's token dtype, score [rows]."""
+        at = time.time()
+        rows = zip(ids.tolist(), _blobs(suffixes), score.tolist(), strict=True)
+        self._db.executemany(
+            "INSERT INTO guess (batch, attempt, at, example, suffix, score) VALUES (?, ?, ?, ?, ?, ?)",
+            ((batch, attempt, at, example, suffix, value) for example, suffix, value in rows),
+        )
+
+    def add_final(self, generation: int, ids: Ints, suffixes: Tokens) -> None:
+        """A submission given whole, in its order; the highest generation counts."""
+        self._db.executemany(
+            "INSERT INTO final (generation, example, suffix) VALUES (?, ?, ?)",
+            ((generation, example, suffix) for example, suffix in zip(ids.tolist(), _blobs(suffixes), strict=True)),
+        )
+
+    def add_engine_call(self, batch: int, attempt: int, call: int, rows: int) -> None:
+        """How many rows went through the model at once in one engine call of a batch."""
+        self._db.execute(
+            "INSERT INTO engine (batch, attempt, call, rows) VALUES (?, ?, ?, ?)", (batch, attempt, call, rows)
+        )
+
+    def add_kept(self, name: str, array: NDArray[Any]) -> None:
+        """An intermediate result; the last of a name counts."""
+        self._db.execute(
+            "INSERT INTO kept (name, dtype, shape, data) VALUES (?, ?, ?, ?)",
+            (name, array.dtype.str, json.dumps(array.shape), array.tobytes()),
+        )
+
+    def add_point(
+        self, *, spent: float, guesses: int, rows: int, solved: int | None, wrong: int | None, recall: float | None
+    ) -> None:
+        """A point of the running curve; a blind round has counts alone."""
+        self._db.execute(
+            "INSERT INTO point (at, spent, guesses, rows, solved, wrong, recall) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (time.time(), spent, guesses, rows, solved, wrong, recall),
+        )
+
+    def add_telemetry(self, sample: dict[str, Any]) -> None:
+        """What the machine was doing."""
+        self._db.execute("INSERT INTO telemetry (at, sample) VALUES (?, ?)", (time.time(), json.dumps(sample)))
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the one file; a reader that still looks on makes that wait for its own end."""
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.execute("PRAGMA journal_mode=DELETE")
+        self._db.close()
+
+
+def _blobs(suffixes: Tokens) -> list[bytes]:
+    rows = np.ascontiguousarray(suffixes, dtype=suffixes.dtype.newbyteorder("<"))
+    if len(rows) == 0:
+        return []
+    joined: list[bytes] = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel().tolist()
+    return joined

@@ -1,0 +1,71 @@
+"""Keys and values of sequences in progress: kept once for a prefix, copied for its branches, grown without copying."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+_STEP = 64
+"""Positions by which a layer's room grows."""
+
+
+class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values [rows, heads, positions, width] of one layer, with spare room behind the last position.
+
+    The class it stands in for copies everything at each new token.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._room: tuple[Tensor, Tensor] | None = None
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Append [rows, heads, new, width] of each; returns all positions so far, as views."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        held = self.get_seq_length()
+        ends = held + key_states.shape[-2]
+        if self._room is None or self._room[0].shape[-2] < ends:
+            self._room = (
+                _with_room(self.keys if held else None, key_states, ends),
+                _with_room(self.values if held else None, value_states, ends),
+            )
+        keys, values = self._room
+        keys[..., held:ends, :] = key_states
+        values[..., held:ends, :] = value_states
+        self.keys, self.values = keys[..., :ends, :], values[..., :ends, :]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep the rows at `indices`, each as often as it is named."""
+        super().batch_select_indices(indices)
+        self._room = None
+
+
+def fresh_cache(model: PreTrainedModel) -> DynamicCache:
+    """An empty cache for `model`: its own kinds of layers, with room where they are plain."""
+    cache = DynamicCache(config=model.config)
+    cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    return cache
+
+
+def branched(cache: DynamicCache, rows: Tensor) -> DynamicCache:
+    """A cache of the sequences at `rows` [branches] int64 of `cache`, which stays usable."""
+    branches = copy.copy(cache)
+    # Selecting rows replaces a roomy layer's tensors and leaves the old ones alone; other kinds give no such promise.
+    branches.layers = [
+        copy.copy(layer) if isinstance(layer, RoomyLayer) else copy.deepcopy(layer) for layer in cache.layers
+    ]
+    branches.batch_select_indices(rows)
+    return branches
+
+
+def _with_room(held: Tensor | None, new: Tensor, positions: int) -> Tensor:
+    *rows_and_heads, _, width = new.shape
+    room = torch.empty(*rows_and_heads, -(-positions // _STEP) * _STEP, width, dtype=new.dtype, device=new.device)
+    if held is not None:
+        room[..., : held.shape[-2], :] = held
+    return room

@@ -1,0 +1,149 @@
+"""A policy applied to logits: which tokens may come next, with what probability, and which one a draw takes.
+
+Knows nothing of models. The order of a support is part of the result, so ties are broken by token id: equal logits,
+which are common in 16 bits, must not make a draw depend on the device.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harness.core.policy import Policy
+
+_FIRST_NUCLEUS = 256
+"""Tokens looked at before the whole vocabulary is sorted for top-p."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """The tokens that a policy allows at one step, and their renormalised log-probabilities.
+
+    ids: [rows, k] int64, most likely first, ties by id; None where no filter applies: then k is the vocabulary, in
+    the order of ids. logprobs: [rows, k] float64 (float32 for a full vocabulary); rows that allow fewer than k tokens
+    end in -inf.
+    """
+
+    ids: Tensor | None
+    logprobs: Tensor
+
+
+def shaped(logits: Tensor, policy: Policy, seen: Tensor) -> Support:
+    """The support of `policy` for next-token logits [rows, vocabulary] float32, which are left as they are.
+
+    seen: [rows, any] int64, the tokens of prefix and suffix so far, for the repetition penalty.
+    """
+    scores = logits if policy.repetition_penalty == 1 else _penalised(logits, policy.repetition_penalty, seen)
+    if policy.top_k is not None:
+        values, ids = most_likely(scores, policy.top_k)  # [rows, k]
+        support = Support(ids, _log_softmax(_wide(values) / policy.temperature))
+    elif policy.top_p < 1:
+        support = _nucleus(scores, policy.temperature, policy.top_p)
+    else:
+        support = Support(None, _log_softmax(scores if policy.temperature == 1 else scores / policy.temperature))
+    if policy.top_p < 1:
+        support = _most_massive(support, policy.top_p)
+    if policy.typical_p < 1:
+        support = _most_typical(support, policy.typical_p)
+    return support
+
+
+def drawn(support: Support, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """The token that inverse-CDF sampling takes in each row, [rows] int64, and its log-probability, [rows].
+
+    uniform: [rows] in [0, 1). Takes the first index whose cumulative mass exceeds it.
+    """
+    mass = support.logprobs.exp().cumsum(1, dtype=_wide_dtype(support.logprobs))  # [rows, k]
+    total = mass[:, -1:].contiguous()
+    index = torch.searchsorted(mass, uniform.to(mass).unsqueeze(1) * total, right=True)  # [rows, 1]
+    # Rounding may carry a uniform just below 1 past the last token that has any mass.
+    index = torch.minimum(index, torch.searchsorted(mass, total))
+    logprob = support.logprobs.gather(1, index).squeeze(1)
+    return (index if support.ids is None else support.ids.gather(1, index)).squeeze(1), logprob
+
+
+def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest scores of each row [rows, vocabulary] and their ids, both [rows, count], ties by id."""
+    vocabulary = scores.shape[1]
+    if count >= vocabulary:
+        ordered = scores.sort(dim=1, descending=True, stable=True)
+        return ordered.values, ordered.indices
+    values, ids = scores.topk(count + 1, dim=1)
+    # `topk` picks freely among equals, which matters where they stand on both sides of the cut.
+    cut_in_tie = (values[:, count - 1] == values[:, count]).nonzero().squeeze(1)
+    values, ids = _ordered(values[:, :count], ids[:, :count])
+    if len(cut_in_tie):
+        rows = scores[cut_in_tie].sort(dim=1, descending=True, stable=True)
+        values[cut_in_tie], ids[cut_in_tie] = rows.values[:, :count], rows.indices[:, :count]
+    return values, ids
+
+
+def _ordered(values: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The columns of each row by value, descending, then by id; both [rows, k]."""
+    ids, order = ids.sort(dim=1)
+    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return values, ids.gather(1, order)
+
+
+def _penalised(logits: Tensor, penalty: float, seen: Tensor) -> Tensor:
+    """A copy of the logits with those of seen tokens divided, or multiplied where negative, by the penalty."""
+    scores = logits.gather(1, seen)
+    return logits.scatter(1, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
+
+
+def _nucleus(scores: Tensor, temperature: float, top_p: float) -> Support:
+    """The most likely tokens, enough of them to hold `top_p` in each row, with log-probabilities not renormalised."""
+    tempered = scores if temperature == 1 else scores / temperature
+    total = _wide(torch.logsumexp(tempered, dim=1, keepdim=True))  # [rows, 1]
+    count = min(_FIRST_NUCLEUS, scores.shape[1])
+    while True:
+        values, ids = most_likely(tempered, count)
+        logprobs = _wide(values) - total
+        if count == scores.shape[1] or bool((logprobs.exp().sum(1) >= top_p).all()):
+            return Support(ids, logprobs)
+        count = min(8 * count, scores.shape[1])
+
+
+def _most_massive(support: Support, top_p: float) -> Support:
+    """The smallest leading part of each row that holds at least `top_p`, renormalised."""
+    probabilities = support.logprobs.exp()
+    is_kept = probabilities.cumsum(1) - probabilities < top_p
+    # The first token is kept whatever the rounding of the difference above.
+    is_kept[:, 0] = True
+    width = int(is_kept.sum(1).max())
+    logprobs = support.logprobs.masked_fill(~is_kept, -math.inf)[:, :width]
+    assert support.ids is not None
+    return Support(support.ids[:, :width], _log_softmax(logprobs))
+
+
+def _most_typical(support: Support, typical_p: float) -> Support:
+    """The fewest tokens nearest to the entropy in surprise that hold at least `typical_p`, renormalised.
+
+    Equally typical tokens are taken in the order of the support, as many as are needed; Hugging Face keeps them all.
+    """
+    logprobs = _wide(support.logprobs)
+    entropy = torch.special.entr(logprobs.exp()).sum(1, keepdim=True)  # [rows, 1]
+    order = (-logprobs - entropy).abs().sort(dim=1, stable=True).indices  # [rows, k]
+    logprobs = logprobs.gather(1, order)
+    probabilities = logprobs.exp()
+    is_kept = probabilities.cumsum(1) - probabilities < typical_p
+    is_kept[:, 0] = True
+    width = int(is_kept.sum(1).max())
+    logprobs = logprobs.masked_fill(~is_kept, -math.inf)[:, :width]
+    ids = (order if support.ids is None else support.ids.gather(1, order))[:, :width]
+    logprobs, ids = _ordered(logprobs, ids)
+    return Support(ids, _log_softmax(logprobs))
+
+
+def _log_softmax(values: Tensor) -> Tensor:
+    return torch.log_softmax(values, dim=1)
+
+
+def _wide_dtype(values: Tensor) -> torch.dtype:
+    # Apple's GPUs have no float64.
+    return torch.float32 if values.device.type == "mps" else torch.float64
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values.to(_wide_dtype(values))

@@ -1,0 +1,202 @@
+"""A loaded target and what attacks ask of it, on token ids alone: text and its encoding are somebody else's."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from harness.core.arrays import Ints, Tokens, token_dtype
+from harness.core.errors import HarnessError
+from harness.core.policy import Policy
+from harness.target.decoding import Paths, sampled_paths
+from harness.target.drawn import Drawn, Scored
+from harness.target.likelihood import scored
+from harness.target.memory import default_rows_at_once, is_out_of_memory
+from harness.target.trunk import Trunk
+
+Result = TypeVar("Result")
+
+
+class Target:
+    """The model under attack.
+
+    model: for attacks that go below `sample` and `score`; vocabulary: how many token ids it predicts;
+    context_length: tokens that it can attend to, None where unbounded; tokenizer_file: its tokenizer.json, None where
+    it came without; suffix_length: what `sample` draws unless told otherwise. rows_at_once: how many sequences go
+    through the model together; halved for good when memory runs out. last_rows_at_once: what the last call ended with,
+    0 before the first: a batch that is run again with it repeats its results to the last bit.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        path: Path | None = None,
+        rows_at_once: int | None = None,
+        suffix_length: int = 50,
+    ) -> None:
+        """Take a model that lies on its device and is in evaluation mode. Raises HarnessError if it cannot be run."""
+        self.model = model
+        self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        self.trunk = Trunk(model)
+        self.vocabulary = self.trunk.vocabulary
+        self.context_length: int | None = getattr(model.config, "max_position_embeddings", None)
+        tokenizer_file = None if path is None else path / "tokenizer.json"
+        self.tokenizer_file = tokenizer_file if tokenizer_file is not None and tokenizer_file.exists() else None
+        self.suffix_length = suffix_length
+        self.rows_at_once = rows_at_once or default_rows_at_once(
+            model.config, vocabulary=self.vocabulary, itemsize=self.dtype.itemsize, device=self.device
+        )
+        self.last_rows_at_once = 0
+
+    @property
+    def record(self) -> dict[str, str | int | None]:
+        """What a run's record says about the loaded target, ready for JSON."""
+        return {
+            "architecture": type(self.model).__name__,
+            "parameters": self.model.num_parameters(),
+            "vocabulary": self.vocabulary,
+            "context_length": self.context_length,
+            "device": str(self.device),
+            "device_name": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else None,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "rows_at_once": self.rows_at_once,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+
+    def require(self, *, prefix_length: int, suffix_length: int, vocabulary: int = 0) -> None:
+        """Raise HarnessError unless the model has `vocabulary` tokens and room for prefix and suffix."""
+        if vocabulary > self.vocabulary:
+            raise HarnessError(
+                f"the target predicts {self.vocabulary} tokens and the round has {vocabulary}; it needs another target."
+            )
+        wanted = prefix_length + suffix_length
+        if self.context_length is not None and wanted > self.context_length:
+            raise HarnessError(
+                f"the target's context of {self.context_length} tokens is shorter than "
+                f"prefix and suffix, {prefix_length} + {suffix_length} tokens."
+            )
+
+    def sample(
+        self, prefixes: Tokens, policy: Policy | None = None, trials: int = 1, seed: int = 0, length: int | None = None
+    ) -> Drawn:
+        """Draw `trials` suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
+
+        Draw d of a prefix at position t depends on (seed, the prefix's tokens, d, t) and on nothing else: neither on
+        the other prefixes nor on `rows_at_once`, as long as rounding moves no draw across the edge of a token.
+        Policy(), the default, is the model's own distribution. Raises HarnessError for tokens that the model does not
+        have, too long a context, NaN, or when memory does not suffice for one sequence.
+        """
+        policy = Policy() if policy is None else policy
+        length = self.suffix_length if length is None else length
+        self._check_tokens("prefixes", prefixes)
+        if trials < 1 or length < 1:
+            raise HarnessError(f"sampling needs at least one trial and one token, not {trials} and {length}.")
+        self.require(prefix_length=prefixes.shape[1], suffix_length=length)
+        if len(prefixes) == 0:
+            return _none_drawn(length, self.vocabulary)
+        distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
+        # The most likely token leaves nothing to chance: one draw stands for all trials.
+        draws = 1 if policy.top_k == 1 else trials
+
+        def paths(rows_at_once: int) -> Paths:
+            return sampled_paths(
+                self.trunk, distinct, policy, draws=draws, seed=seed, length=length, rows_at_once=rows_at_once
+            )
+
+        found = self._within_memory(paths)
+        _check_finite(found.token_logprobs)
+        return _merged(found, distinct_of_prefix.reshape(-1), draws, trials, self.vocabulary)
+
+    def score(self, prefixes: Tokens, suffixes: Tokens) -> Scored:
+        """Log-probabilities, margins, ranks and entropies of `suffixes` [rows, length] after `prefixes` [rows, any].
+
+        Raises HarnessError as `sample` does.
+        """
+        self._check_tokens("prefixes", prefixes)
+        self._check_tokens("suffixes", suffixes)
+        if len(prefixes) != len(suffixes):
+            raise HarnessError(f"scoring needs one prefix a suffix, not {len(prefixes)} and {len(suffixes)}.")
+        length = suffixes.shape[1]
+        self.require(prefix_length=prefixes.shape[1], suffix_length=length)
+        if len(prefixes) == 0:
+            nothing = np.empty((0, length))
+            return Scored(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
+        result = self._within_memory(
+            lambda rows_at_once: scored(self.trunk, prefixes, suffixes, rows_at_once=rows_at_once)
+        )
+        _check_finite(result.token_logprobs)
+        return result
+
+    def _check_tokens(self, what: str, tokens: Tokens) -> None:
+        if tokens.ndim != 2 or tokens.shape[1] == 0 or not np.issubdtype(tokens.dtype, np.integer):
+            raise HarnessError(
+                f"{what} must be integers of shape [rows, tokens]; found {tokens.dtype} {list(tokens.shape)}."
+            )
+        if tokens.size and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocabulary):
+            raise HarnessError(f"{what} hold a token outside the target's 0..{self.vocabulary - 1}.")
+
+    def _within_memory(self, call: Callable[[int], Result]) -> Result:
+        """`call(rows_at_once)`, begun anew with half as many rows each time memory runs out."""
+        while True:
+            try:
+                with torch.inference_mode():
+                    result = call(self.rows_at_once)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if self.rows_at_once == 1:
+                    raise HarnessError(
+                        f"the memory of {self.device} does not suffice for one sequence at a time; "
+                        f"free some, or take a smaller dtype than {self.dtype}."
+                    ) from None
+            else:
+                self.last_rows_at_once = self.rows_at_once
+                return result
+            # Here and not in the handler above, where the traceback still holds the failed call's tensors.
+            self.rows_at_once //= 2
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+
+def _merged(paths: Paths, distinct_of_prefix: Ints, draws: int, trials: int, vocabulary: int) -> Drawn:
+    """Draws of distinct prefixes as rows of distinct suffixes, for each of the prefixes that were asked for."""
+    prefixes = len(paths.last_prefix_logprob)
+    owner = np.repeat(np.arange(prefixes), draws)
+    owned = np.column_stack([owner, paths.suffixes])  # [prefixes * draws, 1 + length]
+    rows, draw, count = np.unique(owned, axis=0, return_index=True, return_counts=True)
+    starts = np.searchsorted(rows[:, 0], np.arange(prefixes + 1))
+    blocks = [np.arange(starts[prefix], starts[prefix + 1]) for prefix in distinct_of_prefix]
+    order = np.concatenate(blocks)
+    draw = draw[order]
+    return Drawn(
+        row=np.repeat(np.arange(len(blocks)), [len(block) for block in blocks]),
+        suffixes=paths.suffixes[draw].astype(token_dtype(vocabulary)),
+        count=count[order].astype(np.int64) * (trials // draws),
+        token_logprobs=paths.token_logprobs[draw],
+        policy_logprob=paths.policy_logprob[draw],
+        last_prefix_logprob=paths.last_prefix_logprob[distinct_of_prefix],
+    )
+
+
+def _none_drawn(length: int, vocabulary: int) -> Drawn:
+    return Drawn(
+        row=np.empty(0, np.int64),
+        suffixes=np.empty((0, length), token_dtype(vocabulary)),
+        count=np.empty(0, np.int64),
+        token_logprobs=np.empty((0, length)),
+        policy_logprob=np.empty(0),
+        last_prefix_logprob=np.empty(0),
+    )
+
+
+def _check_finite(token_logprobs: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+    if np.isnan(token_logprobs).any():
+        raise HarnessError("the target answered NaN: its numbers overflow in this dtype; load it with another one.")

@@ -1,0 +1,1 @@
+"""The process that a plugin runs in, and the only importer of plugin code."""

@@ -1,0 +1,179 @@
+"""A plugin's parameters described and validated, as JSON: `python -m harness.worker.schema FILE`, request on stdin.
+
+The answer goes to the stdout that the process was started with; whatever the plugin prints goes to stderr.
+"""
+
+import contextlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path, PurePath
+from typing import Annotated, Any, NamedTuple, get_args
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from harness.core.errors import HarnessError, shortened
+from harness.worker.plugin import exception_in, load_attack
+
+_NONE_WORDS = ("none", "null")
+_SENTENCES = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "list_type": "must be a list, written as JSON",
+    "tuple_type": "must be a list, written as JSON",
+    "set_type": "must be a list, written as JSON",
+    "dict_type": "must be an object, written as JSON",
+    "model_type": "must be an object, written as JSON",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    "value_error": "{error}",
+    "assertion_error": "{error}",
+}
+
+
+class Fault(NamedTuple):
+    """Why a parameter's value is refused: the field ('' for the whole), its place inside it, and what must hold."""
+
+    field: str
+    place: str
+    message: str
+    given: str
+
+
+def main(path: Path) -> None:
+    """Answer the request on stdin, and leave at once: a thread that the plugin started keeps nothing open."""
+    answers = os.dup(1)  # not inheritable: the plugin's own children cannot write an answer
+    os.dup2(2, 1)
+    request = json.load(sys.stdin)
+    try:
+        answer = answered(path, request["set"], whole=bool(request.get("validate")))
+        text = json.dumps(answer, allow_nan=False)
+    except HarnessError as error:
+        text = json.dumps({"error": str(error)})
+    except Exception as error:
+        text = json.dumps({"error": f"{path}: its parameters cannot be described ({exception_in(path, error)})."})
+    with os.fdopen(answers, "w", encoding="utf-8") as output:
+        output.write(text)
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def answered(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+    """The schema of the attack at `path` and what its parameters make of `given`; `whole`: a missing one is a fault.
+
+    Text is read as the command line gives it. `params` is null where anything is amiss or missing.
+    """
+    attack = load_attack(path)
+    params = attack.params_type()
+    known = {name: value for name, value in given.items() if name in params.model_fields}
+    values = {name: _read(params.model_fields[name], value) for name, value in known.items()}
+    resolved, faults = None, list[Fault]()
+    try:
+        resolved = params.model_validate(values, by_alias=False, by_name=True).model_dump(mode="json")
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        faults = list(_faults([detail for detail in details if whole or not _is_missing(detail)]))
+    else:
+        faults = list(_not_finite(resolved))
+    return {
+        "schema": params.model_json_schema(by_alias=False),
+        "doc": inspect.cleandoc(sys.modules[attack.__module__].__doc__ or attack.__doc__ or ""),
+        "params": None if faults else resolved,
+        "path_params": [name for name, field in params.model_fields.items() if _holds_path(field.annotation)],
+        "faults": [{"field": fault.field, "message": f"{fault.place}{fault.message}{fault.given}"} for fault in faults],
+        "unknown": [name for name in given if name not in params.model_fields],
+    }
+
+
+def _read(field: FieldInfo, value: Any) -> Any:
+    """What text from the command line stands for in `field`; what no reading fits stays text for the model to refuse.
+
+    `none` and `null` are None where the field allows that; then the field's own type is tried, then JSON.
+    """
+    if not isinstance(value, str):
+        return value
+    annotation: Any = Annotated[field.annotation, field]
+    adapter = TypeAdapter(annotation)
+    with contextlib.suppress(ValidationError):
+        if value.lower() in _NONE_WORDS:
+            return adapter.validate_python(None)
+    with contextlib.suppress(ValidationError):
+        return adapter.validate_strings(value)
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    with contextlib.suppress(ValidationError):
+        return adapter.validate_python(parsed)
+    return parsed if isinstance(parsed, list | dict) else value
+
+
+def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
+    """One fault a place: a value that no member of a union takes has an error for each of them."""
+    for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
+        group_of_place = list(group)
+        messages = dict.fromkeys(_message(detail) for detail in group_of_place)
+        given = "" if not field or _is_missing(group_of_place[0]) else _given(group_of_place[0]["input"])
+        yield Fault(field, place, " or ".join(messages), given)
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
+    field, *inside = location or ("",)
+    # Names inside are a union's members in the library's own words; positions are the user's.
+    positions = ".".join(str(step) for step in inside if isinstance(step, int))
+    return str(field), f"item {positions} " if positions else ""
+
+
+def _message(detail: ErrorDetails) -> str:
+    if _is_missing(detail):
+        return "is required"
+    if (sentence := _SENTENCES.get(detail["type"])) is not None:
+        message = sentence.format_map(detail.get("ctx", {}))
+    else:
+        message = detail["msg"].replace("Input should be", "must be")
+    return shortened(" ".join(message.split()).rstrip("."), 200)
+
+
+def _given(value: Any) -> str:
+    return f", got {shortened(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""
+
+
+def _is_missing(detail: ErrorDetails) -> bool:
+    return detail["type"] == "missing" and len(detail["loc"]) == 1
+
+
+def _not_finite(resolved: dict[str, Any]) -> Iterator[Fault]:
+    """The parameters that the record, which is JSON, could not hold."""
+    for name, value in resolved.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            yield Fault(name, "", "must be finite", _given(value))
+
+
+def _holds_path(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, PurePath):
+        return True
+    return any(_holds_path(argument) for argument in get_args(annotation))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).absolute())

@@ -1,0 +1,70 @@
+"""What holds for every shipped attack, whichever they are."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core import paths
+from harness.runs.discovery import AttackFile, find_attacks
+from harness.runs.parameters import parameters_in
+from harness.runs.schema import fetch_schema
+from harness.worker.plugin import load_attack
+
+SHIPPED = [attack for attack in find_attacks() if attack.origin == "shipped"]
+every_attack = pytest.mark.parametrize("attack", SHIPPED, ids=lambda attack: attack.name)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+
+
+def test_every_file_beside_the_package_is_a_working_attack() -> None:
+    files = {path.name for path in (paths.PACKAGE.parent / "attacks").glob("[!_]*.py")}
+    assert {attack.path.name for attack in SHIPPED} == files
+    assert {attack.name for attack in SHIPPED} >= {"baseline", "greedy", "replay"}
+    assert [attack.error for attack in SHIPPED] == [None] * len(files)
+
+
+@every_attack
+def test_it_says_what_it_does_and_where_that_was_published(attack: AttackFile) -> None:
+    assert attack.summary.endswith(".") and len(attack.summary) <= 110
+    assert attack.reference
+    assert attack.name == attack.path.stem
+
+
+@every_attack
+def test_its_source_declares_what_its_class_holds(attack: AttackFile) -> None:
+    loaded = load_attack(attack.path)
+    assert (
+        loaded.name,
+        loaded.reference,
+        loaded.control,
+        loaded.uses_target,
+        loaded.guesses_per_example,
+        loaded.requires,
+    ) == (
+        attack.name,
+        attack.reference,
+        attack.control,
+        attack.uses_target,
+        attack.guesses_per_example,
+        attack.requires,
+    )
+
+
+@every_attack
+def test_its_schema_explains_every_parameter(attack: AttackFile) -> None:
+    schema = fetch_schema(attack.path, digest=attack.sha256)
+    parameters = parameters_in(schema.schema)
+    assert all(parameter.description.endswith(".") for parameter in parameters)
+    assert {parameter.name for parameter in parameters} == set(load_attack(attack.path).params_type().model_fields)
+    assert (schema.params is None) == any(parameter.default is None for parameter in parameters)
+
+
+@every_attack
+def test_its_defaults_are_values_that_it_would_accept(attack: AttackFile) -> None:
+    params = load_attack(attack.path).params_type()
+    required = {name: "/any" for name, field in params.model_fields.items() if field.is_required()}
+    resolved = params.model_validate(required).model_dump(mode="json")
+    assert params.model_validate(resolved).model_dump(mode="json") == resolved

@@ -1,0 +1,131 @@
+"""`harness attacks` as a user runs it: real processes, their output and their exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = '''"""A \x1b[31mred\x1b[0m \u202eline."""
+from harness import Attack, Field, Params
+class P(Params):
+    trials: int = Field(2, ge=1, description="Draws \x1b]0;title\x07.")
+class A(Attack[P]):
+    name = "hostile"
+    reference = "[bold]nobody[/bold]"
+    control = True
+    guesses_per_example = 0
+    def run(self, context): yield from ()
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "hostile.py").write_text(HOSTILE)
+    (tmp_path / "theirs" / "broken.py").write_text("class A(:\n")
+    return tmp_path
+
+
+def _harness(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", "from harness.cli.app import main; main()", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HARNESS_CACHE": str(folder / "cache"), "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_list_has_a_line_for_each_attack_and_says_what_is_broken(folder: Path) -> None:
+    done = _harness(folder, "attacks", "--attacks", "theirs")
+    assert done.returncode == 0 and done.stderr == ""
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert set(lines) == {"baseline", "broken", "greedy", "hostile", "replay"}
+    assert "shipped" in lines["baseline"] and "the challenge's own baseline." in lines["baseline"]
+    assert f"broken: {folder}/theirs/broken.py: line 1: does not parse (invalid syntax)." in lines["broken"]
+    assert lines["hostile"].endswith("A �[31mred�[0m �line.")
+
+
+def test_the_list_as_json_is_one_line(folder: Path) -> None:
+    done = _harness(folder, "attacks", "--attacks", "theirs", "--json")
+    (line,) = done.stdout.splitlines()
+    rows = {row["name"]: row for row in json.loads(line)}
+    assert rows["replay"]["uses_target"] is False and rows["replay"]["error"] is None
+    assert rows["hostile"]["origin"] == "--attacks theirs"
+    assert rows["broken"]["error"]
+
+
+def test_one_attack_is_shown_with_its_parameters_flags_and_reference(folder: Path) -> None:
+    done = _harness(folder, "attacks", "show", "baseline")
+    assert done.returncode == 0, done.stderr
+    assert "Top-k sampling ranked by mean token loss" in done.stdout
+    assert "simple_baseline.py" in done.stdout
+    assert "whole number, at least 1, default 100. Suffixes sampled per prefix." in done.stdout
+    assert "official or corrected, default official." in done.stdout
+    replay = _harness(folder, "attacks", "show", "replay").stdout
+    assert "uses no target" in replay and "path, required." in replay
+
+
+def test_an_attack_is_shown_as_json(folder: Path) -> None:
+    shown = json.loads(_harness(folder, "attacks", "show", "baseline", "--json").stdout)
+    assert shown["parameters"][0] == {
+        "name": "trials",
+        "type": "whole number",
+        "default": "100",
+        "bounds": ["at least 1"],
+        "description": "Suffixes sampled per prefix.",
+    }
+    assert shown["schema"]["properties"]["trials"]["minimum"] == 1
+
+
+def test_what_a_stranger_wrote_cannot_steer_the_terminal(folder: Path) -> None:
+    shown = _harness(folder, "attacks", "show", "hostile", "--attacks", "theirs")
+    assert shown.returncode == 0, shown.stderr
+    assert "[bold]nobody[/bold]" in shown.stdout
+    assert "a control, which may not be submitted; any number of guesses an example" in shown.stdout
+    assert all(character.isprintable() or character == "\n" for character in shown.stdout)
+
+
+def test_a_broken_or_unknown_attack_is_one_sentence(folder: Path) -> None:
+    broken = _harness(folder, "attacks", "show", "broken", "--attacks", "theirs")
+    assert (broken.returncode, broken.stdout) == (1, "")
+    assert broken.stderr == f"harness: {folder}/theirs/broken.py: line 1: does not parse (invalid syntax).\n"
+    unknown = _harness(folder, "attacks", "show", "basline")
+    assert unknown.returncode == 1
+    assert unknown.stderr == "harness: unknown attack 'basline': did you mean baseline?\n"
+
+
+def test_a_new_attack_is_written_once_and_listed(folder: Path) -> None:
+    done = _harness(folder, "attacks", "new", "my_idea_2")
+    assert (done.returncode, done.stdout) == (0, "attacks/my_idea_2.py\n")
+    assert done.stderr == "next: harness run my_idea_2 --round demo\n"
+    shown = _harness(folder, "attacks", "show", "my_idea_2")
+    assert shown.returncode == 0 and "number, more than 0, default 0.5" in shown.stdout
+    (folder / "attacks" / "my_idea_2.py").write_text("mine")
+    again = _harness(folder, "attacks", "new", "my_idea_2")
+    assert again.returncode == 1 and "is there already" in again.stderr
+    assert (folder / "attacks" / "my_idea_2.py").read_text() == "mine"
+
+
+def test_a_new_attack_may_lie_in_another_folder(folder: Path) -> None:
+    done = _harness(folder, "attacks", "new", "none", "--dir", "deep/er")
+    assert done.stdout == "deep/er/none.py\n"
+    assert done.stderr == "next: harness run none --round demo --attacks deep/er\n"
+    assert _harness(folder, "attacks", "show", "none", "--attacks", "deep/er").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["Upper", "with-dash", "../escape", "", "1st", "a" * 65])
+def test_a_name_that_no_attack_can_have_is_refused(folder: Path, name: str) -> None:
+    done = _harness(folder, "attacks", "new", name)
+    assert done.returncode == 1 and "names no attack" in done.stderr
+    assert not (folder / "attacks").exists()
+
+
+def test_options_before_the_command_are_a_usage_error(folder: Path) -> None:
+    assert _harness(folder, "attacks", "--json", "show", "greedy").returncode == 2
