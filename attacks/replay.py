@@ -8,12 +8,17 @@ text, so 10 comes before 2; so does this. The rows of a CSV are submitted as the
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness import Attack, Context, Field, Guesses, Params
 from harness.core.arrays import Floats, Tokens, mapped_array
 from harness.core.errors import HarnessError
+from harness.core.submission_reader import SubmissionRules, read_submission
+
+_ANY_EXAMPLE = 1 << 32  # A CSV of a whole round may be replayed on a part of it.
 
 
 class ReplayParams(Params):
@@ -38,13 +43,13 @@ class Replay(Attack[ReplayParams]):
     def _recorded_trials(self, context: Context) -> Iterator[Guesses]:
         chosen = chosen_suffixes(self.params.source, self.params.trials, context)
         for batch in context.batches():
-            yield chosen.part(np.isin(chosen.ids, batch.ids).nonzero()[0])
+            yield chosen.part(np.flatnonzero(np.isin(chosen.ids, batch.ids)))
 
     def _recorded_submission(self, context: Context) -> Iterator[Guesses]:
         rows = submitted_rows(self.params.source, context)
         for batch in context.batches():
-            yield rows.part(np.isin(rows.ids, batch.ids).nonzero()[0])
-        # Scores would merge repeated rows and keep one guess an example; the recorded order has its own mind.
+            yield rows.part(np.flatnonzero(np.isin(rows.ids, batch.ids)))
+        # By their scores alone, repeated rows would merge and each example would keep one guess.
         context.finish(order=rows)
 
 
@@ -54,10 +59,10 @@ def chosen_suffixes(folder: Path, trials: int | None, context: Context) -> Guess
     Raises HarnessError, naming the file, when trials are missing or were recorded for other prefixes.
     """
     names = sorted(path.name for path in (folder / "generations").glob("*.npy"))
-    if len(names) < (trials or 1):
-        raise HarnessError(
-            f"{folder}: {len(names)} recorded trials (generations/*.npy) where {trials or 1} are wanted."
-        )
+    if not names:
+        raise HarnessError(f"{folder}: no recorded trials, which are generations/*.npy with losses/*.npy.")
+    if trials is not None and trials > len(names):
+        raise HarnessError(f"{folder}: {len(names)} recorded trials where trials={trials} are wanted.")
     names = names[:trials]
     losses = np.stack([_losses(folder / "losses" / name, context) for name in names])  # [trials, examples]
     best = losses.argmin(axis=0)  # [examples]
@@ -69,8 +74,18 @@ def chosen_suffixes(folder: Path, trials: int | None, context: Context) -> Guess
 
 
 def submitted_rows(file: Path, context: Context) -> Guesses:
-    """The rows of a submission CSV in their order, those of attacked examples; their score is minus their number."""
-    raise NotImplementedError
+    """The rows of a submission CSV that are for attacked examples, in their order; the score is minus the row's number.
+
+    Raises HarnessError, naming the line, when the file is no submission, and when no row is for an attacked example.
+    """
+    rules = SubmissionRules(_ANY_EXAMPLE, suffix_length=context.suffix_length, vocabulary=context.vocabulary)
+    submission = read_submission(file, rules)
+    rows = np.flatnonzero(np.isin(submission.ids, context.ids))
+    if len(rows) == 0:
+        raise HarnessError(f"{file}: no row is for an example of this run.")
+    if left_out := len(submission.ids) - len(rows):
+        print(f"{file}: {left_out} rows are for examples that this run does not attack; they are left out.")
+    return Guesses(submission.ids[rows], submission.suffixes[rows], score=-rows)
 
 
 def _losses(file: Path, context: Context) -> Floats:
@@ -89,7 +104,7 @@ def _generations(file: Path, context: Context) -> Tokens:
     width = prefix_length + context.suffix_length
     if recorded.shape[1:] != (width,) or not np.issubdtype(recorded.dtype, np.integer):
         raise HarnessError(
-            f"{file}: wanted integers of shape [rows, {width}], found {recorded.dtype} {recorded.shape}."
+            f"{file}: wanted integers of shape [rows, {width}], found {recorded.dtype} {list(recorded.shape)}."
         )
     differs = (recorded[:, :prefix_length] != context.prefixes).any(axis=1)
     if differs.any():
@@ -100,7 +115,9 @@ def _generations(file: Path, context: Context) -> Tokens:
     return recorded
 
 
-def _examples_of(file: Path, recorded: "np.ndarray", context: Context) -> "np.ndarray":
+def _examples_of(file: Path, recorded: NDArray[Any], context: Context) -> NDArray[Any]:
+    """The rows of the attacked examples, whose ids are row numbers."""
     if recorded.ndim == 0 or len(recorded) <= context.ids.max():
-        raise HarnessError(f"{file}: shape {recorded.shape}, with no row for example {context.ids.max()}.")
-    return recorded[context.ids]
+        raise HarnessError(f"{file}: shape {list(recorded.shape)}, with no row for example {context.ids.max()}.")
+    examples: NDArray[Any] = recorded[context.ids]
+    return examples

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from harness.cli import attacks, data, rounds
+from harness.cli import attacks, data, rounds, run, runs
 from harness.cli.output import say
 
 app = typer.Typer(
@@ -16,6 +16,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export):
+    app.command()(command)
+app.add_typer(runs.app, name="runs")
 app.add_typer(attacks.app, name="attacks")
 app.add_typer(data.app, name="data")
 app.add_typer(rounds.app, name="rounds")

@@ -113,7 +113,7 @@ def show_status(name: RoundArgument, as_json: JsonOption = False) -> None:
         print_files(status)
         for rows in status.joined:
             if rows.lacking:
-                print(f"  joined {rows.split} rows: md5 {rows.checksum}, for {', '.join(rows.lacking)} is not there")
+                print(f"  joined {rows.split} rows: md5 not checked without {', '.join(rows.lacking)}")
             elif rows.checksum == "wrong":
                 print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {visible(rows.found)}")
             else:
@@ -162,8 +162,8 @@ def build_arrays(
 def show_overlap(name: RoundArgument, as_json: JsonOption = False) -> None:
     """Which answers the training rows give away without a model, and how the examples cluster.
 
-    Known prefix: the prefix is a training row's. Stitched: windows of training rows, as long as a prefix, lead through
-    to the end of a suffix; reachable: to the right one. Clustered: a training row shares 32 tokens, directly or in steps.
+    Known prefix: the prefix is a training row's. Stitched: windows of training rows, as long as a prefix, lead to the
+    end of a suffix; reachable: of the right one. Clustered: a chain of shared 32-token windows leads to a training row.
     """
     import numpy as np
 

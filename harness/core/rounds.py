@@ -22,7 +22,16 @@ FILE_FIELDS = (
 _FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d+)of(?P<folds>\d+)")
 _MAX_ROUND_BYTES = 1 << 20
 
-Seconds = Annotated[float, BeforeValidator(lambda value: seconds_in(str(value)))]
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return seconds_in(str(value))
+    except HarnessError as error:
+        raise ValueError(str(error)) from None
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
 RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from harness.core import files
 from harness.core.arrays import Bools, Floats, Ints, Tokens
@@ -110,7 +110,7 @@ def _place_within_example(ids: Ints) -> Ints:
 
 
 def _csv_rows(ids: Ints, suffixes: Tokens) -> bytes:
-    rows, length = suffixes.shape
+    rows = len(ids)
     example, example_used = _decimal(ids)
     token, token_used = _decimal(suffixes)
     parts = [
@@ -121,7 +121,7 @@ def _csv_rows(ids: Ints, suffixes: Tokens) -> bytes:
     ]
     characters = np.concatenate([part for part, _ in parts], axis=1)
     used = np.concatenate([part for _, part in parts], axis=1)
-    return characters[used].tobytes()
+    return bytes(characters[used])
 
 
 Characters = tuple[NDArray[np.uint8], Bools]

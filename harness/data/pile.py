@@ -138,14 +138,14 @@ def _tokens(text: str, pointer: Pointer, tokenizer: Tokenizer) -> list[int]:
     """The example's tokens, by one of the two ways that pointers point."""
     where = f"example {pointer.example} (file {pointer.file:02d}, byte {pointer.line_offset:,})"
     try:
-        if pointer.start_token >= 0:
-            ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids[
-                pointer.start_token : pointer.end_token
-            ]
-        else:
-            ids = _tokens_at_bytes(text.encode("utf-8"), pointer, tokenizer)
+        raw = text.encode("utf-8")
     except UnicodeEncodeError:
         raise HarnessError(f"{where}: its document is not Unicode text.") from None
+    if pointer.start_token >= 0:
+        whole: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        ids = whole[pointer.start_token : pointer.end_token]
+    else:
+        ids = _tokens_at_bytes(raw, pointer, tokenizer)
     if len(ids) != SEQUENCE_LENGTH:
         raise HarnessError(
             f"{where}: {len(ids)} tokens where {SEQUENCE_LENGTH} are wanted; its document is another one."

@@ -22,7 +22,7 @@ class FileState(StrEnum):
 
     PRESENT = "present"
     MISSING = "missing"
-    UNFIT = "wrong shape"
+    UNFIT = "wrong"
 
 
 class Checksum(StrEnum):
@@ -129,23 +129,19 @@ def _examples(round_: Round, files: tuple[FileStatus, ...]) -> int | None:
 
 
 def _joined_rows(round_: Round) -> Iterator[JoinedRows]:
-    """One comparison for each public split whose files the round names, in the data set's own folder."""
+    """One comparison for each public split whose three files the round names, in the data set's own folder."""
     named = {path.name: path for path in round_.files if path.parent.name == FOLDER}
     for split in SPLITS.values():
-        paths = [named.get(name) for name in split.file_names]
-        if any(path is not None for path in paths):
+        paths = [named[name] for name in split.file_names if name in named]
+        if len(paths) == len(split.file_names):
             yield _compared(split, paths)
 
 
-def _compared(split: Split, paths: list[Path | None]) -> JoinedRows:
-    present = [path for path in paths if path is not None and path.exists()]
-    if len(present) < len(paths):
-        lacking = tuple(
-            name for name, path in zip(split.file_names, paths, strict=True) if path is None or not path.exists()
-        )
+def _compared(split: Split, paths: list[Path]) -> JoinedRows:
+    if lacking := tuple(path.name for path in paths if not path.exists()):
         return JoinedRows(split.name, Checksum.UNCHECKED, split.md5, lacking=lacking)
     try:
-        found = joined_md5(present)
+        found = joined_md5(paths)
     except HarnessError as error:
         return JoinedRows(split.name, Checksum.WRONG, split.md5, found=str(error))
     return JoinedRows(split.name, Checksum.RIGHT if found == split.md5 else Checksum.WRONG, split.md5, found)

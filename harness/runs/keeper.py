@@ -23,45 +23,43 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def children_of(pid: int) -> list[int]:
-    """Process ids whose parent is `pid`, read from /proc."""
-    children = []
+def descendants_of(pid: int) -> list[int]:
+    """Process ids below `pid`, nearest first, zombies left out; read from /proc in one pass."""
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 # The command name stands in parentheses and may hold anything; the fields after it do not.
                 fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-                if int(fields[1]) == pid and fields[0] != b"Z":
-                    children.append(int(entry.name))
-    return children
+                if fields[0] != b"Z":
+                    children.setdefault(int(fields[1]), []).append(int(entry.name))
+    below = list(children.get(pid, ()))
+    for child in below:
+        below += children.get(child, ())
+    return below
 
 
 def kill_descendants(pid: int, *, seconds: float = 5.0) -> bool:
     """Kill everything below `pid` and go on until nothing is left; false when something outlived `seconds`.
 
-    Each process is stopped before it is killed, so that what it forks in between is found in the next round; orphans
+    Everything is stopped before anything is killed, so that what forks meanwhile is found in the next round; orphans
     come back as children of a process that called `adopt_orphans`.
     """
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        below, frontier = [], children_of(pid)
-        while frontier:
-            child = frontier.pop()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGSTOP)
-            below.append(child)
-            frontier += children_of(child)
-        if not below:
-            return True
-        for child in below:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        _reap()
+    while below := descendants_of(pid):
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for child in below:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, number)
+        reap_children()
+        if time.monotonic() > until:
+            return False
         time.sleep(0.005)
-    return not children_of(pid)
+    return True
 
 
-def _reap() -> None:
+def reap_children() -> None:
+    """Take the exit of every child that has ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

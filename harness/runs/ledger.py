@@ -1,6 +1,5 @@
-"""The budget's arithmetic: which clock, what has been spent, when a run must finish and when it is over."""
+"""The budget's arithmetic: what has been spent, when a run must finish and when it is over."""
 
-import time
 from dataclasses import dataclass
 
 TICK_SECONDS = 0.5
@@ -8,13 +7,6 @@ TICK_SECONDS = 0.5
 CRASH_CHARGE_SECONDS = 1.0
 """What a resumed run pays for the time after the last committed row of a supervisor that died: one commit interval,
 with its slack, so that no kill gains time."""
-
-
-def now() -> float:
-    """Seconds on a clock that nobody sets and that goes on while the machine sleeps."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
 
 
 @dataclass(frozen=True)

@@ -144,20 +144,17 @@ class RunReader:
 
     def final_order(self, *, suffix_length: int, vocabulary: int) -> Guesses | None:
         """The submission that the attack gave whole, None when it gave none."""
-        if not self._all("SELECT 1 FROM event WHERE name = 'final_order' LIMIT 1"):
+        last = self.last_event("final_order")
+        if last is None:
             return None
-        last = "SELECT COALESCE(MAX(generation), 0) FROM final"
-        return self._rows(
-            f"SELECT example, suffix, 0.0 FROM final WHERE generation = ({last}) ORDER BY seq",  # noqa: S608
-            suffix_length,
-            vocabulary,
-        )
+        query = "SELECT example, suffix, 0.0 FROM final WHERE generation = ? ORDER BY seq"
+        return self._rows(query, suffix_length, vocabulary, last["generation"])
 
-    def _rows(self, query: str, suffix_length: int, vocabulary: int) -> Guesses:
+    def _rows(self, query: str, suffix_length: int, vocabulary: int, *values: Any) -> Guesses:
         dtype = token_dtype(vocabulary).newbyteorder("<")
         ids, suffixes, scores = [], [], []
         try:
-            cursor = self._db.execute(query)
+            cursor = self._db.execute(query, values)
             while rows := cursor.fetchmany(_ROWS_AT_ONCE):
                 columns = tuple(zip(*rows, strict=True))
                 ids.append(np.array(columns[0], np.int64))

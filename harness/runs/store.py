@@ -101,12 +101,14 @@ class RunStore:
             ((batch, attempt, at, example, suffix, value) for example, suffix, value in rows),
         )
 
-    def add_final(self, generation: int, ids: Ints, suffixes: Tokens) -> None:
-        """A submission given whole, in its order; the highest generation counts."""
+    def add_final(self, ids: Ints, suffixes: Tokens) -> None:
+        """A submission given whole, in its order: ids [rows], suffixes [rows, length]; the last one given counts."""
+        generation = self._db.execute("SELECT COALESCE(MAX(generation), 0) + 1 FROM final").fetchone()[0]
         self._db.executemany(
             "INSERT INTO final (generation, example, suffix) VALUES (?, ?, ?)",
             ((generation, example, suffix) for example, suffix in zip(ids.tolist(), _blobs(suffixes), strict=True)),
         )
+        self.add_event("final_order", generation=generation, rows=len(ids))
 
     def add_engine_call(self, batch: int, attempt: int, call: int, rows: int) -> None:
         """How many rows went through the model at once in one engine call of a batch."""

@@ -55,7 +55,9 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device("cuda:0" if name == "cuda" else name)
     except RuntimeError:
-        raise HarnessError(f"unknown device {shortened(name)!r}: auto, cpu, cuda, cuda:N or mps.") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise HarnessError(f"unknown device {shortened(name)!r}: auto, cpu, cuda, cuda:N or mps.")
     if device.type == "cuda" and not torch.cuda.is_available():
         build = f"torch {torch.__version__}"
         raise HarnessError(f"{name} is asked for and {build} finds no CUDA GPU; use --device cpu, or a CUDA build.")

@@ -10,6 +10,7 @@ import torch
 _POSITIONS = 128
 """Positions that the estimate allows for a sequence: those of the challenge and their spare room."""
 _MOST_ROWS = {"cpu": 128, "cuda": 1024}
+_SIGNS = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -49,4 +50,4 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error)
-    return isinstance(error, RuntimeError) and ("DefaultCPUAllocator" in text or "out of memory" in text)
+    return isinstance(error, RuntimeError) and (any(sign in text for sign in _SIGNS))

@@ -19,6 +19,7 @@ from harness.target.memory import default_rows_at_once, is_out_of_memory
 from harness.target.trunk import Trunk
 
 Result = TypeVar("Result")
+_THE_MODEL_ITSELF = Policy()
 
 
 class Target:
@@ -40,17 +41,20 @@ class Target:
         suffix_length: int = 50,
     ) -> None:
         """Take a model that lies on its device and is in evaluation mode. Raises HarnessError if it cannot be run."""
+        if rows_at_once is not None and rows_at_once < 1:
+            raise HarnessError(f"at least one sequence goes through the model at once, not {rows_at_once}.")
         self.model = model
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self.trunk = Trunk(model)
         self.vocabulary = self.trunk.vocabulary
-        self.context_length: int | None = getattr(model.config, "max_position_embeddings", None)
+        config = model.config.get_text_config(decoder=True)
+        self.context_length: int | None = getattr(config, "max_position_embeddings", None)
         tokenizer_file = None if path is None else path / "tokenizer.json"
         self.tokenizer_file = tokenizer_file if tokenizer_file is not None and tokenizer_file.exists() else None
         self.suffix_length = suffix_length
         self.rows_at_once = rows_at_once or default_rows_at_once(
-            model.config, vocabulary=self.vocabulary, itemsize=self.dtype.itemsize, device=self.device
+            config, vocabulary=self.vocabulary, itemsize=self.dtype.itemsize, device=self.device
         )
         self.last_rows_at_once = 0
 
@@ -85,7 +89,12 @@ class Target:
             )
 
     def sample(
-        self, prefixes: Tokens, policy: Policy | None = None, trials: int = 1, seed: int = 0, length: int | None = None
+        self,
+        prefixes: Tokens,
+        policy: Policy = _THE_MODEL_ITSELF,
+        trials: int = 1,
+        seed: int = 0,
+        length: int | None = None,
     ) -> Drawn:
         """Draw `trials` suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
 
@@ -94,7 +103,6 @@ class Target:
         Policy(), the default, is the model's own distribution. Raises HarnessError for tokens that the model does not
         have, too long a context, NaN, or when memory does not suffice for one sequence.
         """
-        policy = Policy() if policy is None else policy
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
         if trials < 1 or length < 1:

@@ -21,7 +21,7 @@ def uniforms(seed: int, keys: NDArray[np.uint64], draws: ArrayLike, position: Ar
     keys: as `prefix_keys` gives them; draws, position: non-negative integers. With keys and draws [rows] and one
     position the result is [rows].
     """
-    state = _mixed(np.full(1, seed & _MASK, np.uint64))
+    state = _mixed(np.full(1, int(seed) & _MASK, np.uint64))
     for part in (keys, draws, position):
         state = _mixed(state ^ np.asarray(part).astype(np.uint64))
     shape = np.broadcast_shapes(*(np.shape(part) for part in (keys, draws, position)))

@@ -43,6 +43,7 @@ def main() -> None:
     train(model, texts, copies, Schedule(steps=given.steps), SEED, progress_printer(given.steps))
     torch.nn.Module.half(model)
     model.save_pretrained(weights)
+    (weights / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner alone
     save_tokenizer(tokenizer, weights, model.config.max_position_embeddings)
     save_examples(examples, arrays)
     print(f"wrote {weights} and {arrays}")

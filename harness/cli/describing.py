@@ -1,0 +1,93 @@
+"""Runs in words and tables."""
+
+import datetime
+from typing import Any
+
+from harness.cli.output import visible
+from harness.cli.watching import score_in_words
+from harness.core.durations import clock
+from harness.runs.folder import RunFolder
+from harness.runs.sandbox import Means
+from harness.runs.summary import RunSummary, run_summary, what_is_promised
+
+
+def shown_json(folder: RunFolder) -> dict[str, Any]:
+    """`show --json`: the summary's fields with the spec and what is promised beside them."""
+    spec = folder.spec().model_dump(mode="json")
+    return run_summary(folder).as_json() | {"not_reproducible_because": _promises(folder), "spec": spec}
+
+
+def described(folder: RunFolder) -> str:
+    """`show`: a run in lines of `name  value`."""
+    spec, summary = folder.spec(), run_summary(folder)
+    target = spec.target
+    rows: list[tuple[str, str]] = [
+        ("run", summary.id),
+        ("status", f"{summary.status}{f' – {visible(summary.reason)}' if summary.reason else ''}"),
+        ("attack", f"{spec.attack.name} ({spec.attack.origin}){' – a control' if spec.attack.control else ''}"),
+        ("params", visible(", ".join(f"{name}={value}" for name, value in spec.params.items()) or "none")),
+        ("seed", str(spec.seed)),
+        ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples"),
+    ]
+    if target is not None:
+        commit = f" at {target.commit}" if target.commit else ""
+        rows += [
+            ("target", f"{target.id}{commit}, weights {target.weights_sha256[:12]}"),
+            ("device", f"{target.device}, dtype {target.dtype}, {target.threads} threads"),
+        ]
+    rows += [
+        ("budget", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} spent"),
+        ("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"),
+        ("score", score_in_words(summary)),
+    ]
+    if summary.recall_interval_unit:
+        rows.append(("interval", f"95 %, by {summary.recall_interval_unit}"))
+    if summary.rows_left_out:
+        rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the {spec.round.row_cap:,} that a round takes"))
+    if summary.sandbox is not None:
+        rows.append(("sandbox", f"{summary.sandbox} – {Means(summary.sandbox).promise}"))
+    reasons = _promises(folder)
+    rows.append(("reproducible", f"not promised: {'; '.join(reasons)}" if reasons else "yes, to the byte"))
+    rows.append(("versions", ", ".join(f"{name} {value}" for name, value in spec.versions.items())))
+    rows.append(("created", _when(summary.created_at)))
+    rows.append(("directory", summary.directory))
+    if summary.submission is not None:
+        rows.append(("submission", summary.submission))
+    if summary.note:
+        rows.append(("note", visible(summary.note)))
+    return "\n".join(f"{name:<13} {value}" for name, value in rows)
+
+
+def runs_table(summaries: list[RunSummary]) -> str:
+    """`harness runs`: a row a run."""
+    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "created", "note")
+    rows = [header, *(_table_row(summary) for summary in summaries)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _table_row(summary: RunSummary) -> tuple[str, ...]:
+    recall = "blind" if summary.is_blind else "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
+    if summary.recall_interval is not None:
+        recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
+    return (
+        summary.id,
+        str(summary.status),
+        summary.attack,
+        summary.round,
+        recall,
+        f"{clock(summary.elapsed_s)}/{clock(summary.budget_s)}",
+        f"{summary.guesses:,}",
+        _when(summary.created_at),
+        visible(summary.note)[:40],
+    )
+
+
+def _promises(folder: RunFolder) -> list[str]:
+    return what_is_promised(folder) if folder.store.exists() else []
+
+
+def _when(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,126 @@
+"""From a command line to a resolved run: attack, parameters, round, target."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cli.output import say
+from harness.core.durations import seconds_in
+from harness.core.errors import HarnessError, shortened
+from harness.core.rounds import Round, load_round
+from harness.core.spec import RunSpec, TargetRecord
+from harness.runs.discovery import AttackFile, attack_named
+from harness.runs.folder import new_run_id
+from harness.runs.machine import usable_cores
+from harness.runs.planning import planned_run
+from harness.runs.schema import validated_params
+from harness.target.devices import resolved_device
+from harness.target.resolving import ResolvedTarget, resolve_target
+
+_SAY_PROGRESS_ABOVE_BYTES = 256 << 20
+_DTYPES = ("auto", "float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class ResolvedRun:
+    """A run that may start: its spec, and the attack's file that its source is copied from."""
+
+    spec: RunSpec
+    attack: AttackFile
+
+
+def resolved_run(
+    attack_name: str,
+    *,
+    round_name: str,
+    target: str | None,
+    revision: str | None,
+    budget: str | None,
+    settings: list[str],
+    seed: int,
+    limit: int | None,
+    device: str,
+    dtype: str,
+    threads: int | None,
+    attacks: Path | None,
+) -> ResolvedRun:
+    """Everything found, fetched, hashed and checked. Raises HarnessError for the first thing that does not hold."""
+    attack = attack_named(attack_name, attacks)
+    round_ = load_round(round_name)
+    params = validated_params(attack.path, settings_in(settings))
+    record = None
+    if attack.uses_target:
+        if dtype not in _DTYPES:
+            raise HarnessError(f"unknown dtype {shortened(dtype)!r}: {', '.join(_DTYPES)}.")
+        record = target_record(
+            round_, target=target, revision=revision, device=device, dtype=dtype, threads=threads or usable_cores()
+        )
+    elif target is not None:
+        raise HarnessError(f"the attack {attack.name} uses no target; leave --target away.")
+    spec = planned_run(
+        attack,
+        params,
+        round_,
+        record,
+        id_=new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
+        budget=round_.budget if budget is None else seconds_in(budget),
+        seed=seed,
+        limit=limit,
+    )
+    return ResolvedRun(spec, attack)
+
+
+def settings_in(settings: list[str]) -> dict[str, str]:
+    """`key=value` texts as a mapping. Raises HarnessError for a text without a key, or a key given twice."""
+    values: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise HarnessError(f"--set {shortened(setting)!r}: write key=value.")
+        if key in values:
+            raise HarnessError(f"--set {key} was given twice.")
+        values[key] = value
+    return values
+
+
+def target_record(
+    round_: Round, *, target: str | None, revision: str | None, device: str, dtype: str, threads: int
+) -> TargetRecord:
+    """The target as it was found on this machine, the round's own unless another is named."""
+    id_ = target if target is not None else round_.target
+    # The round's revision belongs to the round's target.
+    wanted = revision or (round_.revision if target is None else "main")
+    found = _found(id_, wanted)
+    return TargetRecord(
+        id=found.id,
+        revision=found.revision,
+        commit=found.commit,
+        path=found.path,
+        weights_sha256=found.weights_sha256,
+        bytes=found.bytes,
+        device=resolved_device(device),
+        dtype=dtype,
+        threads=threads,
+    )
+
+
+def weights_sha256_now(spec: RunSpec) -> str | None:
+    """The hash of the weights that lie where the run found them; None when they are gone."""
+    if spec.target is None or not spec.target.path.is_dir():
+        return None
+    return _found(str(spec.target.path), spec.target.revision).weights_sha256
+
+
+def _found(id_: str, revision: str) -> ResolvedTarget:
+    is_said = False
+
+    def on_progress(done: int, total: int) -> None:
+        nonlocal is_said
+        if total >= _SAY_PROGRESS_ABOVE_BYTES:
+            if sys.stderr.isatty():
+                print(f"\rreading {id_}: {done / total:4.0%} ", end="\n" if done >= total else "", file=sys.stderr)
+            elif not is_said:
+                say(f"reading {id_} ({total / 1e9:.1f} GB) …")
+            is_said = True
+
+    return resolve_target(id_, revision, on_progress=on_progress)

@@ -1,0 +1,233 @@
+"""How sure a recall is: bootstrap intervals over examples or clusters, and paired differences of two submissions.
+
+A replicate draws as many units as there are, with replacement, and walks the submission again: a row weighs as often
+as its example was drawn. A wrong row of weight m costs m errors, as m copies of it would; a correct row adds its weight
+while the errors before it are fewer than the cap scaled to the replicate's size (cap x drawn examples / examples).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.arrays import Bools, Floats, Ints
+
+REPLICATES = 2000
+SEED = 20230201
+_NORMAL_975 = 1.959963984540054
+_BLOCK_WEIGHTS = 1 << 18  # weights of replicates that walk together: they stay in the processor's cache
+_CHUNK = 512  # wrong rows that they walk before looking whether all have ended
+
+
+class Unit(StrEnum):
+    """What a replicate draws: what is taken to be independent."""
+
+    EXAMPLE = "example"
+    CLUSTER = "cluster"
+
+
+class Interval(NamedTuple):
+    """A 95 % interval, both ends included, and what it takes to be independent."""
+
+    low: float
+    high: float
+    unit: Unit
+
+
+class Walk(NamedTuple):
+    """A submission as scoring walks it, in its order. is_correct: [rows]; example_ids: [rows] int64."""
+
+    is_correct: Bools
+    example_ids: Ints
+
+
+class Difference(NamedTuple):
+    """Recall of the first submission less that of the second, and its 95 % interval on the same replicates."""
+
+    difference: float
+    interval: Interval
+
+
+def recall_interval(
+    is_correct: Bools,
+    example_ids: Ints,
+    *,
+    cap: int,
+    examples: int,
+    clusters: Ints | None = None,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+) -> Interval:
+    """The 95 % percentile interval of recall at `cap` errors (Efron 1979), by clusters where given, else by examples.
+
+    `is_correct` and `example_ids` have shape [rows], in submission order; `clusters`, [examples], numbers the cluster
+    of each example. Where all replicates agree it is Wilson's (1927), with one observation a unit.
+    """
+    sample = _Sample.of(examples, clusters)
+    (recalls,) = _replicated_recalls([Walk(is_correct, example_ids)], sample, cap, replicates, seed)
+    if np.ptp(recalls) == 0:
+        low, high = wilson(float(recalls[0]), sample.units)
+    else:
+        low, high = _percentiles(recalls)
+    return Interval(low, high, sample.unit)
+
+
+def paired_difference(
+    first: Walk,
+    second: Walk,
+    *,
+    cap: int,
+    examples: int,
+    clusters: Ints | None = None,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+) -> Difference:
+    """How much more `first` recalls than `second`, with the percentile interval over replicates that both share.
+
+    Arguments as `recall_interval`'s. Where neither submission's recall varies over the replicates, the interval is
+    Newcombe's (1998, method 10) from the two Wilson intervals.
+    """
+    sample = _Sample.of(examples, clusters)
+    one, other = _replicated_recalls([first, second], sample, cap, replicates, seed)
+    whole = [
+        _weighted_recalls(_Order.of(walk, cap), np.ones((1, examples), np.int32), cap)[0] for walk in (first, second)
+    ]
+    difference = float(whole[0] - whole[1])
+    if np.ptp(one) == 0 and np.ptp(other) == 0:
+        low, high = _newcombe(float(one[0]), float(other[0]), sample.units)
+    else:
+        low, high = _percentiles(one - other)
+    return Difference(difference, Interval(low, high, sample.unit))
+
+
+def wilson(proportion: float, observations: int) -> tuple[float, float]:
+    """The 95 % score interval of a proportion in [0, 1] (Wilson 1927)."""
+    z2 = _NORMAL_975**2 / observations
+    centre = (proportion + z2 / 2) / (1 + z2)
+    half = np.sqrt(proportion * (1 - proportion) * z2 + z2**2 / 4) / (1 + z2)
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+
+def _newcombe(one: float, other: float, observations: int) -> tuple[float, float]:
+    """The 95 % interval of one - other for two uncorrelated proportions (Newcombe 1998, method 10)."""
+    (low_one, high_one), (low_other, high_other) = wilson(one, observations), wilson(other, observations)
+    difference = one - other
+    return (
+        difference - float(np.hypot(one - low_one, high_other - other)),
+        difference + float(np.hypot(high_one - one, other - low_other)),
+    )
+
+
+def _percentiles(values: Floats) -> tuple[float, float]:
+    low, high = np.quantile(values, (0.025, 0.975))
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What replicates are drawn from. unit_of_example: [examples], in 0..units-1; None when each is its own unit."""
+
+    examples: int
+    units: int
+    unit: Unit
+    unit_of_example: Ints | None
+
+    @classmethod
+    def of(cls, examples: int, clusters: Ints | None) -> "_Sample":
+        if clusters is None:
+            return cls(examples, examples, Unit.EXAMPLE, None)
+        names, unit_of_example = np.unique(clusters, return_inverse=True)
+        return cls(examples, len(names), Unit.CLUSTER, unit_of_example)
+
+    def weights(self, replicates: int, seed: int) -> Iterator[NDArray[np.int32]]:
+        """How often each example was drawn, [block, examples] for one block of replicates after the other."""
+        generator = np.random.default_rng(seed)
+        block = max(1, _BLOCK_WEIGHTS // self.examples)
+        for start in range(0, replicates, block):
+            drawn = np.empty((min(block, replicates - start), self.units), np.int32)
+            for replicate in drawn:
+                units = generator.integers(self.units, size=self.units, dtype=np.uint32)
+                replicate[:] = np.bincount(units, minlength=self.units)
+            yield drawn if self.unit_of_example is None else drawn[:, self.unit_of_example]
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What a weighted walk needs of a submission.
+
+    wrong: [wrong rows] the example of each, in order; solved: [solved] each example solved, in order of its first
+    correct row; wrong_before: [solved] how many of `wrong` stand before that row.
+    """
+
+    wrong: Ints
+    solved: Ints
+    wrong_before: Ints
+
+    @classmethod
+    def of(cls, walk: Walk, most_errors: float) -> "_Order":
+        """Without the wrong rows that change nothing in any walk whose cap is at most `most_errors`.
+
+        An example's wrong rows after the first `most_errors` are such: where it was drawn, those ended the walk.
+        """
+        wrong = np.flatnonzero(~walk.is_correct)
+        wrong = wrong[_place_among_equals(walk.example_ids[wrong]) < most_errors]
+        correct = np.flatnonzero(walk.is_correct)
+        _, first = np.unique(walk.example_ids[correct], return_index=True)
+        correct = correct[np.sort(first)]
+        return cls(walk.example_ids[wrong], walk.example_ids[correct], np.searchsorted(wrong, correct))
+
+
+def _place_among_equals(values: Ints) -> Ints:
+    """How many equal values stand before each, [values]."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    place = np.empty(len(values), np.int64)
+    place[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
+    return place
+
+
+def _replicated_recalls(walks: list[Walk], sample: _Sample, cap: int, replicates: int, seed: int) -> list[Floats]:
+    """Each walk's recall in each replicate, [replicates], the replicates being the same for all."""
+    # A replicate is at most `units` copies of the largest cluster.
+    largest = 1 if sample.unit_of_example is None else int(np.bincount(sample.unit_of_example).max())
+    orders = [_Order.of(walk, cap * largest * sample.units / sample.examples) for walk in walks]
+    recalls: list[list[Floats]] = [[] for _ in walks]
+    for weights in sample.weights(replicates, seed):
+        for order, parts in zip(orders, recalls, strict=True):
+            parts.append(_weighted_recalls(order, weights, cap))
+    return [np.concatenate(parts) for parts in recalls]
+
+
+def _weighted_recalls(order: _Order, weights: NDArray[np.int32], cap: int) -> Floats:
+    """Recall in each replicate, [replicates], for weights [replicates, examples]."""
+    sizes = weights.sum(axis=1)
+    # Compared as integers: errors < cap x size / examples.
+    allowed = -(-cap * sizes // weights.shape[1])
+    survived = _wrong_rows_survived(order.wrong, weights, allowed)
+    counted = np.searchsorted(order.wrong_before, survived, side="right")
+    by_all, by_any = int(counted.min()), int(counted.max())
+    solved = weights.take(order.solved[:by_all], axis=1).sum(axis=1)
+    disputed = weights.take(order.solved[by_all:by_any], axis=1)
+    solved += (disputed * (np.arange(by_all, by_any) < counted[:, None])).sum(axis=1)
+    return np.asarray(solved / sizes)
+
+
+def _wrong_rows_survived(wrong: Ints, weights: NDArray[np.int32], allowed: Ints) -> Ints:
+    """How many leading wrong rows cost fewer than `allowed` [replicates] errors together, [replicates]."""
+    errors = np.zeros((len(weights), 1), np.int64)
+    survived = np.zeros(len(weights), np.int64)
+    walking = np.arange(len(weights))  # the replicates that `weights`, `allowed` and `errors` still hold
+    for start in range(0, len(wrong), _CHUNK):
+        cost = weights.take(wrong[start : start + _CHUNK], axis=1)
+        errors_after = errors + np.cumsum(cost, axis=1)
+        survived[walking] += (errors_after < allowed[:, None]).sum(axis=1)
+        goes_on = errors_after[:, -1] < allowed
+        if not goes_on.all():
+            walking, weights, allowed = walking[goes_on], weights[goes_on], allowed[goes_on]
+        errors = errors_after[goes_on, -1:]
+        if not len(walking):
+            break
+    return survived

@@ -1,0 +1,109 @@
+"""The job contract: what a supervisor hands to a worker, as files in the worker's scratch folder."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from harness.core.examples import Training
+from harness.core.guesses import Guesses
+
+JOB_FILE = "job.json"
+_PREFIXES = "prefixes.npy"
+
+
+class TargetOrder(BaseModel):
+    """Which folder to load the target from, and how. `threads` is the number of CPU threads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path
+    device: str
+    dtype: str
+    threads: int
+
+
+class WorkerJob(BaseModel):
+    """One execution of an attack, as its worker sees it; it names no file of the round.
+
+    `finish_at` is the soft deadline on the ledger's clock; `done` holds the keys of batches that are not run again;
+    `engine_rows` the rows at once of the engine calls of batches that may be.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attack_file: Path
+    params: dict[str, Any]
+    seed: int
+    suffix_length: int
+    vocabulary: int
+    guesses_per_example: int
+    uses_target: bool
+    target: TargetOrder | None
+    finish_at: float
+    done: list[str]
+    rows_at_once: int | None
+    engine_rows: dict[str, list[int]]
+
+
+def write_inputs(
+    folder: Path,
+    job: WorkerJob,
+    *,
+    prefixes: NDArray[Any],
+    training: Training | None,
+    kept: dict[str, NDArray[Any]],
+    guesses: Guesses,
+) -> None:
+    """Lay a worker's inputs into `folder`, which is its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / JOB_FILE).write_text(job.model_dump_json(), encoding="utf-8")
+    np.save(folder / _PREFIXES, prefixes)
+    if training is not None:
+        arrays = {"prefixes": training.prefixes, "suffixes": training.suffixes, "clusters": training.clusters}
+        if training.preprefixes is not None:
+            arrays["preprefixes"] = training.preprefixes
+        np.savez(folder / "training.npz", **arrays)  # type: ignore[arg-type]
+    if kept:
+        np.savez(folder / "kept.npz", **{f"kept/{name}": array for name, array in kept.items()})  # type: ignore[arg-type]
+    if len(guesses):
+        np.savez(folder / "guesses.npz", ids=guesses.ids, suffixes=guesses.suffixes, score=guesses.score)
+
+
+def read_job(folder: Path) -> WorkerJob:
+    """The job that lies in `folder`."""
+    return WorkerJob.model_validate_json((folder / JOB_FILE).read_bytes())
+
+
+def read_prefixes(folder: Path) -> NDArray[Any]:
+    """The attacked prefixes, [examples, prefix length]."""
+    prefixes: NDArray[Any] = np.load(folder / _PREFIXES, allow_pickle=False)
+    return prefixes
+
+
+def read_training(folder: Path) -> Training | None:
+    """The round's training examples, None when it has none."""
+    arrays = _archive(folder / "training.npz")
+    if not arrays:
+        return None
+    return Training(arrays["prefixes"], arrays["suffixes"], arrays.get("preprefixes"), arrays["clusters"])
+
+
+def read_kept(folder: Path) -> dict[str, NDArray[Any]]:
+    """What earlier executions kept, by name."""
+    return {name.removeprefix("kept/"): array for name, array in _archive(folder / "kept.npz").items()}
+
+
+def read_guesses(folder: Path) -> Guesses | None:
+    """What earlier executions committed and still counts, in arrival order."""
+    arrays = _archive(folder / "guesses.npz")
+    return Guesses(arrays["ids"], arrays["suffixes"], arrays["score"]) if arrays else None
+
+
+def _archive(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}

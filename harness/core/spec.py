@@ -1,0 +1,94 @@
+"""spec.json: everything about a run that was resolved before it began; written once, never changed."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.core.errors import HarnessError
+from harness.core.rounds import Round
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AttackRecord(_Record):
+    """Which attack runs: its file as copied into the run's code/ folder, and what its class declares."""
+
+    name: str
+    origin: str
+    file: str
+    sha256: str
+    reference: str
+    control: bool
+    uses_target: bool
+    guesses_per_example: int
+
+
+class PathRecord(_Record):
+    """A path that a parameter names: where it lay and the hash of what it held."""
+
+    path: Path
+    sha256: str
+
+
+class TargetRecord(_Record):
+    """The model under attack as it was found, and how it is loaded; `device` and `dtype` are as resolved or asked."""
+
+    id: str
+    revision: str
+    commit: str | None
+    path: Path
+    weights_sha256: str
+    bytes: int
+    device: str
+    dtype: str
+    threads: int
+
+
+class RunSpec(_Record):
+    """One run, resolved. `data_sha256` maps each file that the round names and that exists to its hash.
+
+    `examples` are attacked, the first of `round_examples` (fewer with --limit); `budget` is in seconds; `created_at` in
+    seconds since the epoch.
+    """
+
+    id: str
+    kind: str = "attack"
+    parent: str | None = None
+    created_at: float
+    attack: AttackRecord
+    params: dict[str, Any]
+    paths: dict[str, PathRecord]
+    seed: int
+    examples: int
+    round_examples: int
+    round: Round
+    data_sha256: dict[str, str]
+    target: TargetRecord | None
+    budget: float
+    versions: dict[str, str]
+    hardware: dict[str, Any]
+
+    @property
+    def is_partial(self) -> bool:
+        """Only some of the round's examples are attacked."""
+        return self.examples < self.round_examples
+
+    @property
+    def error_cap(self) -> int:
+        """The round's cap on errors, in proportion to the part of its examples that is attacked, at least 1."""
+        return max(1, round(self.round.error_cap * self.examples / self.round_examples))
+
+
+def read_spec(path: Path) -> RunSpec:
+    """The spec at `path`. Raises HarnessError, naming the file, when it is absent or unreadable."""
+    try:
+        return RunSpec.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise HarnessError(f"{path}: not a run's spec ({where}: {fault['msg']}).") from None

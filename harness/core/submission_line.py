@@ -1,0 +1,94 @@
+"""One line of a submission CSV: its numbers, or what is wrong with it in a clause."""
+
+import re
+
+from harness.core.errors import shortened
+from harness.core.submission import HEADER
+
+_PLAIN = re.compile(rb"0|[1-9][0-9]*")
+_MOST_DIGITS = 10  # of a number below 2^32
+
+
+def longest_line(suffix_length: int) -> int:
+    """The bytes that a line may have at most, its line end included: ten digits, a comma and five spaces a token."""
+    return 64 + 16 * suffix_length
+
+
+def header_fault(line: bytes) -> str | None:
+    """What is wrong with the first line, its line end included; None when nothing is."""
+    if line in (HEADER, HEADER[:-1], HEADER[:-1] + b"\r\n"):
+        return None
+    wanted = f"the header {HEADER[:-1].decode()!r} is wanted"
+    if not line:
+        return f"an empty file where {wanted}"
+    if b"\0" in line:
+        return f"a binary file where CSV text is wanted, at {shown(line)}"
+    if line.startswith(b"\xef\xbb\xbf"):
+        return "starts with a byte order mark: save the file as plain UTF-8"
+    found = line.strip()
+    return f"{wanted}, found {shown(found)}" if found else f"an empty line where {wanted}"
+
+
+def line_end_fault(line: bytes, line_end: bytes) -> str | None:
+    """What is wrong with how a line ends that was cut before its LF, where the header ends in `line_end`."""
+    if line.endswith(b"\r") == (line_end == b"\r\n"):
+        return None
+    if line_end == b"\n":
+        return "ends in CR LF where the header ends in LF"
+    return "ends in LF where the header ends in CR LF"
+
+
+def parsed_line(line: bytes, *, examples: int, suffix_length: int, vocabulary: int) -> list[int] | str:
+    """Example id and tokens of a row without its line end, or a clause that says what is wrong with it."""
+    if not line.strip():
+        return "an empty line where a row is wanted"
+    example, comma, rest = line.partition(b",")
+    if not comma:
+        return f"1 column where 2 are wanted: {shown(line)}"
+    if not _PLAIN.fullmatch(example):
+        return f"the example id {shown(example)} is not a plain integer"
+    if len(example) > _MOST_DIGITS or int(example) >= examples:
+        return f"the example id {shown(example)} is not in 0..{examples - 1}"
+    tokens = _listed(rest)
+    if isinstance(tokens, str):
+        return tokens
+    for token in tokens:
+        if not _PLAIN.fullmatch(token):
+            return f"the token {shown(token)} is not a plain integer"
+    if len(tokens) != suffix_length:
+        return f"a suffix of {_counted(len(tokens), 'token')} where {suffix_length} are wanted"
+    for token in tokens:
+        if len(token) > _MOST_DIGITS or int(token) >= vocabulary:
+            return f"the token {shown(token)} is not in 0..{vocabulary - 1}"
+    return [int(example), *map(int, tokens)]
+
+
+def shown(text: bytes) -> str:
+    """The start of a line as it may be printed: shortened, quoted, with everything unprintable escaped."""
+    return shortened(repr(text[:60].decode("utf-8", "backslashreplace") + ("…" if len(text) > 60 else "")), 80)
+
+
+def _listed(column: bytes) -> list[bytes] | str:
+    """The cells of a quoted `"[…]"`, or what is wrong with it."""
+    if not column.startswith(b'"'):
+        columns = 2 + column.count(b",")
+        if columns > 2:
+            return f"{columns} columns where 2 are wanted (the suffix goes in quotes): {shown(column)}"
+        return f'the suffix {shown(column)} is not a quoted list such as "[1,2,3]"'
+    inner, quote, rest = column[1:].partition(b'"')
+    if not quote:
+        return f"a quote that never closes: {shown(column)}"
+    if rest.startswith(b","):
+        return f"{2 + rest.count(b',')} columns where 2 are wanted: {shown(rest)} follows the suffix"
+    if rest:
+        return f"{shown(rest)} stands after the closing quote"
+    if not (len(inner) >= 2 and inner.startswith(b"[") and inner.endswith(b"]")):
+        return f'the suffix {shown(column)} is not a quoted list such as "[1,2,3]"'
+    if not inner[1:-1].strip():
+        return []
+    first, *others = inner[1:-1].split(b",")
+    return [first, *(cell.lstrip(b" ") for cell in others)]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,163 @@
+"""Reading a submission CSV that nobody vouches for: either every row of it, or each fault by its line.
+
+A row is `ID,"[T,T,…,T]"`. A number is plain ASCII digits with no sign, underscore or leading zero; spaces may follow
+the commas inside the list and stand nowhere else. All lines end as the first one does, in LF or in CR LF (which
+Python's `csv.writer` writes, and so the official baseline and example have); the last may lack its end. Whatever is
+accepted, Python's csv module and `int` read alike (the organizers' scorer is made of these); several things that they
+would accept as well are refused.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from harness.core.arrays import Ints, Tokens, token_dtype
+from harness.core.errors import HarnessError
+from harness.core.submission_block import Rows, parsed_block
+from harness.core.submission_line import header_fault, line_end_fault, longest_line, parsed_line, shown
+
+_BLOCK_BYTES = 1 << 20
+MAX_FAULTS = 20
+
+
+@dataclass(frozen=True)
+class SubmissionRules:
+    """What a submission must keep to: ids in 0..examples-1, suffixes of `suffix_length` tokens below `vocabulary`."""
+
+    examples: int
+    suffix_length: int
+    vocabulary: int
+    row_cap: int = 100_000
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The rows of a submission in its order. ids: [rows] int64; suffixes: [rows, suffix length], uint16 or uint32."""
+
+    ids: Ints
+    suffixes: Tokens
+
+
+class SubmissionFault(HarnessError):
+    """What is wrong with one line of a submission; `line` counts from 1, the header being line 1."""
+
+    def __init__(self, name: str, line: int, what: str) -> None:
+        super().__init__(f"{name}, line {line}: {what}.")
+        self.line = line
+        self.what = what
+
+
+def read_submission(path: Path, rules: SubmissionRules) -> Submission:
+    """The rows of the submission at `path`; a file of the header alone has none.
+
+    Memory is bounded by the rules, whatever the file. Raises SubmissionFault for the first fault, HarnessError when
+    there is no such file.
+    """
+    parts: list[Rows] = []
+    for part in _parts(path, rules):
+        if isinstance(part, SubmissionFault):
+            raise part
+        parts.append(part)
+    dtype = token_dtype(rules.vocabulary)
+    return Submission(
+        np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)]),
+        np.concatenate([np.empty((0, rules.suffix_length), dtype), *(part.suffixes for part in parts)]),
+    )
+
+
+def submission_faults(path: Path, rules: SubmissionRules, limit: int = MAX_FAULTS) -> list[SubmissionFault]:
+    """The first `limit` faults of the submission at `path`, at most one a line; none when it keeps the rules.
+
+    Reading ends early at what makes the rest pointless: a binary file, an endless line, one row too many.
+    Raises HarnessError when there is no such file.
+    """
+    return list(islice((part for part in _parts(path, rules) if isinstance(part, SubmissionFault)), limit))
+
+
+def _parts(path: Path, rules: SubmissionRules) -> Iterator[Rows | SubmissionFault]:
+    """The file's rows, block by block, and its faults, in the order of their lines."""
+    try:
+        with path.open("rb") as file:
+            yield from _parts_of(file, path.name, rules)
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[Rows | SubmissionFault]:
+    longest = longest_line(rules.suffix_length)
+    header = file.readline(longest)
+    if (what := header_fault(header)) is not None:
+        yield SubmissionFault(name, 1, what)
+    if b"\0" in header:
+        return
+    if len(header) == longest and not header.endswith(b"\n"):
+        return
+    line_end = b"\r\n" if header.endswith(b"\r\n") else b"\n"
+    line, unread = 2, b""
+    while True:
+        data = file.read(_BLOCK_BYTES)
+        at_end = not data
+        unread += data
+        if at_end and unread:
+            unread = unread.removesuffix(b"\r") + line_end
+        whole = unread.rfind(b"\n") + 1
+        block, unread = unread[:whole], unread[whole:]
+        yield from _parts_of_block(block, name, line, rules, line_end)
+        line += block.count(b"\n")
+        # A row too many has been said by the block that holds it.
+        if at_end or b"\0" in block or line - 2 > rules.row_cap:
+            return
+        if len(unread) > longest or b"\0" in unread:
+            yield SubmissionFault(name, line, _unreadable(unread, longest))
+            return
+
+
+def _parts_of_block(
+    block: bytes, name: str, first_line: int, rules: SubmissionRules, line_end: bytes
+) -> Iterator[Rows | SubmissionFault]:
+    """The rows or the faults of whole lines, the first of which is line `first_line`."""
+    if not block:
+        return
+    room = rules.row_cap - (first_line - 2)
+    rows = parsed_block(block, rules.suffix_length, line_end)
+    if rows is not None and len(rows.ids) <= room and _are_in_range(rows, rules):
+        yield Rows(rows.ids, rows.suffixes.astype(token_dtype(rules.vocabulary)))
+        return
+    longest = longest_line(rules.suffix_length)
+    found: list[list[int]] = []
+    for number, text in enumerate(block[:-1].split(b"\n"), first_line):
+        if number - first_line >= room:
+            yield SubmissionFault(name, number, f"a row beyond the {rules.row_cap:,} that a submission may have")
+            return
+        if len(text) >= longest or b"\0" in text:
+            yield SubmissionFault(name, number, _unreadable(text, longest))
+            if b"\0" in text:
+                return
+            continue
+        what = line_end_fault(text, line_end)
+        row = what or parsed_line(
+            text.removesuffix(b"\r"),
+            examples=rules.examples,
+            suffix_length=rules.suffix_length,
+            vocabulary=rules.vocabulary,
+        )
+        if isinstance(row, str):
+            yield SubmissionFault(name, number, row)
+        else:
+            found.append(row)
+    table = np.array(found, np.int64).reshape(len(found), 1 + rules.suffix_length)
+    yield Rows(table[:, 0], table[:, 1:].astype(token_dtype(rules.vocabulary)))
+
+
+def _are_in_range(rows: Rows, rules: SubmissionRules) -> bool:
+    return bool(rows.ids.max(initial=0) < rules.examples and rows.suffixes.max(initial=0) < rules.vocabulary)
+
+
+def _unreadable(text: bytes, longest: int) -> str:
+    if b"\0" in text[:longest]:
+        return f"a binary file where CSV text is wanted, at {shown(text)}"
+    return f"longer than any row can be ({longest:,} bytes), from {shown(text)} on"

@@ -1,0 +1,119 @@
+"""A run's directory: what lies where, and where runs are found."""
+
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core import paths
+from harness.core.errors import HarnessError, shortened, unknown_name
+from harness.core.spec import RunSpec, read_spec
+
+_ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The directory of one run."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def spec_file(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def code(self) -> Path:
+        """The attack's source as it ran."""
+        return self.path / "code"
+
+    @property
+    def store(self) -> Path:
+        return self.path / "run.db"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "worker.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.path / "supervisor.log"
+
+    @property
+    def submission(self) -> Path:
+        return self.path / "submission.csv"
+
+    @property
+    def scorecard(self) -> Path:
+        return self.path / "scorecard.json"
+
+    @property
+    def note(self) -> Path:
+        return self.path / "note.txt"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor as long as it lives."""
+        return self.path / "lock"
+
+    @property
+    def scratch(self) -> Path:
+        """The worker's own folder, all that it may write to."""
+        return self.path / "scratch"
+
+    def spec(self) -> RunSpec:
+        """The run's spec. Raises HarnessError when it cannot be read."""
+        return read_spec(self.spec_file)
+
+
+def runs_home() -> Path:
+    """Where runs live."""
+    return paths.state_home() / "runs"
+
+
+def new_run_id(label: str) -> str:
+    """An id that begins with four random letters which no run's id begins with, so that those are enough to name it."""
+    while True:
+        tag = "".join(secrets.choice(_ID_ALPHABET) for _ in range(4))
+        if not any(runs_home().glob(f"{tag}-*")):
+            return f"{tag}-{label}"
+
+
+def all_run_folders() -> list[RunFolder]:
+    """Every run that has a spec, newest first."""
+    home = runs_home()
+    if not home.is_dir():
+        return []
+    folders = [RunFolder(path) for path in home.iterdir() if (path / "spec.json").is_file()]
+    return sorted(folders, key=lambda folder: folder.spec_file.stat().st_mtime_ns, reverse=True)
+
+
+def run_folder(name: str) -> RunFolder:
+    """The run called `name`: an id, its unambiguous start, or `latest`.
+
+    Raises HarnessError when there is none, or more than one.
+    """
+    folders = all_run_folders()
+    if name == "latest":
+        if not folders:
+            raise HarnessError("there is no run yet: harness run starts one.")
+        return folders[0]
+    matches = [folder for folder in folders if folder.id == name] or [
+        folder for folder in folders if name and folder.id.startswith(name)
+    ]
+    if len(matches) > 1:
+        names = ", ".join(folder.id for folder in matches[:5])
+        raise HarnessError(f"{shortened(name)!r} is the start of several runs: {names}.")
+    if not matches:
+        raise unknown_name("run", name, [folder.id for folder in folders], see="harness runs")
+    return matches[0]
+
+
+def remove_run(folder: RunFolder) -> None:
+    """Delete a run: first its spec, so that a half-deleted one is no run."""
+    folder.spec_file.unlink(missing_ok=True)
+    shutil.rmtree(folder.path)

@@ -1,0 +1,153 @@
+"""Frames made into rows of the store: every one checked against the round, since a plugin may have forged it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import token_dtype
+from harness.core.errors import shortened
+from harness.core.frames import Frame
+from harness.core.guesses import Guesses, fault_in
+from harness.core.spec import RunSpec
+from harness.runs.running_curve import RunningCurve
+from harness.runs.store import RunStore
+
+_ROWS_STORED_PER_ROW_CAP = 100
+_MAX_KEPT_BYTES = 1 << 30
+_MAX_KEY = 200
+_EVENTS = frozenset({"started", "target", "read_clock"})
+
+
+class IntakeFault(Exception):
+    """A frame that the run cannot take; its text is a clause that names what was wrong."""
+
+
+@dataclass(frozen=True)
+class WorkerEnd:
+    """The worker's last word: a sentence when the attack failed, else whether it was asked to finish early."""
+
+    failure: str | None
+    was_cut_short: bool = False
+
+
+class Intake:
+    """Takes the frames of one execution, in order, inside the caller's transactions."""
+
+    def __init__(self, store: RunStore, spec: RunSpec, curve: RunningCurve, *, examples: int, guesses: int) -> None:
+        """`guesses` is how many rows earlier executions have stored."""
+        self._store = store
+        self._spec = spec
+        self._curve = curve
+        self._examples = examples
+        self._attempts: dict[str, tuple[int, int]] = {}
+        self._kept_bytes = 0
+        self.guesses = guesses
+        self.end: WorkerEnd | None = None
+        self.has_started = False
+        self._handlers: dict[str, Callable[[Frame], None]] = {
+            "plan": self._plan,
+            "begin": self._begin,
+            "guess": self._guess,
+            "done": self._done,
+            "engine": self._engine,
+            "kept": self._keep,
+            "final": self._final,
+            "event": self._event,
+            "end": self._end,
+            "failed": self._failed,
+        }
+
+    def take(self, frame: Frame) -> None:
+        """Store what the frame holds. Raises IntakeFault for a frame that no honest worker sends."""
+        handler = self._handlers.get(frame.table)
+        if handler is None:
+            raise IntakeFault(f"a frame for the table {shortened(frame.table)!r}, which there is none of")
+        if self.end is not None:
+            raise IntakeFault("a frame after the worker's last word")
+        try:
+            handler(frame)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise IntakeFault(f"a frame for {frame.table} that lacks what it needs ({error!r})") from None
+
+    def _plan(self, frame: Frame) -> None:
+        self._store.add_plan(str(frame.fields["stage"])[:_MAX_KEY], _positive(frame.fields["weight"]))
+
+    def _begin(self, frame: Frame) -> None:
+        key = str(frame.fields["key"])
+        if len(key) > _MAX_KEY:
+            raise IntakeFault("a batch whose key is longer than any batch's")
+        batch, attempt = self._attempts[key] = self._store.begin_batch(key, _positive(frame.fields["weight"]))
+        if attempt > 1:
+            self._curve.void(batch)
+
+    def _guess(self, frame: Frame) -> None:
+        guesses = Guesses(frame.columns["ids"], frame.columns["suffixes"], frame.columns["score"])
+        batch, attempt = self._attempts[str(frame.fields["key"])]
+        self._check(guesses)
+        self.guesses += len(guesses)
+        most = _ROWS_STORED_PER_ROW_CAP * self._spec.round.row_cap
+        if self.guesses > most:
+            raise IntakeFault(f"more than {most:,} guesses, {_ROWS_STORED_PER_ROW_CAP} times what a submission holds")
+        suffixes = guesses.suffixes.astype(token_dtype(self._spec.round.vocabulary))
+        self._store.add_guesses(batch, attempt, guesses.ids, suffixes, guesses.score)
+        self._curve.add(batch, guesses.ids, suffixes, guesses.score)
+
+    def _done(self, frame: Frame) -> None:
+        self._store.end_batch(*self._attempts[str(frame.fields["key"])])
+
+    def _engine(self, frame: Frame) -> None:
+        batch, attempt = self._attempts[str(frame.fields["key"])]
+        self._store.add_engine_call(batch, attempt, _count(frame.fields["call"]), _count(frame.fields["rows"]))
+
+    def _keep(self, frame: Frame) -> None:
+        array = frame.columns["data"]
+        shape = [int(size) for size in str(frame.fields["shape"]).split()]
+        self._kept_bytes += array.nbytes
+        if math.prod(shape) != array.size or self._kept_bytes > _MAX_KEPT_BYTES:
+            raise IntakeFault("more kept arrays than fit in 1 GiB, or one of another size than it says")
+        self._store.add_kept(str(frame.fields["name"])[:_MAX_KEY], array.reshape(shape))
+
+    def _final(self, frame: Frame) -> None:
+        order = Guesses(frame.columns["ids"], frame.columns["suffixes"], np.zeros(frame.rows))
+        self._check(order)
+        suffixes = order.suffixes.astype(token_dtype(self._spec.round.vocabulary))
+        self._store.add_final(order.ids, suffixes)
+
+    def _event(self, frame: Frame) -> None:
+        name = frame.fields["name"]
+        if name not in _EVENTS:
+            raise IntakeFault("an event that no worker reports")
+        self.has_started = True
+        detail: dict[str, Any] = {key: value for key, value in frame.fields.items() if key != "name"}
+        self._store.add_event(f"worker_{name}", **detail)
+
+    def _end(self, frame: Frame) -> None:
+        self.end = WorkerEnd(None, was_cut_short=frame.fields["cut_short"] is True)
+
+    def _failed(self, frame: Frame) -> None:
+        self.end = WorkerEnd(shortened(str(frame.fields["sentence"]), 500))
+
+    def _check(self, guesses: Guesses) -> None:
+        rules = self._spec.round
+        fault = fault_in(
+            guesses, examples=self._examples, suffix_length=rules.suffix_length, vocabulary=rules.vocabulary
+        )
+        if fault is not None:
+            raise IntakeFault(fault)
+
+
+def _positive(value: Any) -> float:
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError("not a finite, positive number")
+    return number
+
+
+def _count(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 1 << 62:
+        raise ValueError("not a count")
+    return number

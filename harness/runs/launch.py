@@ -1,0 +1,131 @@
+"""Starting, resuming and stopping supervisors: they go on when the terminal that asked for them is gone."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness.core import paths
+from harness.core.durations import clock
+from harness.core.errors import HarnessError
+from harness.core.files import sync_folder, write_whole
+from harness.core.spec import RunSpec
+from harness.runs.discovery import AttackFile
+from harness.runs.folder import RunFolder, runs_home
+from harness.runs.planning import what_changed
+from harness.runs.reader import RunReader
+from harness.runs.status import Status, process_in
+from harness.runs.summary import run_status
+
+_OBSERVABLE_WITHIN_SECONDS = 30.0
+_GONE_WITHIN_SECONDS = 30.0
+
+
+def start_run(spec: RunSpec, attack: AttackFile) -> RunFolder:
+    """Make the run's private directory, with its record and a copy of the attack's source, and start its supervisor.
+
+    Raises HarnessError when the supervisor does not come up.
+    """
+    folder = RunFolder(runs_home() / spec.id)
+    runs_home().mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.path.mkdir(mode=0o700)
+    folder.code.mkdir()
+    shutil.copyfile(attack.path, folder.code / spec.attack.file)
+    write_whole(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
+    sync_folder(runs_home())
+    start_supervisor(folder)
+    return folder
+
+
+def resume_run(folder: RunFolder, *, weights_sha256: str | None) -> None:
+    """Go on with a run that is over but neither finished nor out of time; `weights_sha256` is the target's, now.
+
+    Raises HarnessError when it still goes on, has nothing left to do or to spend, or when an input is not what it was.
+    """
+    spec, status = folder.spec(), run_status(folder)
+    if not status.is_over:
+        raise HarnessError(f"{folder.id} is {status}; harness watch {folder.id} follows it.")
+    if status is Status.FINISHED:
+        raise HarnessError(f"{folder.id} is finished; there is nothing left to do.")
+    if status is Status.OUT_OF_TIME:
+        raise HarnessError(f"{folder.id} has spent its budget of {clock(spec.budget)}; a longer one is another run.")
+    changed = what_changed(spec, folder.code / spec.attack.file, weights_sha256)
+    if changed:
+        raise HarnessError(f"{folder.id} cannot go on: {', '.join(changed)} changed since it began; start a new run.")
+    if folder.store.exists():
+        kill_survivors(folder)
+    start_supervisor(folder)
+
+
+def start_supervisor(folder: RunFolder) -> None:
+    """Start a supervisor of its own session for the run; returns once the run can be observed.
+
+    Raises HarnessError when it does not come up; the run's supervisor.log says why.
+    """
+    seen = _supervisors_seen(folder)
+    with folder.supervisor_log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "harness.runs.supervisor", str(folder.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=os.environ | {"PYTHONPATH": str(paths.PACKAGE.parent)} | _absolute_homes(),
+            start_new_session=True,
+        )
+    until = time.monotonic() + _OBSERVABLE_WITHIN_SECONDS
+    while time.monotonic() < until:
+        if _supervisors_seen(folder) > seen:
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.01)
+    raise HarnessError(f"the supervisor of {folder.id} did not start; see {folder.supervisor_log}.")
+
+
+def stop_run(folder: RunFolder, *, wait: bool = True) -> Status:
+    """Ask the run's supervisor to end it; its status afterwards. What is over already stays as it is."""
+    status = run_status(folder)
+    if status.is_over:
+        return status
+    with RunReader(folder.store) as reader:
+        record = reader.last_event("supervisor")
+    if record is not None and (supervisor := process_in(record)).is_alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor.pid, signal.SIGTERM)
+    until = time.monotonic() + _GONE_WITHIN_SECONDS
+    while wait and not (status := run_status(folder)).is_over and time.monotonic() < until:
+        time.sleep(0.05)
+    return status
+
+
+def kill_survivors(folder: RunFolder) -> None:
+    """Kill the worker of an earlier supervisor, should it have outlived it."""
+    with RunReader(folder.store) as reader:
+        record = reader.last_event("worker")
+    if record is not None and (worker := process_in(record)).is_alive:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker.pid, signal.SIGKILL)
+
+
+def _supervisors_seen(folder: RunFolder) -> int:
+    """How many supervisors the run's record names."""
+    if not folder.store.exists():
+        return 0
+    with contextlib.suppress(HarnessError), RunReader(folder.store) as reader:
+        return sum(name == "supervisor" for _, _, name, _ in reader.events())
+    return 0
+
+
+def _absolute_homes() -> dict[str, str]:
+    """The harness's places as this process sees them, since the supervisor works in another folder."""
+    homes: dict[str, Path] = {
+        "HARNESS_DATA": paths.data_home(),
+        "HARNESS_HOME": paths.state_home(),
+        "HARNESS_CACHE": paths.cache_home(),
+    }
+    return {name: str(path) for name, path in homes.items()}

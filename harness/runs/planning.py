@@ -1,0 +1,117 @@
+"""A run resolved before any clock starts: every input found, hashed and checked, or refused in a sentence."""
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import HarnessError, shortened
+from harness.core.examples import load_prefixes
+from harness.core.files import sha256_of
+from harness.core.rounds import Round
+from harness.core.spec import AttackRecord, PathRecord, RunSpec, TargetRecord
+from harness.runs.discovery import AttackFile
+from harness.runs.machine import hardware, versions
+from harness.runs.schema import ValidatedParams
+
+_MAX_FILES_IN_A_PATH = 100_000
+
+
+def planned_run(
+    attack: AttackFile,
+    params: ValidatedParams,
+    round_: Round,
+    target: TargetRecord | None,
+    *,
+    id_: str,
+    budget: float,
+    seed: int,
+    limit: int | None,
+) -> RunSpec:
+    """Everything about a run, resolved. `budget` is in seconds, `limit` keeps the first examples.
+
+    Raises HarnessError when the round's prefixes are not here, or when a parameter's path is absent or holds the
+    round's answers.
+    """
+    if not round_.prefix_file.exists():
+        raise HarnessError(f"{round_.prefix_file}: no such file; harness data status {round_.name} says how to get it.")
+    round_examples = len(load_prefixes(round_))
+    path_records = {name: _recorded_path(name, params.params[name], round_) for name in params.path_params}
+    return RunSpec(
+        id=id_,
+        created_at=time.time(),
+        attack=AttackRecord(
+            name=attack.name,
+            origin=attack.origin,
+            file=attack.path.name,
+            sha256=attack.sha256,
+            reference=attack.reference,
+            control=attack.control,
+            uses_target=attack.uses_target,
+            guesses_per_example=attack.guesses_per_example,
+        ),
+        params=params.params | {name: str(record.path) for name, record in path_records.items()},
+        paths=path_records,
+        seed=seed,
+        examples=round_examples if limit is None else min(limit, round_examples),
+        round_examples=round_examples,
+        round=round_,
+        data_sha256={str(path): sha256_of(path) for path in round_.files if path.exists()},
+        target=target,
+        budget=budget,
+        versions=versions(),
+        hardware=hardware(),
+    )
+
+
+def what_changed(spec: RunSpec, code: Path, weights_sha256: str | None) -> list[str]:
+    """Names of the run's inputs that are no longer what its record says: code, data files, paths, weights."""
+    changed = []
+    if not code.exists() or sha256_of(code) != spec.attack.sha256:
+        changed.append(f"the attack's source {code}")
+    for name, recorded in spec.data_sha256.items():
+        if not Path(name).exists() or sha256_of(Path(name)) != recorded:
+            changed.append(f"the round's file {name}")
+    for name, record in spec.paths.items():
+        if not record.path.exists() or _content_sha256(record.path) != record.sha256:
+            changed.append(f"the parameter {name}'s {record.path}")
+    if spec.target is not None and weights_sha256 != spec.target.weights_sha256:
+        changed.append(f"the weights of {spec.target.id}")
+    return changed
+
+
+def _recorded_path(name: str, value: Any, round_: Round) -> PathRecord:
+    path = Path(str(value)).expanduser().absolute()
+    if not path.exists():
+        raise HarnessError(f"parameter {name}: {shortened(str(path), 120)}: no such file or folder.")
+    path = path.resolve()
+    for file in _files_in(path):
+        if _holds_answers(file, round_):
+            raise HarnessError(f"parameter {name}: {file} holds the round's answers; an attack may not read it.")
+    return PathRecord(path=path, sha256=_content_sha256(path))
+
+
+def _holds_answers(file: Path, round_: Round) -> bool:
+    answers = round_.answer_file
+    if answers is None or not answers.exists():
+        return False
+    if file.samefile(answers):
+        return True
+    return file.stat().st_size == answers.stat().st_size and sha256_of(file) == sha256_of(answers)
+
+
+def _files_in(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    if len(files) > _MAX_FILES_IN_A_PATH:
+        raise HarnessError(f"{path}: holds more than {_MAX_FILES_IN_A_PATH:,} files; name a smaller folder.")
+    return files
+
+
+def _content_sha256(path: Path) -> str:
+    """The hash of a file, or of a folder's relative names and hashes."""
+    if path.is_file():
+        return sha256_of(path)
+    lines = (f"{sha256_of(file)}  {file.relative_to(path)}\n" for file in _files_in(path))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

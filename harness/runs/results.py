@@ -1,0 +1,89 @@
+"""What a run comes to: its submission and scorecard, pure functions of run.db and the answers."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Ints, Tokens
+from harness.core.examples import load_answers, load_clusters
+from harness.core.files import write_whole
+from harness.core.guesses import Guesses
+from harness.core.scoring import correct_rows, score_rows
+from harness.core.spec import RunSpec
+from harness.core.submission import current_rows, submission_order, write_submission
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+
+
+@dataclass(frozen=True)
+class Submission:
+    """ids [rows], suffixes [rows, length], in submission order; `left_out` counts rows beyond the round's row cap."""
+
+    ids: Ints
+    suffixes: Tokens
+    left_out: int
+
+
+def submission_of(spec: RunSpec, reader: RunReader) -> Submission:
+    """The submission that run.db holds now."""
+    rules = spec.round
+    shape = {"suffix_length": rules.suffix_length, "vocabulary": rules.vocabulary}
+    final = reader.final_order(**shape)
+    if final is not None:
+        kept = min(len(final), rules.row_cap)
+        return Submission(final.ids[:kept], final.suffixes[:kept], len(final) - kept)
+    guesses = reader.guesses(**shape)
+    order = submission_order(
+        guesses.ids, guesses.suffixes, guesses.score, per_example=spec.attack.guesses_per_example, row_cap=None
+    )
+    kept = min(len(order), rules.row_cap)
+    return Submission(guesses.ids[order[:kept]], guesses.suffixes[order[:kept]], len(order) - kept)
+
+
+def scorecard_of(spec: RunSpec, submission: Submission) -> dict[str, Any]:
+    """What `scorecard.json` holds: the score where answers are known, and counts."""
+    counts: dict[str, Any] = {
+        "round": spec.round.name,
+        "rows": len(submission.ids),
+        "rows_left_out": submission.left_out,
+        "examples_guessed": int(np.unique(submission.ids).size),
+    }
+    answers = load_answers(spec.round)
+    if answers is None:
+        return counts | {"is_blind": True}
+    clusters = load_clusters(spec.round)
+    answers = answers[: spec.examples]
+    clusters = None if clusters is None else clusters[: spec.examples]
+    score = score_rows(
+        correct_rows(submission.ids, submission.suffixes, answers),
+        submission.ids,
+        cap=spec.error_cap,
+        examples=len(answers),
+        clusters=clusters,
+    )
+    return counts | {"is_blind": False} | score.as_json()
+
+
+def submission_now(folder: RunFolder) -> Submission:
+    """The submission that the run's record holds at this moment."""
+    with RunReader(folder.store) as reader:
+        return submission_of(folder.spec(), reader)
+
+
+def every_guess(folder: RunFolder) -> Guesses:
+    """Every guess of the run that counts, in arrival order, once for each (example, suffix)."""
+    spec = folder.spec()
+    with RunReader(folder.store) as reader:
+        guesses = reader.guesses(suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary)
+    return guesses.part(current_rows(guesses.ids, guesses.suffixes))
+
+
+def write_results(folder: RunFolder, spec: RunSpec) -> dict[str, Any]:
+    """Write submission.csv and scorecard.json, each whole or not at all; the scorecard."""
+    submission = submission_now(folder)
+    write_submission(folder.submission, submission.ids, submission.suffixes)
+    scorecard = scorecard_of(spec, submission)
+    write_whole(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")
+    return scorecard

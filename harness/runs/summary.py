@@ -1,0 +1,174 @@
+"""A run in a few figures, read from its folder: what every list, line and `--json` shows."""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.core.errors import HarnessError
+from harness.core.spec import RunSpec
+from harness.runs.folder import RunFolder
+from harness.runs.machine import hardware, versions
+from harness.runs.reader import RunReader
+from harness.runs.status import Status, derived_status, process_in
+
+_LAUNCH_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run at one moment.
+
+    recall_at_cap: of the scorecard, else of the running curve; None when blind or unscored. progress: 0..1, None before
+    the attack announced its work; eta_s: seconds of work left at the pace so far.
+    """
+
+    id: str
+    status: Status
+    reason: str
+    attack: str
+    round: str
+    target: str | None
+    is_blind: bool
+    is_partial: bool
+    error_cap: int
+    recall_at_cap: float | None
+    recall_interval: tuple[float, float] | None
+    recall_interval_unit: str | None
+    guesses: int
+    rows: int | None
+    rows_left_out: int | None
+    elapsed_s: float
+    budget_s: float
+    progress: float | None
+    eta_s: float | None
+    created_at: float
+    directory: str
+    submission: str | None
+    sandbox: str | None
+    note: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        return asdict(self)
+
+
+def run_status(folder: RunFolder) -> Status:
+    """What the run is doing, from its record and its supervisor's liveness."""
+    if not folder.store.exists():
+        is_young = time.time() - folder.spec_file.stat().st_mtime < _LAUNCH_SECONDS
+        return Status.STARTING if is_young else Status.LOST
+    with RunReader(folder.store) as reader:
+        return _status(reader)
+
+
+def run_summary(folder: RunFolder) -> RunSummary:
+    """The run's figures now. Raises HarnessError when its record cannot be read."""
+    spec = folder.spec()
+    note = folder.note.read_text(encoding="utf-8").strip() if folder.note.exists() else ""
+    if not folder.store.exists():
+        return _summary(folder, spec, run_status(folder), note)
+    with RunReader(folder.store) as reader:
+        status = _status(reader)
+        phase = reader.last_event("phase") or {}
+        worker = reader.last_event("worker") or {}
+        ledger, point, progress = reader.last_ledger(), reader.last_point(), reader.progress()
+        guesses = reader.guess_count()
+        started_with = progress.fraction
+    elapsed = 0.0 if ledger is None else ledger.spent
+    eta = None
+    if started_with and not status.is_over:
+        eta = elapsed * (1 - started_with) / started_with
+    scorecard = _scorecard(folder) if status.is_over and status is not Status.LOST else {}
+    return _summary(
+        folder,
+        spec,
+        status,
+        note,
+        reason=_reason(status, phase),
+        recall_at_cap=scorecard.get("recall_at_cap", None if point is None else point.recall),
+        recall_interval=scorecard.get("recall_interval"),
+        recall_interval_unit=scorecard.get("recall_interval_unit"),
+        guesses=guesses,
+        rows=scorecard.get("rows", None if point is None else point.rows),
+        rows_left_out=scorecard.get("rows_left_out"),
+        elapsed_s=round(elapsed, 3),
+        progress=started_with,
+        eta_s=eta,
+        sandbox=worker.get("sandbox"),
+    )
+
+
+def what_is_promised(folder: RunFolder) -> list[str]:
+    """Why this run's submission may not come out again byte for byte; empty when it is expected to."""
+    with RunReader(folder.store) as reader:
+        status, phases = _status(reader), reader.events()
+    reasons = []
+    if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
+        reasons.append(f"it ended {status}")
+    if any(name == "worker_read_clock" for _, _, name, _ in phases):
+        reasons.append("the attack read the clock")
+    used = [detail for _, _, name, detail in phases if name == "execution"]
+    if any(detail != used[0] for detail in used[1:]):
+        reasons.append("it was resumed with other versions or on another machine")
+    return reasons
+
+
+def execution_record(spec: RunSpec) -> dict[str, Any]:
+    """What an execution ran on, for the comparison with the others of its run."""
+    threads = None if spec.target is None else spec.target.threads
+    return {"versions": versions(), "hardware": hardware(), "threads": threads}
+
+
+def _status(reader: RunReader) -> Status:
+    phase, supervisor = reader.last_event("phase"), reader.last_event("supervisor")
+    is_alive = supervisor is not None and process_in(supervisor).is_alive
+    return derived_status(None if phase is None else str(phase["phase"]), supervisor_is_alive=is_alive)
+
+
+def _reason(status: Status, phase: dict[str, Any]) -> str:
+    if status is Status.LOST:
+        return "its supervisor died; harness resume goes on where it was."
+    return str(phase.get("reason", ""))
+
+
+def _scorecard(folder: RunFolder) -> dict[str, Any]:
+    try:
+        scorecard = json.loads(folder.scorecard.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        raise HarnessError(f"{folder.scorecard}: cannot be read; harness export {folder.id} makes it again.") from None
+    return scorecard if isinstance(scorecard, dict) else {}
+
+
+def _summary(folder: RunFolder, spec: RunSpec, status: Status, note: str, **figures: Any) -> RunSummary:
+    nothing: dict[str, Any] = {
+        "reason": "",
+        "recall_at_cap": None,
+        "recall_interval": None,
+        "recall_interval_unit": None,
+        "guesses": 0,
+        "rows": None,
+        "rows_left_out": None,
+        "elapsed_s": 0.0,
+        "progress": None,
+        "eta_s": None,
+        "sandbox": None,
+    }
+    return RunSummary(
+        id=folder.id,
+        status=status,
+        attack=spec.attack.name,
+        round=spec.round.name,
+        target=None if spec.target is None else spec.target.id,
+        is_blind=spec.round.is_blind,
+        is_partial=spec.is_partial,
+        error_cap=spec.error_cap,
+        budget_s=spec.budget,
+        created_at=spec.created_at,
+        directory=str(folder.path),
+        submission=str(folder.submission) if folder.submission.exists() else None,
+        note=note,
+        **(nothing | figures),
+    )

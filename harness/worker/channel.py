@@ -1,0 +1,85 @@
+"""The worker's end of the wire: frames out, acknowledgements and the call to finish in."""
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encoded
+
+_LOST_SUPERVISOR = 70
+
+
+class Channel:
+    """Frames to the supervisor, at most 8 MiB ahead of what it has made durable."""
+
+    def __init__(self, frames: int, commands: int) -> None:
+        """Take two open descriptors, which no child of this process is to inherit."""
+        os.set_inheritable(frames, False)
+        os.set_inheritable(commands, False)
+        self._frames = frames
+        self._commands = commands
+        self._sequence = 0
+        self._in_flight: dict[int, int] = {}
+        self._changed = threading.Condition()
+        self._finish_is_asked = False
+        threading.Thread(target=self._listen, name="commands", daemon=True).start()
+
+    @property
+    def finish_is_asked(self) -> bool:
+        """The supervisor wants the attack to come to its end."""
+        return self._finish_is_asked
+
+    def send(self, table: str, columns: dict[str, NDArray[Any]] | None = None, **fields: Scalar) -> None:
+        """Hand over rows (columns of shape [rows, …]); waits while too much is not yet acknowledged."""
+        columns = columns or {}
+        rows = len(next(iter(columns.values()))) if columns else 0
+        frame = encoded(Frame(table, rows, columns, fields), self._sequence)
+        with self._changed:
+            while self._in_flight and sum(self._in_flight.values()) + len(frame) > MAX_UNACKNOWLEDGED_BYTES:
+                self._changed.wait()
+            self._in_flight[self._sequence] = len(frame)
+        self._sequence += 1
+        _write_all(self._frames, frame)
+
+    def drain(self) -> None:
+        """Wait until everything sent has been acknowledged."""
+        with self._changed:
+            while self._in_flight:
+                self._changed.wait()
+
+    def _listen(self) -> None:
+        pending = b""
+        while chunk := os.read(self._commands, 1 << 16):
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                word, _, number = line.partition(b" ")
+                if word == b"finish":
+                    self._finish_is_asked = True
+                elif word == b"ack":
+                    self._acknowledge(int(number))
+        # Nobody is left to take a frame, and a worker must not outlive its supervisor.
+        os._exit(_LOST_SUPERVISOR)
+
+    def _acknowledge(self, sequence: int) -> None:
+        with self._changed:
+            for sent in [sent for sent in self._in_flight if sent <= sequence]:
+                del self._in_flight[sent]
+            self._changed.notify_all()
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BrokenPipeError:
+            os._exit(_LOST_SUPERVISOR)
+
+
+def travelling(array: NDArray[Any]) -> NDArray[Any]:
+    """`array` in a type that frames carry: booleans as bytes, small integers widened, halves as singles."""
+    widened = {"?": np.uint8, "b": np.int32, "h": np.int32, "e": np.float32}
+    return array.astype(widened[array.dtype.char]) if array.dtype.char in widened else array

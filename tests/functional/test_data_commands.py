@@ -1,0 +1,181 @@
+"""`harness data` and `harness rounds` as processes: what they print, where, and with which exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SHARED_SATML = REPOSITORY.parent / "shared" / "data" / "satml"
+
+
+def harness(*arguments, data):
+    command = [sys.executable, "-c", "from harness.cli.app import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "HARNESS_DATA": str(data), "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def fetched_data(tmp_path_factory):
+    if not SHARED_SATML.exists():
+        pytest.skip(f"the challenge's files are not at {SHARED_SATML}")
+    data = tmp_path_factory.mktemp("data")
+    done = harness("data", "fetch", "satml", "--from", SHARED_SATML, data=data)
+    assert done.returncode == 0, done.stderr
+    return data
+
+
+def assert_one_sentence(done, *words):
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("harness: ") and done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+@pytest.fixture
+def small_round(tmp_path):
+    random = np.random.default_rng(1)
+    np.save(tmp_path / "prefix.npy", random.integers(0, 90, (5, 8), np.uint16))
+    np.save(tmp_path / "suffix.npy", random.integers(0, 90, (5, 4), np.uint16))
+    path = tmp_path / "small.toml"
+    path.write_text(
+        'name = "small"\ntitle = "small"\nprefix_file = "prefix.npy"\nanswer_file = "suffix.npy"\n'
+        'prefix_length = 8\nsuffix_length = 4\nvocabulary = 90\ntarget = "none"\n'
+    )
+    return path
+
+
+def test_help_loads_nothing_heavy(tmp_path):
+    code = (
+        "import sys; sys.argv = ['harness', 'data', '--help']\n"
+        "from harness.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'httpx', 'pandas', 'torch', 'textual', 'tokenizers', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_before_a_fetch_status_names_what_is_missing_and_the_command_that_gets_it(tmp_path):
+    done = harness("data", "status", "satml-dev", "--json", data=tmp_path)
+    status = json.loads(done.stdout)
+    assert done.returncode == 0 and done.stdout.count("\n") == 1
+    assert not status["is_complete"] and {file["state"] for file in status["files"]} == {"missing"}
+    assert status["commands"][0] == "harness data fetch satml"
+    assert "harness data fetch satml" in harness("data", "status", "satml-dev", data=tmp_path).stdout
+
+
+def test_a_fetch_from_a_folder_says_what_it_lacks_and_which_rounds_are_complete(fetched_data):
+    done = harness("data", "fetch", "satml", "--from", SHARED_SATML, data=fetched_data)
+    assert done.returncode == 0
+    assert "val_suffix.npy          lacking" in done.stdout and "already there" in done.stdout
+    for said in ("lacks val_preprefix.npy, val_suffix.npy", "satml-dev: complete.", "satml-val: complete (blind"):
+        assert said in done.stderr
+
+
+def test_a_fetched_round_is_complete_and_has_the_official_md5(fetched_data):
+    status = json.loads(harness("data", "status", "satml-dev", "--json", data=fetched_data).stdout)
+    assert status["is_complete"] and status["is_sound"] and not status["is_blind"]
+    assert [(rows["split"], rows["checksum"]) for rows in status["joined"]] == [("train", "right")]
+
+
+def test_a_changed_token_is_told_by_the_md5(fetched_data, tmp_path):
+    folder = tmp_path / "satml"
+    folder.mkdir()
+    for name in ("train_preprefix.npy", "train_prefix.npy", "train_suffix.npy"):
+        rows = np.load(fetched_data / "satml" / name)
+        rows[77, 3] = (rows[77, 3] + 1) % 50257
+        np.save(folder / name, rows)
+    done = harness("data", "status", "satml-dev", data=tmp_path)
+    assert done.returncode == 1 and "md5 wrong: expected 6d85d7f2" in done.stdout
+
+
+def test_files_that_contradict_the_round_are_named_with_what_is_wrong(small_round, tmp_path):
+    np.save(small_round.parent / "suffix.npy", np.zeros((5, 7), np.uint16))
+    done = harness("data", "status", small_round, data=tmp_path)
+    assert done.returncode == 1 and "rows of 7 tokens where the round has 4" in done.stdout
+    (small_round.parent / "suffix.npy").write_bytes(b"\x80\x04rubbish")
+    done = harness("data", "status", small_round, data=tmp_path)
+    assert done.returncode == 1 and "not a plain .npy array" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_overlap_reports_the_challenge_in_one_line_of_json(fetched_data):
+    overlap = json.loads(harness("data", "overlap", "satml-dev", "--json", data=fetched_data).stdout)
+    assert (overlap["known_prefix"], overlap["clusters"], overlap["largest_cluster"]) == (229, 547, 241)
+    assert overlap["reachable"] == len(overlap["reachable_ids"]) == 438
+
+
+def test_overlap_of_a_blind_round_does_not_say_what_is_right(small_round, tmp_path):
+    prefixes = np.load(small_round.parent / "prefix.npy")
+    np.save(small_round.parent / "train_suffix.npy", np.zeros((5, 4), np.uint16))
+    small_round.write_text(
+        small_round.read_text().replace('answer_file = "suffix.npy"', "")
+        + 'train_prefix_file = "prefix.npy"\ntrain_suffix_file = "train_suffix.npy"\n'
+    )
+    done = harness("data", "overlap", small_round, data=tmp_path)
+    assert done.returncode == 0 and "blind" in done.stdout and "reachable" not in done.stdout
+    found = json.loads(harness("data", "overlap", small_round, "--json", data=tmp_path).stdout)
+    assert (found["known_prefix"], found["stitched"], found["reachable"]) == (len(prefixes), len(prefixes), None)
+
+
+def test_overlap_without_the_files_is_one_sentence(tmp_path, small_round):
+    assert_one_sentence(harness("data", "overlap", "satml-dev", data=tmp_path), "train_prefix.npy", "no such file")
+    assert_one_sentence(harness("data", "overlap", small_round, data=tmp_path), "no training rows")
+
+
+def test_unknown_names_suggest_the_nearest(tmp_path):
+    for command in (["rounds", "show"], ["data", "status"], ["data", "overlap"]):
+        assert_one_sentence(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev")
+    assert_one_sentence(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml")
+
+
+def test_rounds_lists_the_shipped_rounds_and_the_state_of_their_files(fetched_data):
+    listed = {line.split()[0]: line for line in harness("rounds", data=fetched_data).stdout.splitlines()}
+    assert "complete" in listed["satml-dev"] and "blind" not in listed["satml-dev"]
+    assert "complete, blind" in listed["satml-test"]
+    by_name = {row["name"]: row for row in json.loads(harness("rounds", "--json", data=fetched_data).stdout)}
+    assert by_name["satml-dev"]["examples"] == 1000 and by_name["satml-dev"]["is_complete"]
+
+
+def test_rounds_show_gives_every_rule_and_file(small_round, tmp_path):
+    done = harness("rounds", "show", small_round, "--json", data=tmp_path)
+    shown = json.loads(done.stdout)
+    rules = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap", "budget_s", "examples")
+    assert [shown[rule] for rule in rules] == [8, 4, 90, 100, 100_000, 86400.0, 5]
+    assert [file["fields"] for file in shown["files"]] == [["prefix_file"], ["answer_file"]]
+    text = harness("rounds", "show", small_round, data=tmp_path).stdout
+    assert "24:00:00" in text and str(small_round.parent / "prefix.npy") in text
+
+
+def test_a_title_cannot_steer_the_terminal(small_round, tmp_path):
+    small_round.write_text(small_round.read_text().replace('title = "small"', 'title = "\\u001b[2Jsmall"'))
+    assert "\x1b" not in harness("rounds", "show", small_round, data=tmp_path).stdout
+
+
+def test_a_build_without_its_parts_says_which_is_missing(tmp_path):
+    arguments = ["data", "build", "satml", "--split", "val", "--pile"]
+    assert_one_sentence(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such folder")
+    assert_one_sentence(harness(*arguments, tmp_path, data=tmp_path), "val_dataset.csv", "harness data fetch satml")
+
+
+def test_a_build_from_another_pile_writes_nothing(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({"word": 0, "other": 1}, unk_token="other"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "00.jsonl").write_text(json.dumps({"text": "word " * 300}) + "\n")
+    (tmp_path / "pointers.csv").write_text("0,0,0,0,1400,0,0,0,200,-1,-1,-1\n")
+    done = harness(
+        *("data", "build", "satml", "--split", "val", "--pile", tmp_path),
+        *("--tokenizer", tmp_path / "tokenizer.json", "--pointers", tmp_path / "pointers.csv"),
+        data=tmp_path / "data",
+    )
+    assert done.returncode == 1 and done.stdout == "" and not (tmp_path / "data").exists()
+    assert "318d6f3d68dfd3497956a79678067c62" in done.stderr and "nothing is written" in done.stderr

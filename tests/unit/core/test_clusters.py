@@ -1,0 +1,81 @@
+"""Clusters against a brute-force reading of their definition, and on the challenge's own rows."""
+
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core import windows
+from harness.core.clusters import cluster_ids
+from harness.core.windows import first_equals, windows_of
+
+SATML = Path(__file__).resolve().parents[4] / "shared" / "data" / "satml"
+
+
+def brute_force_ids(blocks, window):
+    rows = [row.tolist() for block in blocks for row in block]
+    held = [{tuple(row[at : at + window]) for at in range(len(row) - window + 1)} for row in rows]
+    cluster = list(range(len(rows)))
+    for left, right in combinations(range(len(rows)), 2):
+        if held[left] & held[right]:
+            old, new = max(cluster[left], cluster[right]), min(cluster[left], cluster[right])
+            cluster = [new if each == old else each for each in cluster]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(cluster))}
+    return [numbers[name] for name in cluster]
+
+
+@st.composite
+def token_blocks(draw):
+    blocks = []
+    for _ in range(draw(st.integers(0, 3))):
+        rows, tokens = draw(st.integers(0, 8)), draw(st.integers(0, 9))
+        cells = draw(st.lists(st.integers(0, 2), min_size=rows * tokens, max_size=rows * tokens))
+        dtype = draw(st.sampled_from([np.uint16, np.uint32, np.int64]))
+        blocks.append(np.array(cells, dtype).reshape(rows, tokens))
+    return blocks
+
+
+@given(token_blocks(), st.integers(1, 7))
+def test_clusters_are_the_connected_components_of_rows_that_share_a_window(blocks, window):
+    assert cluster_ids(blocks, window).tolist() == brute_force_ids(blocks, window)
+
+
+@given(token_blocks(), st.integers(1, 5))
+@settings(max_examples=50)
+def test_colliding_hashes_join_no_rows_that_differ(blocks, window):
+    real = windows.window_hashes
+    try:
+        windows.window_hashes = lambda tokens, length: real(tokens, length) % np.uint64(2)
+        found = cluster_ids(blocks, window).tolist()
+    finally:
+        windows.window_hashes = real
+    assert found == brute_force_ids(blocks, window)
+
+
+@given(token_blocks(), st.integers(1, 5))
+def test_each_window_is_led_by_the_first_that_holds_the_same_tokens(blocks, length):
+    found = windows_of(blocks, length)
+    texts = [tuple(row) for row in found.at(np.arange(len(found.start))).tolist()]
+    assert first_equals(found).tolist() == [texts.index(text) for text in texts]
+
+
+def test_a_window_across_the_end_of_a_row_joins_nothing():
+    rows = np.array([[1, 2, 3, 4], [9, 9, 3, 4], [1, 2, 8, 8]], np.uint16)
+    assert cluster_ids([rows.reshape(1, -1), np.array([[4, 9, 9, 3]], np.uint16)], 4).tolist() == [0, 0]
+    assert cluster_ids([rows, np.array([[4, 9, 9, 3]], np.uint16)], 4).tolist() == [0, 1, 2, 3]
+
+
+def test_the_challenge_rows_make_their_known_clusters_in_a_few_seconds():
+    if not SATML.exists():
+        pytest.skip(f"the challenge's files are not at {SATML}")
+    rows = np.concatenate([np.load(SATML / f"train_{part}.npy") for part in ("preprefix", "prefix", "suffix")], axis=1)
+    began = time.monotonic()
+    clusters = cluster_ids([rows])
+    assert time.monotonic() - began < 10
+    assert (clusters.max() + 1, np.bincount(clusters).max()) == (3981, 3272)
+    names, sizes = np.unique(clusters[-1000:], return_counts=True)
+    assert (len(names), sizes.max()) == (547, 241)

@@ -1,0 +1,143 @@
+"""Round files: what they say, what they inherit, how they fail; and folds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.errors import HarnessError
+from harness.core.examples import folds_by_cluster, load_answers, load_clusters, load_prefixes, load_training
+from harness.core.rounds import load_round, shipped_rounds
+
+PLAIN = """
+name = "small"
+title = "A small round"
+prefix_file = "prefix.npy"
+answer_file = "suffix.npy"
+train_prefix_file = "train_prefix.npy"
+train_suffix_file = "train_suffix.npy"
+prefix_length = 40
+suffix_length = 3
+vocabulary = 100
+target = "./model"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_DATA", str(tmp_path / "data"))
+    (tmp_path / "small.toml").write_text(PLAIN)
+    random = np.random.default_rng(0)
+    families = random.integers(0, 100, (12, 43))
+    rows = families[random.integers(0, 12, 60)].astype(np.uint16)  # rows of one family share every window
+    np.save(tmp_path / "prefix.npy", rows[:20, :40])
+    np.save(tmp_path / "suffix.npy", rows[:20, 40:])
+    np.save(tmp_path / "train_prefix.npy", rows[20:, :40])
+    np.save(tmp_path / "train_suffix.npy", rows[20:, 40:])
+    return tmp_path
+
+
+def fault_of(path, text):
+    path.write_text(text)
+    with pytest.raises(HarnessError) as caught:
+        load_round(str(path))
+    sentence = str(caught.value)
+    assert str(path) in sentence and "\n" not in sentence
+    return sentence
+
+
+def test_every_shipped_round_loads_under_its_own_name():
+    assert {"satml-dev", "satml-val", "satml-test"} <= set(shipped_rounds())
+    for name in shipped_rounds():
+        assert load_round(name).name == name
+
+
+def test_the_challenge_rounds_have_the_challenge_rules():
+    round_ = load_round("satml-dev")
+    assert (round_.error_cap, round_.row_cap, round_.budget, round_.vocabulary) == (100, 100_000, 86400.0, 50257)
+    assert (round_.answer_rows, round_.train_rows) == ((14000, 15000), (0, 14000))
+    assert load_round("satml-test").answer_file is None and load_round("satml-test").is_blind
+
+
+def test_a_round_file_by_path_finds_its_files_beside_it(folder):
+    round_ = load_round(str(folder / "small.toml"))
+    assert round_.prefix_file == folder / "prefix.npy"
+    assert round_.target == str(folder / "model")
+    assert load_prefixes(round_).shape == (20, 40) and load_answers(round_).shape == (20, 3)
+    assert len(load_training(round_)) == 40
+
+
+def test_a_file_that_does_not_stand_beside_the_round_is_looked_for_in_the_data_directory(folder):
+    (folder / "prefix.npy").unlink()
+    assert load_round(str(folder / "small.toml")).prefix_file == folder / "data" / "prefix.npy"
+
+
+def test_a_round_takes_from_its_base_what_it_does_not_say(folder):
+    (folder / "other.toml").write_text('base = "small.toml"\nname = "other"\nanswer_file = ""\nerror_cap = 7\n')
+    base, other = load_round(str(folder / "small.toml")), load_round(str(folder / "other.toml"))
+    assert (other.name, other.error_cap, other.answer_file) == ("other", 7, None)
+    assert (other.prefix_file, other.title, other.prefix_length) == (base.prefix_file, base.title, 40)
+    assert other.is_blind and not base.is_blind
+
+
+def test_a_base_that_leads_back_to_itself_is_refused(folder):
+    (folder / "small.toml").write_text('base = "other.toml"\n')
+    assert "leads back" in fault_of(folder / "other.toml", 'base = "small.toml"\n')
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("error_cap = 0", "error_cap"),
+        ('prefix_length = "fifty"', "prefix_length"),
+        ('budget = "soon"', "budget"),
+        ("answer_rows = [5, -1]", "answer_rows"),
+        ("answer_rows = [5]", "answer_rows"),
+        ('clusters = "some"', "clusters"),
+        ("colour = 3", "colour"),
+    ],
+)
+def test_a_faulty_field_is_one_sentence_that_names_file_and_field(folder, line, field):
+    fields = [kept for kept in PLAIN.splitlines() if not kept.startswith(field)]
+    assert field in fault_of(folder / "faulty.toml", "\n".join([*fields, line]))
+
+
+def test_a_missing_field_is_named(folder):
+    assert "title" in fault_of(folder / "faulty.toml", PLAIN.replace('title = "A small round"', ""))
+
+
+def test_text_that_is_not_toml_is_one_sentence(folder):
+    assert "TOML" in fault_of(folder / "faulty.toml", "name = [[[")
+
+
+def test_an_unknown_round_suggests_the_nearest():
+    with pytest.raises(HarnessError, match="did you mean satml-dev"):
+        load_round("satml-dve")
+
+
+def test_a_fold_attacks_training_rows_and_trains_on_the_rest_without_sharing_a_cluster(folder):
+    whole = load_training(load_round(str(folder / "small.toml")))
+    attacked = 0
+    for index in range(3):
+        fold = load_round(f"{folder / 'small.toml'}:fold{index}of3")
+        prefixes, training = load_prefixes(fold), load_training(fold)
+        assert len(prefixes) + len(training) == len(whole)
+        assert not set(load_clusters(fold)) & set(training.clusters)
+        assert not {row.tobytes() for row in prefixes} & {row.tobytes() for row in training.prefixes}
+        attacked += len(prefixes)
+    assert attacked == len(whole)
+
+
+def test_a_fold_beyond_the_last_is_refused(folder):
+    with pytest.raises(HarnessError, match="folds count from 0"):
+        load_round(f"{folder / 'small.toml'}:fold3of3")
+
+
+@given(st.lists(st.integers(0, 15), min_size=1, max_size=80), st.integers(2, 6))
+def test_folds_never_split_a_cluster_and_differ_by_no_more_than_the_largest(clusters, folds):
+    clusters = np.array(clusters)
+    fold_of_row = folds_by_cluster(clusters, folds)
+    for cluster in set(clusters.tolist()):
+        assert len(set(fold_of_row[clusters == cluster].tolist())) == 1
+    sizes = np.bincount(fold_of_row, minlength=folds)
+    assert sizes.max() - sizes.min() <= np.bincount(clusters).max()

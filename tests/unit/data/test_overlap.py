@@ -1,0 +1,123 @@
+"""The walk over training windows, and what it says of a round."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.errors import HarnessError
+from harness.core.rounds import load_round
+from harness.data.overlap import exact_rows, overlap
+from harness.data.stitch import stitched
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+
+def tokens(*rows):
+    return np.array(rows, np.uint16)
+
+
+def walked(prefix, rows, length):
+    """The walk as its description reads, one prefix at a time."""
+    window, text = len(prefix), list(prefix)
+    while len(text) < window + length:
+        context = text[-window:]
+        places = [
+            (at, index)
+            for index, row in enumerate(rows)
+            for at in range(len(row) - window)
+            if row[at : at + window] == context
+        ]
+        if not places:
+            break
+        at, index = min(places)
+        text += rows[index][at + window :]
+    suffix = text[window : window + length]
+    return suffix + [0] * (length - len(suffix)), len(suffix)
+
+
+small_rows = st.integers(4, 9).flatmap(
+    lambda width: st.lists(st.lists(st.integers(0, 2), min_size=width, max_size=width), min_size=0, max_size=6).map(
+        lambda rows: np.array(rows, np.uint16).reshape(-1, width)
+    )
+)
+
+
+@given(small_rows, st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
+def test_the_walk_does_what_its_description_says(rows, prefixes):
+    found = stitched(tokens(*prefixes), rows, 5)
+    for index, prefix in enumerate(prefixes):
+        suffix, length = walked(prefix, rows.tolist(), 5)
+        assert (found.suffixes[index].tolist(), found.found[index]) == (suffix, length)
+
+
+def test_a_suffix_is_found_across_rows_that_overlap_by_a_window():
+    rows = tokens([1, 2, 3, 4, 5], [3, 4, 5, 6, 7], [5, 6, 7, 8, 9])
+    found = stitched(tokens([1, 2, 3]), rows, 6)
+    assert found.is_complete.tolist() == [True] and found.suffixes.tolist() == [[4, 5, 6, 7, 8, 9]]
+
+
+def test_a_walk_ends_where_no_row_goes_on():
+    found = stitched(tokens([1, 2, 3], [9, 9, 9]), tokens([1, 2, 3, 4, 5]), 4)
+    assert found.found.tolist() == [2, 0] and not found.is_complete.any()
+    assert found.suffixes.tolist() == [[4, 5, 0, 0], [0, 0, 0, 0]]
+
+
+def test_where_rows_disagree_the_one_that_holds_the_window_earliest_is_followed():
+    rows = tokens([0, 0, 1, 2, 8, 8], [0, 1, 2, 7, 7, 7], [0, 1, 2, 6, 6, 6])
+    assert stitched(tokens([1, 2]), rows, 3).suffixes.tolist() == [[7, 7, 7]]
+
+
+def test_an_exact_prefix_leads_to_the_first_row_that_has_it():
+    assert exact_rows(tokens([1, 2], [3, 4]), tokens([0, 0], [1, 2], [1, 2])).tolist() == [1, -1]
+
+
+def small_round(folder, *, answers=True, training=True):
+    text = (
+        'name = "small"\ntitle = "small"\nprefix_file = "p.npy"\nprefix_length = 2\nsuffix_length = 2\ntarget = "t"\n'
+    )
+    np.save(folder / "p.npy", tokens([1, 2], [5, 6], [40, 41]))
+    if answers:
+        text += 'answer_file = "s.npy"\n'
+        np.save(folder / "s.npy", tokens([3, 4], [7, 9], [42, 43]))
+    if training:
+        text += 'train_prefix_file = "tp.npy"\ntrain_suffix_file = "ts.npy"\n'
+        np.save(folder / "tp.npy", tokens([1, 2], [5, 6], [30, 31]))
+        np.save(folder / "ts.npy", tokens([3, 4], [7, 8], [32, 33]))
+    (folder / "small.toml").write_text(text)
+    return load_round(str(folder / "small.toml"))
+
+
+def test_reachable_means_that_the_walk_ends_in_the_answer(tmp_path):
+    found = overlap(small_round(tmp_path))
+    assert found.is_stitched.tolist() == [True, True, False]
+    assert found.is_reachable.tolist() == [True, False, False]
+    assert found.has_known_prefix.tolist() == [True, True, False]
+    assert found.known_prefix_is_right.tolist() == [True, False, False]
+
+
+def test_a_blind_round_says_what_is_stitched_and_not_whether_it_is_right(tmp_path):
+    found = overlap(small_round(tmp_path, answers=False))
+    assert found.is_stitched.tolist() == [True, True, False]
+    assert found.is_reachable is None and found.known_prefix_is_right is None
+
+
+def test_a_round_without_training_rows_has_no_overlap(tmp_path):
+    with pytest.raises(HarnessError, match="no training rows"):
+        overlap(small_round(tmp_path, training=False))
+
+
+def test_the_challenge_splits_overlap_as_is_known(monkeypatch):
+    if not SHARED.exists():
+        pytest.skip(f"the challenge's files are not at {SHARED}")
+    monkeypatch.setenv("HARNESS_DATA", str(SHARED))
+    dev = overlap(load_round("satml-dev"))
+    assert dev.has_known_prefix.sum() == dev.known_prefix_is_right.sum() == 229
+    assert (dev.is_stitched.sum(), dev.is_reachable.sum()) == (442, 438)
+    assert (len(set(dev.clusters.tolist())), np.bincount(dev.clusters).max()) == (547, 241)
+    val = overlap(load_round("satml-val"))
+    assert (val.has_known_prefix.sum(), val.is_stitched.sum()) == (229, 471)
+    test_prefixes, known = np.load(SHARED / "satml" / "test_prefix.npy"), np.load(SHARED / "satml" / "train_prefix.npy")
+    assert (exact_rows(test_prefixes, known) >= 0).sum() == 213
