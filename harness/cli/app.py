@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from harness.cli import attacks, data, rounds, run, runs
+from harness.cli import attacks, data, rounds, run, runs, score
 from harness.cli.output import say
 
 app = typer.Typer(
@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export):
+for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export, score.score, score.validate):
     app.command()(command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(attacks.app, name="attacks")

@@ -43,7 +43,9 @@ def described(folder: RunFolder) -> str:
     if summary.recall_interval_unit:
         rows.append(("interval", f"95 %, by {summary.recall_interval_unit}"))
     if summary.rows_left_out:
-        rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the {spec.round.row_cap:,} that a round takes"))
+        rows.append(
+            ("left out", f"{summary.rows_left_out:,} rows beyond the {spec.round.row_cap:,} that a round takes")
+        )
     if summary.sandbox is not None:
         rows.append(("sandbox", f"{summary.sandbox} – {Means(summary.sandbox).promise}"))
     reasons = _promises(folder)

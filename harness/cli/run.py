@@ -110,7 +110,9 @@ def resume(
 def logs(
     run: RunName,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines; 0 for all.")] = 200,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows, until the run is over.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as the log grows, until the run is over.")
+    ] = False,
 ) -> None:
     """Print what a run's worker printed."""
     from harness.cli.watching import log_lines
@@ -134,7 +136,9 @@ def show(run: RunName, json: Json = False) -> None:
 
 def export(
     run: RunName,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; - for stdout.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; - for stdout.")
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every guess with its score, not the submission alone.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:

@@ -88,7 +88,9 @@ def _whole_training(round_: Round) -> Training | None:
     prefixes = token_rows(round_.train_prefix_file, length=round_.prefix_length, vocabulary=vocabulary, rows=rows)
     suffixes = token_rows(round_.train_suffix_file, length=round_.suffix_length, vocabulary=vocabulary, rows=rows)
     if len(prefixes) != len(suffixes):
-        raise HarnessError(f"{round_.train_suffix_file}: {len(suffixes)} rows beside {len(prefixes)} training prefixes.")
+        raise HarnessError(
+            f"{round_.train_suffix_file}: {len(suffixes)} rows beside {len(prefixes)} training prefixes."
+        )
     preprefixes = None
     if round_.train_preprefix_file is not None and round_.train_preprefix_file.exists():
         preprefixes = token_rows(round_.train_preprefix_file, length=None, vocabulary=vocabulary, rows=rows)

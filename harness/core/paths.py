@@ -27,5 +27,5 @@ def _from_environment(own: str, xdg: str, fallback: str) -> Path:
         return Path(value).expanduser().resolve()
     base = os.environ.get(xdg)
     # The specification says that a relative XDG path is to be ignored.
-    root = Path(base) if base and os.path.isabs(base) else Path.home() / fallback
+    root = Path(base) if base and Path(base).is_absolute() else Path.home() / fallback
     return root / "harness"

@@ -23,7 +23,6 @@ _FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d+)of(?P<folds>\d+)")
 _MAX_ROUND_BYTES = 1 << 20
 
 
-
 def _seconds(value: Any) -> float:
     try:
         return seconds_in(str(value))
@@ -113,7 +112,11 @@ class Round(BaseModel):
         except ValidationError as error:
             raise HarnessError(_first_fault(error)) from None
         return self.model_copy(
-            update={"name": f"{self.name}:fold{index}of{folds}", "title": f"{self.title}, fold {index} of {folds}", "fold": fold}
+            update={
+                "name": f"{self.name}:fold{index}of{folds}",
+                "title": f"{self.title}, fold {index} of {folds}",
+                "fold": fold,
+            }
         )
 
 

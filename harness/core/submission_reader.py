@@ -21,6 +21,7 @@ from harness.core.submission_block import Rows, parsed_block
 from harness.core.submission_line import header_fault, line_end_fault, longest_line, parsed_line, shown
 
 _BLOCK_BYTES = 1 << 20
+_GPT2_VOCABULARY = 50257
 MAX_FAULTS = 20
 
 
@@ -32,6 +33,11 @@ class SubmissionRules:
     suffix_length: int
     vocabulary: int
     row_cap: int = 100_000
+
+
+def vocabulary_of(answers: Tokens) -> int:
+    """The vocabulary that a file of answers speaks of: the challenge's (GPT-2), or any where a token is beyond that."""
+    return _GPT2_VOCABULARY if int(answers.max(initial=0)) < _GPT2_VOCABULARY else 1 << 32
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
-"""What a process that runs strangers' code may see: a command wrapped so that answers and the network are out of reach."""
+"""What a process that runs strangers' code may see: a command wrapped so that answers and network are out of reach."""
 
 import functools
-import glob
 import os
 import shutil
 import subprocess
@@ -66,7 +65,7 @@ def confined_command(
 def _bwrap(hidden: Iterable[Path], readable: Iterable[Path], writable: Iterable[Path]) -> list[str]:
     command = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     command += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for node in sorted(glob.glob("/dev/nvidia*") + glob.glob("/dev/dri")):
+    for node in sorted(map(str, [*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dri")])):
         command += ["--dev-bind", node, node]
     for path in _outermost(hidden):
         if path.is_dir():

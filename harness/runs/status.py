@@ -43,7 +43,8 @@ class Process:
             return False
         try:
             process = psutil.Process(self.pid)
-            return abs(process.create_time() - self.created) < 0.05 and process.status() != psutil.STATUS_ZOMBIE
+            is_same = abs(process.create_time() - self.created) < 0.05
+            return is_same and process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
 

@@ -15,20 +15,29 @@ from harness.core.arrays import Floats, Ints, Tokens
 
 SCHEMA_VERSION = 1
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS batch   (batch INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS attempt (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS done    (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS guess   (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL,
-                                    example INTEGER NOT NULL, suffix BLOB NOT NULL, score REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS final   (seq INTEGER PRIMARY KEY, generation INTEGER NOT NULL, example INTEGER NOT NULL, suffix BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS engine  (seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL,
-                                    call INTEGER NOT NULL, rows INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS kept    (seq INTEGER PRIMARY KEY, name TEXT NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS plan    (seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS point   (seq INTEGER PRIMARY KEY, at REAL NOT NULL, spent REAL NOT NULL, guesses INTEGER NOT NULL,
-                                    rows INTEGER NOT NULL, solved INTEGER, wrong INTEGER, recall REAL);
-CREATE TABLE IF NOT EXISTS ledger  (seq INTEGER PRIMARY KEY, at REAL NOT NULL, entry TEXT NOT NULL, spent REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS event   (seq INTEGER PRIMARY KEY, at REAL NOT NULL, name TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS batch (batch INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS attempt (
+  seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS done (
+  seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS guess (
+  seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL,
+  example INTEGER NOT NULL, suffix BLOB NOT NULL, score REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS final (
+  seq INTEGER PRIMARY KEY, generation INTEGER NOT NULL, example INTEGER NOT NULL, suffix BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS engine (
+  seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL,
+  call INTEGER NOT NULL, rows INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS kept (
+  seq INTEGER PRIMARY KEY, name TEXT NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS plan (seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS point (
+  seq INTEGER PRIMARY KEY, at REAL NOT NULL, spent REAL NOT NULL, guesses INTEGER NOT NULL,
+  rows INTEGER NOT NULL, solved INTEGER, wrong INTEGER, recall REAL);
+CREATE TABLE IF NOT EXISTS ledger (
+  seq INTEGER PRIMARY KEY, at REAL NOT NULL, entry TEXT NOT NULL, spent REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS event (
+  seq INTEGER PRIMARY KEY, at REAL NOT NULL, name TEXT NOT NULL, detail TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS telemetry (seq INTEGER PRIMARY KEY, at REAL NOT NULL, sample TEXT NOT NULL);
 """
 
@@ -79,7 +88,7 @@ class RunStore:
         self._db.execute("INSERT OR IGNORE INTO plan (stage, weight) VALUES (?, ?)", (stage, weight))
 
     def begin_batch(self, key: str, weight: float) -> tuple[int, int]:
-        """A new attempt at the batch `key`; its number and the attempt's. Rows of earlier attempts are void from here."""
+        """A new attempt at the batch `key`, whose earlier rows are void from here; batch and attempt number."""
         batch = self._batches.get(key)
         if batch is None:
             batch = self._batches[key] = len(self._batches)
@@ -148,5 +157,6 @@ def _blobs(suffixes: Tokens) -> list[bytes]:
     rows = np.ascontiguousarray(suffixes, dtype=suffixes.dtype.newbyteorder("<"))
     if len(rows) == 0:
         return []
-    joined: list[bytes] = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel().tolist()
-    return joined
+    width = rows.shape[1] * rows.itemsize
+    joined = rows.tobytes()
+    return [joined[start : start + width] for start in range(0, len(joined), width)]

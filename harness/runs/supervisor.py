@@ -1,6 +1,6 @@
 """The process that owns a run: its clock, its store and its answers. It starts the worker, and it ends it.
 
-    python -m harness.runs.supervisor RUN_DIRECTORY
+python -m harness.runs.supervisor RUN_DIRECTORY
 """
 
 import contextlib
@@ -155,7 +155,12 @@ class _Execution:
         worker = self._started()
         # The deadline is kept by a thread of its own: neither a slow disk nor a large ranking may hold it up.
         over = threading.Event()
-        deadline = threading.Timer(self._budget.remaining(now()), lambda: (over.set(), worker.kill()))
+
+        def kill_at_deadline() -> None:
+            over.set()
+            worker.kill()
+
+        deadline = threading.Timer(self._budget.remaining(now()), kill_at_deadline)
         deadline.daemon = True
         deadline.start()
         try:

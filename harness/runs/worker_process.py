@@ -30,7 +30,15 @@ class WorkerProcess:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         # -P: neither the scratch folder nor the user's own decides what `import harness` finds.
-        argv = [sys.executable, "-P", "-m", "harness.worker", str(frames_out), str(commands_in), str(scratch / "inputs")]
+        argv = [
+            sys.executable,
+            "-P",
+            "-m",
+            "harness.worker",
+            str(frames_out),
+            str(commands_in),
+            str(scratch / "inputs"),
+        ]
         inherited = [frames_out, commands_in]
         self._lifeline: int | None = None
         if offered_means() is Means.NONE:
@@ -91,9 +99,7 @@ class WorkerProcess:
 def _environment(scratch: Path) -> dict[str, str]:
     """What a plugin's process is told: what finds programs and devices, and nothing that finds data or secrets."""
     passed = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
+        name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
     return passed | {
         "PYTHONPATH": str(paths.PACKAGE.parent),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +22,18 @@ Result = TypeVar("Result")
 _THE_MODEL_ITSELF = Policy()
 
 
+class CallRecord(Protocol):
+    """Where the rows at once of engine calls are written down, so that a batch that is run again repeats them."""
+
+    def rows_for_next_call(self) -> int | None:
+        """What the call that begins now used when it was made before; None to leave it as it is."""
+        ...
+
+    def record_call(self, rows_at_once: int) -> None:
+        """A call has ended with this many rows at once."""
+        ...
+
+
 class Target:
     """The model under attack.
 
@@ -29,7 +41,8 @@ class Target:
     context_length: tokens that it can attend to, None where unbounded; tokenizer_file: its tokenizer.json, None where
     it came without; suffix_length: what `sample` draws unless told otherwise. rows_at_once: how many sequences go
     through the model together; halved for good when memory runs out. last_rows_at_once: what the last call ended with,
-    0 before the first: a batch that is run again with it repeats its results to the last bit.
+    0 before the first: a batch that is run again with it repeats its results to the last bit. calls: where each call's
+    rows at once are written down and asked for, if anywhere.
     """
 
     def __init__(
@@ -57,6 +70,7 @@ class Target:
             config, vocabulary=self.vocabulary, itemsize=self.dtype.itemsize, device=self.device
         )
         self.last_rows_at_once = 0
+        self.calls: CallRecord | None = None
 
     @property
     def record(self) -> dict[str, str | int | None]:
@@ -153,6 +167,8 @@ class Target:
 
     def _within_memory(self, call: Callable[[int], Result]) -> Result:
         """`call(rows_at_once)`, begun anew with half as many rows each time memory runs out."""
+        if self.calls is not None and (recorded := self.calls.rows_for_next_call()) is not None:
+            self.rows_at_once = recorded
         while True:
             try:
                 with torch.inference_mode():
@@ -167,6 +183,8 @@ class Target:
                     ) from None
             else:
                 self.last_rows_at_once = self.rows_at_once
+                if self.calls is not None:
+                    self.calls.record_call(self.rows_at_once)
                 return result
             # Here and not in the handler above, where the traceback still holds the failed call's tensors.
             self.rows_at_once //= 2

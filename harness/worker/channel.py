@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Channel:
         """The supervisor wants the attack to come to its end."""
         return self._finish_is_asked
 
-    def send(self, table: str, columns: dict[str, NDArray[Any]] | None = None, **fields: Scalar) -> None:
+    def send(self, table: str, columns: Mapping[str, NDArray[Any]] | None = None, /, **fields: Scalar) -> None:
         """Hand over rows (columns of shape [rows, …]); waits while too much is not yet acknowledged."""
         columns = columns or {}
         rows = len(next(iter(columns.values()))) if columns else 0

@@ -227,6 +227,24 @@ def test_when_memory_runs_out_the_call_starts_again_with_half_the_rows(neo, pref
     _assert_same(found, wanted)
 
 
+def test_a_call_record_is_asked_before_a_call_and_told_what_it_ended_with(neo, prefixes, monkeypatch):
+    class Record:
+        asked = [8, None]
+        told: list[int] = []
+
+        def rows_for_next_call(self) -> int | None:
+            return self.asked.pop(0)
+
+        def record_call(self, rows_at_once: int) -> None:
+            self.told.append(rows_at_once)
+
+    monkeypatch.setattr(neo, "calls", Record())
+    neo.sample(prefixes, length=2)
+    neo.rows_at_once = 4
+    neo.score(prefixes, prefixes)
+    assert neo.calls.told == [8, 4]
+
+
 def test_when_one_row_is_too_much_the_error_says_so(neo, prefixes, monkeypatch):
     def nothing_left(module, **inputs):
         raise torch.OutOfMemoryError("CUDA out of memory.")

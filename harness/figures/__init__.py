@@ -1,0 +1,1 @@
+"""Every figure that leaves the harness, as SVG or PNG."""
