@@ -76,7 +76,7 @@ def validate(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
-    """Check a submission against a round's rules, without answers: up to 20 faults, and exit code 1 if there are any."""
+    """Check a submission against a round's rules, without answers: up to 20 faults, then exit code 1."""
     from harness.core.rounds import load_round
     from harness.core.submission_reader import SubmissionRules, read_submission, submission_faults
 

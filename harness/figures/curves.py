@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from harness.core import files
 from harness.core.errors import HarnessError
@@ -62,6 +63,7 @@ def recall_figure(score: Score, *, title: str) -> Figure:
         label=f"{cap.recall:.3f} [{low:.3f}, {high:.3f}], by {unit}",
     )
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_xlim(1, max(len(recall), score.cap) * 1.25)
     axes.set_ylim(0, min(1.0, 1.15 * max(float(recall[-1]), high, 0.05)))
     axes.set_xlabel("errors (wrong rows)")

@@ -229,8 +229,9 @@ def test_when_memory_runs_out_the_call_starts_again_with_half_the_rows(neo, pref
 
 def test_a_call_record_is_asked_before_a_call_and_told_what_it_ended_with(neo, prefixes, monkeypatch):
     class Record:
-        asked = [8, None]
-        told: list[int] = []
+        def __init__(self) -> None:
+            self.asked = [8, None]
+            self.told: list[int] = []
 
         def rows_for_next_call(self) -> int | None:
             return self.asked.pop(0)

@@ -1,0 +1,116 @@
+"""The order of a submission, and the CSV it is written to."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core import submission
+from harness.core.submission import current_rows, submission_order, write_submission
+
+SCORES = st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf])
+GUESSES = st.lists(
+    st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2), st.integers(0, 2)), SCORES), min_size=0, max_size=30
+)
+
+
+def columns(guesses):
+    ids = np.array([example for example, _, _ in guesses], np.int64)
+    suffixes = np.array([suffix for _, suffix, _ in guesses], np.uint16).reshape(len(guesses), 2)
+    scores = np.array([score for _, _, score in guesses], np.float64)
+    return ids, suffixes, scores
+
+
+def listed_by_hand(guesses, per_example, row_cap):
+    """The submission written down from its definition: (example, suffix) pairs, first submitted first."""
+    last_score = {}
+    for example, suffix, score in guesses:
+        last_score[example, suffix] = score
+    ordered = sorted(last_score, key=lambda guess: (-last_score[guess], *guess))
+    kept, taken = [], {}
+    for example, suffix in ordered:
+        taken[example] = taken.get(example, 0) + 1
+        if per_example == 0 or taken[example] <= per_example:
+            kept.append((example, suffix))
+    return kept[:row_cap]
+
+
+def submitted(guesses, per_example, row_cap):
+    ids, suffixes, scores = columns(guesses)
+    rows = submission_order(ids, suffixes, scores, per_example=per_example, row_cap=row_cap)
+    return [(int(ids[row]), tuple(map(int, suffixes[row]))) for row in rows]
+
+
+@given(GUESSES, st.integers(0, 3), st.integers(0, 12))
+def test_the_order_is_that_of_its_definition(guesses, per_example, row_cap):
+    assert submitted(guesses, per_example, row_cap) == listed_by_hand(guesses, per_example, row_cap)
+
+
+@given(st.data(), GUESSES, st.integers(0, 3))
+def test_arrival_decides_nothing_about_distinct_guesses(data, guesses, per_example):
+    distinct = list({guess[:2]: guess for guess in guesses}.values())
+    shuffled = data.draw(st.permutations(distinct))
+    assert submitted(distinct, per_example, None) == submitted(shuffled, per_example, None)
+
+
+def test_guesses_that_share_a_fingerprint_stay_apart(monkeypatch):
+    monkeypatch.setattr(submission, "_MULTIPLIER", np.uint64(0))
+    ids = np.array([1, 2, 1, 2, 1])
+    suffixes = np.array([[5, 7], [5, 7], [6, 7], [5, 7], [6, 7]], np.uint16)
+    assert current_rows(ids, suffixes).tolist() == [0, 3, 4]
+
+
+def test_suffixes_are_compared_by_token_and_not_by_byte_or_digit():
+    suffixes = np.array([[256, 0], [255, 9], [9, 300], [9, 45]], np.uint16)
+    order = submission_order(np.zeros(4, np.int64), suffixes, np.zeros(4), per_example=0)
+    assert order.tolist() == [3, 2, 1, 0]
+
+
+def test_a_row_of_the_csv_is_as_the_challenge_has_it():
+    file = io.BytesIO()
+    write_submission(file, np.array([616, 0]), np.array([[1, 20, 50256], [0, 9, 10]], np.uint16))
+    assert file.getvalue() == b'Example ID,Suffix Guess\n616,"[1,20,50256]"\n0,"[0,9,10]"\n'
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda length: st.lists(
+            st.tuples(st.integers(0, 10**6), st.lists(st.integers(0, 2**32 - 1), min_size=length, max_size=length)),
+            max_size=8,
+        )
+    )
+)
+def test_numbers_of_any_size_are_written_in_plain_decimals(rows):
+    length = len(rows[0][1]) if rows else 1
+    file = io.BytesIO()
+    write_submission(
+        file,
+        np.array([example for example, _ in rows], np.int64),
+        np.array([tokens for _, tokens in rows], np.uint32).reshape(len(rows), length),
+    )
+    lines = [f'{example},"[{",".join(map(str, tokens))}]"\n' for example, tokens in rows]
+    assert file.getvalue().decode() == "Example ID,Suffix Guess\n" + "".join(lines)
+
+
+def test_rows_beyond_one_block_follow_in_order(monkeypatch):
+    monkeypatch.setattr(submission, "_BLOCK_ROWS", 3)
+    file = io.BytesIO()
+    write_submission(file, np.arange(10), np.arange(10, dtype=np.uint16).reshape(10, 1))
+    assert [line.split(b",")[0] for line in file.getvalue().splitlines()[1:]] == [b"%d" % row for row in range(10)]
+
+
+def test_a_path_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path):
+    path = tmp_path / "submission.csv"
+    path.write_text("older")
+    write_submission(path, np.array([3]), np.array([[4]], np.uint16))
+    assert path.read_bytes() == b'Example ID,Suffix Guess\n3,"[4]"\n'
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("per_example", [0, 1])
+def test_no_guesses_make_an_empty_submission(per_example):
+    none = (np.empty(0, np.int64), np.empty((0, 5), np.uint16), np.empty(0))
+    assert len(submission_order(*none, per_example=per_example)) == 0

@@ -1,0 +1,287 @@
+"""The strict reader: every row of a submission, or its faults by line, whatever the bytes."""
+
+import csv
+import io
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.core import submission_reader
+from harness.core.errors import HarnessError
+from harness.core.submission import write_submission
+from harness.core.submission_reader import (
+    SubmissionFault,
+    SubmissionRules,
+    read_submission,
+    submission_faults,
+    vocabulary_of,
+)
+
+HEADER = b"Example ID,Suffix Guess\n"
+RULES = SubmissionRules(examples=10, suffix_length=3, vocabulary=100, row_cap=5)
+GOOD = b'7,"[1,2,3]"'
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def reading(content: bytes, rules: SubmissionRules = RULES):
+        path = tmp_path / "guesses.csv"
+        path.write_bytes(content)
+        return read_submission(path, rules)
+
+    return reading
+
+
+@pytest.fixture
+def faults(tmp_path: Path):
+    def finding(content: bytes, rules: SubmissionRules = RULES, **options):
+        path = tmp_path / "guesses.csv"
+        path.write_bytes(content)
+        return submission_faults(path, rules, **options)
+
+    return finding
+
+
+FAULTY_ROWS = {
+    "no comma": (b"7", "1 column where 2 are wanted"),
+    "three columns": (b'7,"[1,2,3]",9', "3 columns where 2 are wanted"),
+    "unquoted list": (b"7,[1,2,3]", "4 columns where 2 are wanted"),
+    "unquoted token": (b"7,5", "not a quoted list"),
+    "space before the quote": (b'7, "[1,2,3]"', "4 columns where 2 are wanted"),
+    "text after the quote": (b'7,"[1,2,3]"x', "after the closing quote"),
+    "no brackets": (b'7,"1,2,3"', "not a quoted list"),
+    "open quote": (b'7,"[1,2,3]', "a quote that never closes"),
+    "word as id": (b'seven,"[1,2,3]"', "example id 'seven' is not a plain integer"),
+    "NaN as id": (b'nan,"[1,2,3]"', "example id 'nan' is not a plain integer"),
+    "decimal id": (b'7.0,"[1,2,3]"', "'7.0' is not a plain integer"),
+    "signed id": (b'+7,"[1,2,3]"', "'+7' is not a plain integer"),
+    "negative id": (b'-1,"[1,2,3]"', "'-1' is not a plain integer"),
+    "padded id": (b'07,"[1,2,3]"', "'07' is not a plain integer"),
+    "blank id": (b',"[1,2,3]"', "'' is not a plain integer"),
+    "id out of range": (b'10,"[1,2,3]"', "example id '10' is not in 0..9"),
+    "huge id": (b"9" * 30 + b',"[1,2,3]"', "is not in 0..9"),
+    "short suffix": (b'7,"[1,2]"', "a suffix of 2 tokens where 3 are wanted"),
+    "long suffix": (b'7,"[1,2,3,4]"', "a suffix of 4 tokens where 3 are wanted"),
+    "one token": (b'7,"[1]"', "a suffix of 1 token where 3 are wanted"),
+    "empty suffix": (b'7,"[]"', "a suffix of 0 tokens where 3 are wanted"),
+    "token out of the vocabulary": (b'7,"[1,100,3]"', "token '100' is not in 0..99"),
+    "huge token": (b'7,"[1,1000000000000000000000000000000,3]"', "is not in 0..99"),
+    "numpy scalar": (b'7,"[1,np.int64(3),3]"', "token 'np.int64(3)' is not a plain integer"),
+    "NaN token": (b'7,"[1,nan,3]"', "token 'nan' is not a plain integer"),
+    "underscore": (b'7,"[1,1_0,3]"', "token '1_0' is not a plain integer"),
+    "signed token": (b'7,"[1,+5,3]"', "token '+5' is not a plain integer"),
+    "minus zero": (b'7,"[1,-0,3]"', "token '-0' is not a plain integer"),
+    "leading zero": (b'7,"[1,02,3]"', "token '02' is not a plain integer"),
+    "full-width digit": ('7,"[1,５,3]"'.encode(), "token '５' is not a plain integer"),
+    "no token between commas": (b'7,"[1,,3]"', "token '' is not a plain integer"),
+    "trailing comma": (b'7,"[1,2,3,]"', "token '' is not a plain integer"),
+    "spaces in place of commas": (b'7,"[1 2 3]"', "token '1 2 3' is not a plain integer"),
+    "space before a comma": (b'7,"[1 ,2,3]"', "token '1 ' is not a plain integer"),
+    "tab after a comma": (b'7,"[1,\t2,3]"', r"token '\t2' is not a plain integer"),
+    "empty line": (b"", "an empty line where a row is wanted"),
+    "blank line": (b"   ", "an empty line where a row is wanted"),
+    "CR LF after LF": (b'7,"[1,2,3]"\r', "ends in CR LF where the header ends in LF"),
+    "binary": (b"\x00\x01\x02", "a binary file where CSV text is wanted"),
+    "code": (b"7,\"[__import__('os').getpid(),2,3]\"", "is not a plain integer"),
+    "endless cells": (b'7,"[1,' + b" " * 200 + b'2,3]"', "longer than any row can be"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY_ROWS)
+def test_a_faulty_row_is_named_by_its_line_and_its_text_in_one_sentence(name, read):
+    row, what = FAULTY_ROWS[name]
+    with pytest.raises(SubmissionFault) as raised:
+        read(HEADER + GOOD + b"\n" + row + b"\n" + GOOD + b"\n")
+    assert raised.value.line == 3
+    assert str(raised.value).startswith("guesses.csv, line 3: ")
+    assert what in str(raised.value)
+    assert len(str(raised.value)) < 200
+    assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("header", "what"),
+    [
+        (b"", "an empty file"),
+        (b"\n", "an empty line where the header"),
+        (b"Example,Suffix\n", "found 'Example,Suffix'"),
+        (b"Example ID, Suffix Guess\n", "found 'Example ID, Suffix Guess'"),
+        (b"\xef\xbb\xbf" + HEADER, "a byte order mark"),
+        (b"PK\x03\x04\x00\x00rubbish", "a binary file"),
+        (HEADER.decode().encode("utf-16"), "a binary file"),
+        (b"\xff\xfe\xfd\n", "found"),
+    ],
+)
+def test_a_wrong_header_is_a_fault_of_line_1(header, what, read):
+    with pytest.raises(SubmissionFault, match=what) as raised:
+        read(header)
+    assert raised.value.line == 1
+
+
+def test_a_header_alone_is_a_submission_of_no_rows(read):
+    rows = read(HEADER)
+    assert rows.ids.shape == (0,)
+    assert rows.suffixes.shape == (0, 3)
+    assert len(read(HEADER[:-1]).ids) == 0
+
+
+def test_spaces_may_follow_commas_and_the_last_line_may_lack_its_end(read):
+    rows = read(HEADER + b'8,"[3, 6,   9]"\n0,"[0,0,99]"')
+    assert rows.ids.tolist() == [8, 0]
+    assert rows.suffixes.tolist() == [[3, 6, 9], [0, 0, 99]]
+    assert rows.suffixes.dtype == np.uint16
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\r", b""])
+def test_lines_may_all_end_as_the_csv_module_writes_them(end, read):
+    rows = read(HEADER.strip() + b"\r\n" + GOOD + b"\r\n" + GOOD + end)
+    assert rows.ids.tolist() == [7, 7]
+
+
+def test_a_bare_lf_in_a_file_of_cr_lf_is_a_fault(read):
+    with pytest.raises(SubmissionFault, match="line 3: ends in LF where the header ends in CR LF"):
+        read(HEADER.strip() + b"\r\n" + GOOD + b"\r\n" + GOOD + b"\n" + GOOD + b"\r\n")
+
+
+def test_one_row_beyond_the_cap_is_a_fault(read, faults):
+    assert len(read(HEADER + 5 * (GOOD + b"\n")).ids) == 5
+    assert [fault.line for fault in faults(HEADER + 9 * (GOOD + b"\n"))] == [7]
+
+
+def test_faults_are_listed_by_line_up_to_the_limit(faults):
+    rules = SubmissionRules(examples=10, suffix_length=3, vocabulary=100)
+    content = HEADER + (GOOD + b"\n" + b"bad\n") * 30
+    found = faults(content, rules)
+    assert [fault.line for fault in found] == list(range(3, 43, 2))
+    assert len(faults(content, rules, limit=3)) == 3
+    assert faults(HEADER + GOOD, rules) == []
+
+
+def test_a_wrong_header_hides_no_fault_of_a_row(faults):
+    assert [fault.line for fault in faults(b"id,guess\n" + GOOD + b"\nbad\n")] == [1, 3]
+
+
+def test_faults_far_into_a_large_file_keep_their_line_numbers(read, monkeypatch):
+    monkeypatch.setattr(submission_reader, "_BLOCK_BYTES", 64)
+    rules = SubmissionRules(examples=10, suffix_length=3, vocabulary=100)
+    rows = read(HEADER + 500 * (GOOD + b"\n"), rules)
+    assert len(rows.ids) == 500
+    with pytest.raises(SubmissionFault, match="line 402"):
+        read(HEADER + 400 * (GOOD + b"\n") + b"x\n" + 100 * (GOOD + b"\n"), rules)
+
+
+@pytest.mark.parametrize("start", [b"", HEADER, HEADER + GOOD + b"\n"])
+def test_an_endless_line_is_refused_without_being_read(start, tmp_path: Path):
+    path = tmp_path / "endless.csv"
+    with path.open("wb") as file:
+        file.write(start + b'7,"[1,')
+        file.truncate(1 << 30)  # a hole: a gigabyte that costs no disk
+    began = time.monotonic()
+    with pytest.raises(SubmissionFault) as raised:
+        read_submission(path, RULES)
+    assert time.monotonic() - began < 1
+    assert raised.value.line == start.count(b"\n") + 1
+
+
+def test_an_endless_line_of_text_is_refused(read):
+    with pytest.raises(SubmissionFault, match="line 2: longer than any row can be"):
+        read(HEADER + b'7,"[' + b"1," * 5_000_000)
+
+
+@pytest.mark.parametrize("place", ["absent.csv", "."])
+def test_what_cannot_be_read_is_named(place, tmp_path: Path):
+    with pytest.raises(HarnessError, match="cannot be read"):
+        read_submission(tmp_path / place, RULES)
+
+
+def test_tokens_of_a_large_vocabulary_keep_their_value(read):
+    rules = SubmissionRules(examples=10, suffix_length=3, vocabulary=1 << 32)
+    assert read(HEADER + b'7,"[4294967295,65536,0]"\n', rules).suffixes.tolist() == [[4294967295, 65536, 0]]
+    with pytest.raises(SubmissionFault, match="4294967296"):
+        read(HEADER + b'7,"[4294967296,65536,0]"\n', rules)
+
+
+def test_answers_within_the_challenge_s_vocabulary_speak_of_it():
+    assert vocabulary_of(np.array([[0, 50256]])) == 50257
+    assert vocabulary_of(np.array([[0, 50257]])) == 1 << 32
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda length: st.lists(
+            st.tuples(st.integers(0, 999), st.lists(st.integers(0, 50256), min_size=length, max_size=length)),
+            min_size=1,
+            max_size=20,
+        )
+    )
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_was_written_is_read_back(tmp_path: Path, rows):
+    ids = np.array([example for example, _ in rows])
+    suffixes = np.array([tokens for _, tokens in rows], np.uint16)
+    path = tmp_path / "written.csv"
+    with path.open("wb") as file:
+        write_submission(file, ids, suffixes)
+    found = read_submission(path, SubmissionRules(1000, suffixes.shape[1], 50257))
+    assert found.ids.tolist() == ids.tolist()
+    assert found.suffixes.tolist() == suffixes.tolist()
+
+
+PIECES = st.sampled_from(
+    [
+        b"0",
+        b"7",
+        b"10",
+        b"99",
+        b"007",
+        b",",
+        b'"',
+        b"[",
+        b"]",
+        b" ",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\0",
+        b"-",
+        b"\xff",
+        b"nan",
+    ]
+    + [GOOD, GOOD + b"\n", b'3,"[0, 10,99]"\n', GOOD + b"\r\n"] * 3
+)
+
+
+@given(st.sampled_from([HEADER, HEADER, HEADER.strip() + b"\r\n", b""]), st.lists(PIECES, max_size=12).map(b"".join))
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_refused_or_read_as_the_csv_module_reads_them(tmp_path: Path, header, body):
+    path = tmp_path / "fuzzed.csv"
+    path.write_bytes(header + body)
+    faults = submission_faults(path, RULES)
+    try:
+        rows = read_submission(path, RULES)
+    except SubmissionFault as fault:
+        assert faults[0].line == fault.line
+        return
+    assert faults == []
+    table = list(csv.DictReader(io.StringIO((header + body).decode(), newline="")))
+    assert rows.ids.tolist() == [int(row["Example ID"]) for row in table]
+    assert rows.suffixes.tolist() == [list(map(int, row["Suffix Guess"][1:-1].split(","))) for row in table]
+
+
+@given(st.lists(st.sampled_from([*(row for row, _ in FAULTY_ROWS.values()), GOOD, b'3,"[0, 10,99]"']), max_size=5))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_reading_at_once_and_line_by_line_agree(tmp_path: Path, lines):
+    path = tmp_path / "mixed.csv"
+    found = []
+    for number, line in enumerate(lines, 2):
+        path.write_bytes(HEADER + line + b"\n")
+        if submission_faults(path, RULES):
+            found.append(number)
+            if b"\0" in line:
+                break
+    path.write_bytes(HEADER + b"".join(line + b"\n" for line in lines))
+    assert [fault.line for fault in submission_faults(path, RULES)] == found
