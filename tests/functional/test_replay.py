@@ -1,0 +1,105 @@
+"""`replay` in real runs: what was recorded elsewhere comes out by the official rule, or exactly as it stood."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.arrays import Tokens
+from harness.core.examples import load_prefixes
+from harness.core.rounds import load_round
+from harness.core.submission import write_submission
+
+ROOT = Path(__file__).parents[2]
+ROWS = 20
+RECORDED = ROOT.parent / "shared" / "data"
+
+
+def _run(folder: Path, *arguments: str, round_: str = "demo") -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", "from harness.cli.app import main; main()", "run", "replay", "--round", round_, "--json"]
+        + list(arguments),
+        cwd=folder,
+        env={
+            "PYTHONPATH": str(ROOT),
+            "HARNESS_DATA": str(RECORDED),
+            **os.environ,
+            "HARNESS_HOME": str(folder / "home"),
+            "HARNESS_CACHE": str(folder / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    summary: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"status": "refused", "reason": done.stderr}
+    return summary
+
+
+@pytest.fixture
+def prefixes() -> Tokens:
+    return load_prefixes(load_round("demo"))[:ROWS]
+
+
+def _record(folder: Path, prefixes: Tokens, losses: dict[str, float]) -> Path:
+    """Trials named by the keys; the suffix of trial t is t fifty times, its loss is the value."""
+    for kind in ("generations", "losses"):
+        (folder / "source" / kind).mkdir(parents=True)
+    for trial, loss in losses.items():
+        suffixes = np.full((len(prefixes), 50), int(trial))
+        whole = np.concatenate([prefixes, suffixes], axis=1).astype(np.int64)
+        np.save(folder / "source" / "generations" / f"{trial}.npy", whole)
+        np.save(folder / "source" / "losses" / f"{trial}.npy", np.full((len(prefixes), 1), loss, np.float32))
+    return folder / "source"
+
+
+def _submitted(summary: dict[str, Any]) -> list[str]:
+    return Path(summary["submission"]).read_text().splitlines()[1:]
+
+
+def test_trials_are_taken_in_the_official_order_and_the_first_of_equals_wins(tmp_path: Path, prefixes: Tokens) -> None:
+    source = _record(tmp_path, prefixes, {"0": 3.0, "1": 2.0, "2": 1.0, "10": 2.0})
+    summary = _run(tmp_path, "--limit", str(ROWS), "--set", f"source={source}", "--set", "trials=3")
+    assert (summary["status"], summary["rows"]) == ("finished", ROWS)
+    ones = ",".join(["1"] * 50)
+    assert _submitted(summary) == [f'{example},"[{ones}]"' for example in range(ROWS)]
+
+
+def test_a_submission_is_submitted_as_it_stands_repeated_rows_and_all(tmp_path: Path) -> None:
+    ids = np.array([3, 1, 3, 3, 0, 999])
+    suffixes = np.repeat(np.array([[5], [6], [7], [5], [8], [9]]), 50, axis=1)
+    write_submission(tmp_path / "theirs.csv", ids, suffixes)
+    whole = _run(tmp_path, "--set", "source=theirs.csv")
+    assert Path(whole["submission"]).read_bytes() == (tmp_path / "theirs.csv").read_bytes()
+    part = _run(tmp_path, "--set", "source=theirs.csv", "--limit", str(ROWS))
+    assert _submitted(part) == _submitted(whole)[:-1]
+
+
+def test_generations_for_other_prefixes_are_refused_in_a_sentence(tmp_path: Path, prefixes: Tokens) -> None:
+    others = prefixes.copy()
+    others[7, 0] ^= 1
+    source = _record(tmp_path, others, {"0": 1.0})
+    summary = _run(tmp_path, "--limit", str(ROWS), "--set", f"source={source}")
+    assert summary["status"] == "crashed"
+    assert "row 7 does not begin with the round's prefix 7: it was recorded for another round." in summary["reason"]
+
+
+def test_too_few_recorded_trials_are_refused_in_a_sentence(tmp_path: Path, prefixes: Tokens) -> None:
+    source = _record(tmp_path, prefixes, {"0": 1.0})
+    summary = _run(tmp_path, "--limit", str(ROWS), "--set", f"source={source}", "--set", "trials=2")
+    assert summary["status"] == "crashed"
+    assert summary["reason"].endswith("1 recorded trials where trials=2 are wanted.")
+
+
+@pytest.mark.parametrize(("trials", "recall"), [(5, 0.301), (1, 0.244)])
+def test_the_recorded_run_of_the_real_model_scores_what_it_scored(tmp_path: Path, trials: int, recall: float) -> None:
+    source = RECORDED / "recorded" / "gpt-neo-1.3b"
+    if not source.exists():
+        pytest.skip("the recorded generations are not beside this checkout")
+    summary = _run(tmp_path, "--set", f"source={source}", "--set", f"trials={trials}", round_="satml-dev")
+    assert (summary["status"], summary["recall_at_cap"]) == ("finished", recall)

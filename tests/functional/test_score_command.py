@@ -1,0 +1,169 @@
+"""`harness score` and `harness validate` as real processes, on the challenge's own files where they are there."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.submission import write_submission
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DATA = REPOSITORY.parent / "shared" / "data"
+RECORDED = DATA / "recorded" / "gpt-neo-1.3b"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the challenge's files are not in ../shared/data")
+
+ROUND = """
+name = "small"
+title = "Four examples"
+prefix_file = "prefixes.npy"
+answer_file = "answers.npy"
+prefix_length = 2
+suffix_length = 3
+vocabulary = 100
+error_cap = 2
+row_cap = 6
+clusters = "none"
+target = "none/at-all"
+"""
+
+
+def harness(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", "from harness.cli.app import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200", **environment},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A round of four examples, and a submission: one right, one wrong, one right, one wrong, one right."""
+    answers = np.arange(12, dtype=np.uint16).reshape(4, 3)
+    np.save(tmp_path / "answers.npy", answers)
+    np.save(tmp_path / "prefixes.npy", np.zeros((4, 2), np.uint16))
+    (tmp_path / "small.toml").write_text(ROUND)
+    ids = np.array([0, 1, 1, 2, 3])
+    suffixes = answers[ids]
+    suffixes[[1, 3]] = 50
+    write_submission(tmp_path / "guesses.csv", ids, suffixes)
+    return tmp_path
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("submission", "answers", "recall", "read"),
+    [
+        (RECORDED / "guess1.csv", "train_suffix.npy", 0.244, 344),
+        (RECORDED / "guess5.csv", "train_suffix.npy", 0.301, 401),
+        (DATA / "satml" / "example_submission.csv", "fake_test_suffixes.npy", 0.5, 774),
+    ],
+)
+def test_the_published_submissions_have_their_published_recall(submission, answers, recall, read):
+    done = harness("score", submission, "--answers", DATA / "satml" / answers, "--last", 1000, "--json")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["recall_at_cap"] == recall
+    assert (figures["rows_read"], figures["wrong_rows_read"]) == (read, 100)
+    assert figures["recall_interval"][0] < recall < figures["recall_interval"][1]
+
+
+@needs_data
+def test_a_round_gives_the_interval_by_clusters():
+    done = harness("score", RECORDED / "guess5.csv", "--round", "satml-dev", "--json", HARNESS_DATA=str(DATA))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["recall_interval_unit"] == "cluster"
+    assert figures["recall_interval"] == pytest.approx([0.256, 0.357], abs=0.01)
+
+
+def test_a_score_is_printed_for_people(folder: Path):
+    done = harness("score", folder / "guesses.csv", "--answers", folder / "answers.npy", "--cap", 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("recall at 2 errors: 0.500 [")
+    assert "solved 2 of 4 examples; read 4 of 5 rows, 2 of them wrong; ignored 1" in done.stdout
+
+
+def test_a_round_gives_cap_and_answers(folder: Path):
+    done = harness("score", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cap"] == 2
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_ids_count_within_the_last_rows_of_the_answers(folder: Path):
+    answers = np.load(folder / "answers.npy")
+    np.save(folder / "longer.npy", np.concatenate([answers + 40, answers]))
+    done = harness("score", folder / "guesses.csv", "--answers", folder / "longer.npy", "--last", 4, "--json")
+    assert json.loads(done.stdout)["solved"] == 3
+
+
+def test_the_curve_is_drawn_where_it_is_asked_for(folder: Path):
+    done = harness("score", folder / "guesses.csv", "--round", folder / "small.toml", "--plot", folder / "curve.svg")
+    assert done.returncode == 0, done.stderr
+    assert "<svg" in (folder / "curve.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--answers", "absent.npy"], "absent.npy: no such file."),
+        (["--answers", "guesses.csv"], "not a plain .npy array"),
+        (["--answers", "answers.npy", "--last", "5"], "--last 5 asks for more rows than its 4"),
+        (["--answers", "prefixes.npy"], "line 2: a suffix of 3 tokens where 2 are wanted"),
+        (["--answers", "answers.npy", "--plot", "curve.pdf"], "written as .svg or .png"),
+        (["--round", "smal"], "unknown round 'smal'"),
+    ],
+)
+def test_what_cannot_be_scored_is_one_sentence_and_exit_code_1(arguments, what, folder: Path):
+    within = [str(folder / word) if "." in word else word for word in arguments]
+    done = harness("score", folder / "guesses.csv", *within)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert what in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--answers", "a.npy", "--round", "demo"], ["--round", "demo", "--last", "4"]]
+)
+def test_options_that_contradict_each_other_are_a_matter_of_usage(arguments, folder: Path):
+    done = harness("score", folder / "guesses.csv", *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_submission_that_keeps_the_rules_is_valid_without_answers(folder: Path):
+    (folder / "answers.npy").unlink()
+    done = harness("validate", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"valid": True, "round": "small", "rows": 5, "faults": []}
+
+
+def test_faults_are_listed_by_line_with_exit_code_1(folder: Path):
+    path = folder / "faulty.csv"
+    path.write_text('Example ID,Suffix Guess\n4,"[1,2,3]"\n0,"[1,2,3]"\n1,"[np.int64(3),2,3]"\n1,"[1,2,100]"\n')
+    done = harness("validate", path, "--round", folder / "small.toml")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "line 2: the example id '4' is not in 0..3",
+        "line 4: the token 'np.int64(3)' is not a plain integer",
+        "line 5: the token '100' is not in 0..99",
+    ]
+    assert [
+        fault["line"]
+        for fault in json.loads(harness("validate", path, "--round", folder / "small.toml", "--json").stdout)["faults"]
+    ] == [2, 4, 5]
+
+
+def test_no_more_than_twenty_faults_are_listed(folder: Path):
+    path = folder / "faulty.csv"
+    rules = (folder / "small.toml").read_text().replace("row_cap = 6", "row_cap = 1000")
+    (folder / "small.toml").write_text(rules)
+    path.write_text("Example ID,Suffix Guess\n" + "nonsense\n" * 500)
+    assert len(harness("validate", path, "--round", folder / "small.toml").stdout.splitlines()) == 20

@@ -1,0 +1,137 @@
+"""Bootstrap intervals, against a replicate walked as the list of copies that it stands for."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core import intervals
+from harness.core.intervals import Unit, Walk, paired_difference, recall_interval, wilson
+
+EXAMPLES = 5
+ROWS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=25)
+CLUSTERS = st.none() | st.lists(st.integers(0, 3), min_size=EXAMPLES, max_size=EXAMPLES).map(np.array)
+
+
+def columns(rows):
+    return np.array([right for _, right in rows], np.bool_), np.array([example for example, _ in rows], np.int64)
+
+
+def recall_of_copies(rows, weights, cap):
+    """One replicate written out: each row as many times as its example was drawn, then walked row by row."""
+    allowed = Fraction(cap * sum(weights), len(weights))
+    solved, errors = set(), 0
+    for example, right in rows:
+        for copy in range(weights[example]):
+            if not right:
+                errors += 1
+            elif errors < allowed:
+                solved.add((example, copy))
+    return len(solved) / sum(weights)
+
+
+@given(ROWS, CLUSTERS, st.integers(1, 8), st.integers(0, 2**16))
+@settings(deadline=None)
+def test_a_replicate_is_the_walk_of_a_list_of_copies(rows, clusters, cap, seed):
+    sample = intervals._Sample.of(EXAMPLES, clusters)
+    (recalls,) = intervals._replicated_recalls([Walk(*columns(rows))], sample, cap, 20, seed)
+    weights = np.concatenate(list(sample.weights(20, seed)))
+    assert recalls.tolist() == pytest.approx([recall_of_copies(rows, list(map(int, drawn)), cap) for drawn in weights])
+
+
+@given(ROWS, st.integers(1, 8), st.integers(1, 4), st.integers(1, 300))
+@settings(deadline=None)
+def test_how_many_walk_together_changes_nothing(rows, cap, chunk, block):
+    before = recall_interval(*columns(rows), cap=cap, examples=EXAMPLES, replicates=60)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "_CHUNK", chunk)
+        patch.setattr(intervals, "_BLOCK_WEIGHTS", block)
+        assert recall_interval(*columns(rows), cap=cap, examples=EXAMPLES, replicates=60) == before
+
+
+def test_every_cluster_is_drawn_whole():
+    clusters = np.array([4, 9, 4, 9, 9])
+    weights = np.concatenate(list(intervals._Sample.of(5, clusters).weights(50, seed=1)))
+    assert (weights[:, 0] == weights[:, 2]).all()
+    assert (weights[:, 1] == weights[:, 4]).all()
+    assert (weights[:, 0] + weights[:, 1] == 2).all()
+
+
+def half_right(examples, seed=3):
+    generator = np.random.default_rng(seed)
+    return generator.random(examples) < 0.5, generator.permutation(examples)
+
+
+def test_one_seed_gives_one_interval():
+    is_correct, ids = half_right(400)
+    first = recall_interval(is_correct, ids, cap=100, examples=400)
+    assert recall_interval(is_correct, ids, cap=100, examples=400) == first
+    assert recall_interval(is_correct, ids, cap=100, examples=400, seed=1) != first
+
+
+def test_without_a_binding_cap_the_interval_is_near_that_of_a_proportion():
+    is_correct, ids = half_right(1000)
+    low, high, unit = recall_interval(is_correct, ids, cap=10_000, examples=1000)
+    assert (low, high) == pytest.approx(wilson(is_correct.mean(), 1000), abs=0.004)
+    assert unit is Unit.EXAMPLE
+
+
+def test_examples_that_share_their_fate_widen_the_interval():
+    is_correct = np.repeat(half_right(100)[0], 10)
+    clusters = np.repeat(np.arange(100), 10)
+    by_example = recall_interval(is_correct, np.arange(1000), cap=10_000, examples=1000)
+    by_cluster = recall_interval(is_correct, np.arange(1000), cap=10_000, examples=1000, clusters=clusters)
+    assert by_cluster.unit is Unit.CLUSTER
+    assert by_cluster.high - by_cluster.low == pytest.approx(np.sqrt(10) * (by_example.high - by_example.low), rel=0.15)
+
+
+def test_wilson_s_interval_is_that_of_the_textbook():
+    assert wilson(0.0, 10) == pytest.approx((0, 0.27753), abs=1e-5)
+    assert wilson(0.3, 10) == pytest.approx((0.10779, 0.60322), abs=1e-5)
+    assert wilson(1.0, 10) == pytest.approx((0.72247, 1), abs=1e-5)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_where_all_replicates_agree_the_interval_is_wilson_s(right):
+    is_correct = np.full(50, right)
+    interval = recall_interval(is_correct, np.arange(50), cap=100, examples=50)
+    assert interval[:2] == wilson(float(right), 50)
+    clusters = np.arange(50) // 5
+    assert recall_interval(is_correct, np.arange(50), cap=100, examples=50, clusters=clusters)[:2] == wilson(right, 10)
+
+
+def test_a_submission_differs_from_itself_by_nothing():
+    walk = Walk(*half_right(300))
+    difference, interval = paired_difference(walk, walk, cap=50, examples=300)
+    assert (difference, interval.low, interval.high) == (0, 0, 0)
+
+
+def test_a_difference_takes_the_sign_of_the_better_one_and_is_antisymmetric():
+    is_correct, ids = half_right(300)
+    better = Walk(is_correct | (np.arange(300) % 4 == 0), ids)
+    worse = Walk(is_correct, ids)
+    forth = paired_difference(better, worse, cap=60, examples=300)
+    back = paired_difference(worse, better, cap=60, examples=300)
+    assert forth.difference > 0
+    assert forth.interval.low > 0
+    assert back.difference == -forth.difference
+    assert back.interval[:2] == pytest.approx((-forth.interval.high, -forth.interval.low))
+
+
+def test_a_paired_interval_is_narrower_than_two_apart():
+    is_correct, ids = half_right(600)
+    changed = is_correct.copy()
+    changed[:6] = ~changed[:6]
+    paired = paired_difference(Walk(changed, ids), Walk(is_correct, ids), cap=1000, examples=600).interval
+    alone = recall_interval(is_correct, ids, cap=1000, examples=600)
+    assert paired.high - paired.low < (alone.high - alone.low) / 3
+
+
+def test_two_submissions_that_solve_nothing_leave_room_for_a_difference():
+    walk = Walk(np.zeros(50, np.bool_), np.arange(50))
+    difference, interval = paired_difference(walk, walk, cap=10, examples=50)
+    assert difference == 0
+    assert interval.low == pytest.approx(-interval.high)
+    assert interval.high == pytest.approx(wilson(0, 50)[1])

@@ -1,0 +1,121 @@
+"""Scoring, against a literal reading of the organizers' rules."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.scoring import correct_rows, recall_at_errors, score_rows, solved_curve
+
+EXAMPLES = 6
+ROWS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=40)
+CAPS = st.integers(1, 12)
+
+
+def columns(rows):
+    ids = np.array([example for example, _ in rows], np.int64)
+    is_correct = np.array([right for _, right in rows], np.bool_)
+    return is_correct, ids
+
+
+def walked_by_hand(rows, cap):
+    """(distinct solved, wrong rows read, rows read), row by row as the rules say it."""
+    solved, errors = set(), 0
+    for place, (example, right) in enumerate(rows):
+        if right:
+            solved.add(example)
+        else:
+            errors += 1
+            if errors == cap:
+                return len(solved), errors, place + 1
+    return len(solved), errors, len(rows)
+
+
+def official_recall(rows, cap):
+    """The recall as the organizers' loop keeps it: the last mean seen while fewer than `cap` errors were made."""
+    solved, errors, recall = [False] * EXAMPLES, 0, 0.0
+    for example, right in rows:
+        if right:
+            solved[example] = True
+            if errors < cap:
+                recall = sum(solved) / EXAMPLES
+        else:
+            errors += 1
+    return recall
+
+
+@given(ROWS, CAPS)
+def test_recall_is_that_of_the_organizers_loop(rows, cap):
+    assert recall_at_errors(*columns(rows), cap=cap, examples=EXAMPLES) == pytest.approx(official_recall(rows, cap))
+
+
+@given(ROWS, CAPS)
+def test_a_score_counts_what_a_walk_by_hand_counts(rows, cap):
+    score = score_rows(*columns(rows), cap=cap, examples=EXAMPLES)
+    solved, wrong, read = walked_by_hand(rows, cap)
+    assert (score.solved, score.wrong_rows_read, score.rows_read) == (solved, wrong, read)
+    assert score.rows_ignored == len(rows) - read
+    assert score.recall_at_cap == solved / EXAMPLES
+    assert score.precision_at_cap == (solved / (solved + wrong) if rows else 0)
+
+
+@given(ROWS, CAPS)
+def test_each_point_of_the_curve_is_the_recall_at_that_cap(rows, errors):
+    is_correct, ids = columns(rows)
+    at = score_rows(is_correct, ids, cap=3, examples=EXAMPLES).at_errors(errors)
+    solved, wrong, _ = walked_by_hand(rows, errors)
+    assert at.recall == recall_at_errors(is_correct, ids, cap=errors, examples=EXAMPLES)
+    assert at.precision == (solved / (solved + wrong) if rows else 0)
+
+
+@given(ROWS)
+def test_the_curve_never_falls_and_ends_at_all_that_is_solved(rows):
+    is_correct, ids = columns(rows)
+    curve = solved_curve(is_correct, ids)
+    assert (np.diff(curve) >= 0).all()
+    assert len(curve) == 1 + (~is_correct).sum()
+    assert curve[-1] == len(set(ids[is_correct]))
+
+
+def test_a_repeated_correct_row_adds_nothing_and_costs_nothing():
+    rows = [(0, True), (0, True), (0, True), (1, False), (2, True)]
+    score = score_rows(*columns(rows), cap=2, examples=EXAMPLES)
+    assert (score.solved, score.wrong_rows_read, score.rows_read) == (2, 1, 5)
+
+
+def test_a_wrong_row_for_a_solved_example_still_costs_one():
+    assert recall_at_errors(*columns([(0, True), (0, False), (1, True)]), cap=1, examples=2) == 0.5
+
+
+def test_a_row_is_correct_only_when_every_token_is():
+    answers = np.array([[1, 2], [3, 4]])
+    suffixes = np.array([[1, 2], [3, 5], [3, 4], [1, 2]], np.uint16)
+    assert correct_rows(np.array([0, 1, 1, 1]), suffixes, answers).tolist() == [True, False, True, False]
+
+
+def test_an_empty_submission_scores_zero():
+    score = score_rows(*columns([]), cap=100, examples=EXAMPLES)
+    figures = score.as_json()
+    assert figures["recall_at_cap"] == figures["precision_at_cap"] == 0
+    assert figures["rows_read"] == figures["rows_ignored"] == 0
+
+
+def test_the_json_holds_every_figure_by_its_name():
+    figures = score_rows(*columns([(0, True), (1, False), (2, True)]), cap=1, examples=EXAMPLES).as_json()
+    low, high = figures.pop("recall_interval")
+    assert 0 <= low < 1 / EXAMPLES < high <= 1
+    table = figures.pop("at_errors")
+    assert [row["errors"] for row in table] == [1, 10, 50, 100, 1000]
+    assert table[1] == {"errors": 10, "recall": 2 / EXAMPLES, "precision": 2 / 3}
+    assert figures == {
+        "recall_at_cap": 1 / EXAMPLES,
+        "recall_interval_unit": "example",
+        "precision_at_cap": 0.5,
+        "cap": 1,
+        "examples": EXAMPLES,
+        "solved": 1,
+        "rows": 3,
+        "rows_read": 2,
+        "rows_ignored": 1,
+        "wrong_rows_read": 1,
+    }
