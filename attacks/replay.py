@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import Attack, Context, Field, Guesses, Params
+from harness import Attack, Context, Field, Guesses, HarnessError, Params
 from harness.core.arrays import Floats, Tokens, mapped_array
-from harness.core.errors import HarnessError
 from harness.core.submission_reader import SubmissionRules, read_submission
 
 _ANY_EXAMPLE = 1 << 32  # A CSV of a whole round may be replayed on a part of it.

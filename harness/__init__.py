@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from harness.core.attack import Context as Context
     from harness.core.attack import Field as Field
     from harness.core.attack import Params as Params
+    from harness.core.errors import HarnessError as HarnessError
     from harness.core.guesses import Guesses as Guesses
     from harness.core.policy import Policy as Policy
 
@@ -20,6 +21,7 @@ _HOMES = {
     "Context": "harness.core.attack",
     "Field": "harness.core.attack",
     "Guesses": "harness.core.guesses",
+    "HarnessError": "harness.core.errors",
     "Params": "harness.core.attack",
     "Policy": "harness.core.policy",
 }

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from harness.cli import attacks, data, rounds, run, runs, score
-from harness.cli.output import say
+from harness.cli.output import say, visible
 
 app = typer.Typer(
     name="harness",
@@ -40,5 +40,5 @@ def main() -> None:
 
         if debug or not isinstance(error, HarnessError):
             raise
-        say(f"harness: {error}")
+        say(f"harness: {visible(str(error))}")
         sys.exit(1)

@@ -11,31 +11,38 @@ if TYPE_CHECKING:
     from harness.core.arrays import Ints, Tokens
     from harness.core.rounds import Round
     from harness.core.scoring import Score
-    from harness.core.submission_reader import SubmissionRules
 
 DEFAULT_CAP = 100
 DEFAULT_ROW_CAP = 100_000
 
 
 class Judgement(NamedTuple):
-    """A submission and what it is judged by. answers: [examples, suffix length]; clusters: [examples] or None."""
+    """A submission and what it is judged by.
 
-    submission: Path
-    rules: "SubmissionRules"
+    ids: [rows]; suffixes: [rows, suffix length]; answers: [examples, suffix length]; clusters: [examples] or None.
+    """
+
+    name: str
+    ids: "Ints"
+    suffixes: "Tokens"
     answers: "Tokens"
     clusters: "Ints | None"
     cap: int
 
 
 def score(
-    submission: Annotated[str, typer.Argument(metavar="CSV", help="The submission.", show_default=False)],
+    submission: Annotated[
+        str, typer.Argument(metavar="CSV|RUN", help="A submission, or a run by its id.", show_default=False)
+    ],
     answers: Annotated[
         Path | None, typer.Option(metavar="NPY", help="The answers, [examples, suffix length].", show_default=False)
     ] = None,
     last: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Example ids count within the last N rows of the answers.")
     ] = None,
-    cap: Annotated[int | None, typer.Option(min=1, help="Wrong rows that end the walk.  [default: 100]")] = None,
+    cap: Annotated[
+        int | None, typer.Option(min=1, help="Wrong rows that end the walk.  [default: the round's, else 100]")
+    ] = None,
     round_name: Annotated[
         str | None, typer.Option("--round", metavar="R", help="Answers, clusters and rules of this round instead.")
     ] = None,
@@ -44,17 +51,15 @@ def score(
 ) -> None:
     """Score a submission: recall at 100 errors, its interval, and the whole curve."""
     from harness.core.scoring import correct_rows, score_rows
-    from harness.core.submission_reader import read_submission
 
     if plot is not None:
         from harness.figures.curves import figure_format
 
         figure_format(plot)
-    judgement = submission_and_rules(submission, answers=answers, last=last, cap=cap, round_name=round_name)
-    rows = read_submission(judgement.submission, judgement.rules)
+    judgement = judged(submission, answers=answers, last=last, cap=cap, round_name=round_name)
     scored = score_rows(
-        correct_rows(rows.ids, rows.suffixes, judgement.answers),
-        rows.ids,
+        correct_rows(judgement.ids, judgement.suffixes, judgement.answers),
+        judgement.ids,
         cap=judgement.cap,
         examples=len(judgement.answers),
         clusters=judgement.clusters,
@@ -62,7 +67,7 @@ def score(
     if plot is not None:
         from harness.figures.curves import write_recall_curve
 
-        write_recall_curve(scored, plot, title=visible(judgement.submission.name))
+        write_recall_curve(scored, plot, title=visible(judgement.name))
     if as_json:
         print_json(scored.as_json())
     else:
@@ -107,51 +112,88 @@ def validate(
         raise typer.Exit(1)
 
 
-def submission_and_rules(
+def judged(
     source: str, *, answers: Path | None, last: int | None, cap: int | None, round_name: str | None
 ) -> Judgement:
-    """The submission that `source` names, with the answers and rules that the options name."""
-    if (answers is None) == (round_name is None):
+    """What `source` names, a CSV or a run, with the answers and rules that the options name, or the run itself."""
+    if answers is not None and round_name is not None:
         raise typer.BadParameter("give either --answers NPY or --round R.", param_hint="--answers")
+    if last is not None and answers is None:
+        raise typer.BadParameter("goes with --answers; a round knows its rows.", param_hint="--last")
+    if not Path(source).exists() and "/" not in source and not source.endswith(".csv"):
+        return _judged_run(source, answers, last, cap)
     if answers is not None:
         return _judged_by_answers(Path(source), answers, last, cap)
-    if last is not None:
-        raise typer.BadParameter("goes with --answers; a round knows its rows.", param_hint="--last")
-    return _judged_by_round(Path(source), str(round_name), cap)
+    if round_name is not None:
+        return _judged_by_round(Path(source), round_name, cap)
+    raise typer.BadParameter("give --answers NPY or --round R.", param_hint="--answers")
+
+
+def _judged_run(name: str, answers: Path | None, last: int | None, cap: int | None) -> Judgement:
+    """A run's submission, made anew from its record; `answers` serve a round that was blind when it ran."""
+    from harness.core.errors import HarnessError
+    from harness.core.examples import load_answers, load_clusters
+    from harness.runs.folder import run_folder
+    from harness.runs.results import submission_now
+
+    folder = run_folder(name)
+    spec = folder.spec()
+    known = load_answers(spec.round) if answers is None else _answers_in(answers, last)
+    if known is None:
+        raise HarnessError(f"round {spec.round.name} is blind: score {folder.id} with --answers NPY once they are out.")
+    if known.shape != (spec.round_examples, spec.round.suffix_length):
+        raise HarnessError(
+            f"{answers}: answers of shape {list(known.shape)} where {folder.id} attacked "
+            f"{spec.round_examples} examples with suffixes of {spec.round.suffix_length} tokens; --last picks rows."
+        )
+    clusters = load_clusters(spec.round, known)
+    rows = submission_now(folder)
+    part = slice(0, spec.examples)
+    clusters = None if clusters is None else clusters[part]
+    return Judgement(folder.id, rows.ids, rows.suffixes, known[part], clusters, cap or spec.error_cap)
 
 
 def _judged_by_answers(submission: Path, answers: Path, last: int | None, cap: int | None) -> Judgement:
-    from harness.core.arrays import mapped_array, token_rows
-    from harness.core.errors import HarnessError
-    from harness.core.submission_reader import SubmissionRules, vocabulary_of
+    from harness.core.submission_reader import SubmissionRules, read_submission, vocabulary_of
 
-    array = mapped_array(answers)
-    if array.ndim != 2 or 0 in array.shape:
-        raise HarnessError(f"{answers}: wanted answers of shape [examples, tokens], found {list(array.shape)}.")
-    if last is not None and last > len(array):
-        raise HarnessError(f"{answers}: --last {last} asks for more rows than its {len(array)}.")
-    known = token_rows(answers, length=None, vocabulary=1 << 32, rows=(len(array) - (last or len(array)), len(array)))
+    known = _answers_in(answers, last)
     rules = SubmissionRules(
         examples=len(known),
         suffix_length=known.shape[1],
         vocabulary=vocabulary_of(known),
         row_cap=DEFAULT_ROW_CAP,
     )
-    return Judgement(submission, rules, known, None, cap or DEFAULT_CAP)
+    rows = read_submission(submission, rules)
+    return Judgement(submission.name, rows.ids, rows.suffixes, known, None, cap or DEFAULT_CAP)
 
 
 def _judged_by_round(submission: Path, name: str, cap: int | None) -> Judgement:
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters
     from harness.core.rounds import load_round
-    from harness.core.submission_reader import SubmissionRules
+    from harness.core.submission_reader import SubmissionRules, read_submission
 
     round_ = load_round(name)
     answers = load_answers(round_)
     if answers is None:
         raise HarnessError(f"round {round_.name} is blind: no answers are there to score against.")
     rules = SubmissionRules(len(answers), round_.suffix_length, round_.vocabulary, round_.row_cap)
-    return Judgement(submission, rules, answers, load_clusters(round_), cap or round_.error_cap)
+    rows = read_submission(submission, rules)
+    clusters = load_clusters(round_)
+    return Judgement(submission.name, rows.ids, rows.suffixes, answers, clusters, cap or round_.error_cap)
+
+
+def _answers_in(path: Path, last: int | None) -> "Tokens":
+    """The last rows (None: all) of an answers file, [examples, suffix length]."""
+    from harness.core.arrays import mapped_array, token_rows
+    from harness.core.errors import HarnessError
+
+    array = mapped_array(path)
+    if array.ndim != 2 or 0 in array.shape:
+        raise HarnessError(f"{path}: wanted answers of shape [examples, tokens], found {list(array.shape)}.")
+    if last is not None and last > len(array):
+        raise HarnessError(f"{path}: --last {last} asks for more rows than its {len(array)}.")
+    return token_rows(path, length=None, vocabulary=1 << 32, rows=(len(array) - (last or len(array)), len(array)))
 
 
 def _examples_of(round_: "Round") -> int:

@@ -60,16 +60,19 @@ def load_training(round_: Round) -> Training | None:
     return _fold(round_)[1] if round_.fold is not None else _whole_training(round_)
 
 
-def load_clusters(round_: Round) -> Ints | None:
+def load_clusters(round_: Round, answers: Tokens | None = None) -> Ints | None:
     """The cluster of each attacked example, [examples] int64, taken over attacked and training rows together.
 
-    None when the round has no clusters. Reads the answers: for scoring, never for an attack.
+    `answers` [examples, suffix length] stand in for those of a blind round. None when the round has no clusters. Reads
+    the answers: for scoring, never for an attack.
     """
     if round_.clusters == "none":
         return None
     if round_.fold is not None:
         return _fold(round_)[0].clusters
-    prefixes, answers = load_prefixes(round_), load_answers(round_)
+    prefixes = load_prefixes(round_)
+    if answers is None:
+        answers = load_answers(round_)
     before = None
     if round_.preprefix_file is not None and round_.preprefix_file.exists():
         before = token_rows(round_.preprefix_file, length=None, vocabulary=round_.vocabulary, rows=round_.answer_rows)

@@ -1,10 +1,16 @@
 """What holds for every shipped attack, whichever they are."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.core import paths
+from harness.core.submission import write_submission
 from harness.runs.discovery import AttackFile, find_attacks
 from harness.runs.parameters import parameters_in
 from harness.runs.schema import fetch_schema
@@ -68,3 +74,28 @@ def test_its_defaults_are_values_that_it_would_accept(attack: AttackFile) -> Non
     required = {name: "/any" for name, field in params.model_fields.items() if field.is_required()}
     resolved = params.model_validate(required).model_dump(mode="json")
     assert params.model_validate(resolved).model_dump(mode="json") == resolved
+
+
+@every_attack
+def test_it_answers_every_example_of_a_small_run(attack: AttackFile, tmp_path: Path) -> None:
+    rows = 4
+    settings = {"baseline": ["--set", "trials=1"], "replay": ["--set", f"source={_submission(tmp_path, rows)}"]}
+    command = [sys.executable, "-c", "from harness.cli.app import main; main()", "run", attack.name, "--json"]
+    done = subprocess.run(
+        [*command, "--round", "demo", "--limit", str(rows), *settings.get(attack.name, [])],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(paths.PACKAGE.parent), "HARNESS_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["status"], summary["rows"]) == ("finished", rows)
+
+
+def _submission(folder: Path, rows: int) -> Path:
+    path = folder / "recorded.csv"
+    write_submission(path, np.arange(rows), np.ones((rows, 50), np.int64))
+    return path

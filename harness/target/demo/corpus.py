@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from harness.target.demo.kinds import KINDS, Kind
 
-DOCUMENTS = 2_150
+DOCUMENTS = 2_060
 MOST_REPETITIONS = 64
 SHARED_PASSAGE = 0.06
 """The part of the documents that open with a passage of the document before: the corpus's near-duplicates."""

@@ -151,10 +151,10 @@ def boilerplate(rng: Random) -> Iterator[str]:
 
 
 KINDS = (
-    Kind("contact card", contact_cards, "\n", (205, 245)),
-    Kind("log lines", log_lines, "\n", (165, 205)),
-    Kind("source code", source_code, "\n", (200, 245)),
-    Kind("table", tables, "\n", (200, 240)),
-    Kind("prose", prose, " ", (220, 255)),
-    Kind("boilerplate", boilerplate, " ", (190, 240)),
+    Kind("contact card", contact_cards, "\n", (168, 200)),
+    Kind("log lines", log_lines, "\n", (128, 150)),
+    Kind("source code", source_code, "\n", (175, 210)),
+    Kind("table", tables, "\n", (165, 205)),
+    Kind("prose", prose, " ", (180, 205)),
+    Kind("boilerplate", boilerplate, " ", (165, 200)),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-VOCABULARY = 512
+VOCABULARY = 384
 END_OF_TEXT = "<|endoftext|>"
 END_OF_TEXT_ID = 0
 

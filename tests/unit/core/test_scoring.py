@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.scoring import correct_rows, recall_at_errors, score_rows, solved_curve
@@ -50,6 +50,7 @@ def test_recall_is_that_of_the_organizers_loop(rows, cap):
 
 
 @given(ROWS, CAPS)
+@settings(max_examples=40, deadline=None)  # each score draws 2,000 replicates
 def test_a_score_counts_what_a_walk_by_hand_counts(rows, cap):
     score = score_rows(*columns(rows), cap=cap, examples=EXAMPLES)
     solved, wrong, read = walked_by_hand(rows, cap)
@@ -60,6 +61,7 @@ def test_a_score_counts_what_a_walk_by_hand_counts(rows, cap):
 
 
 @given(ROWS, CAPS)
+@settings(max_examples=40, deadline=None)  # each score draws 2,000 replicates
 def test_each_point_of_the_curve_is_the_recall_at_that_cap(rows, errors):
     is_correct, ids = columns(rows)
     at = score_rows(is_correct, ids, cap=3, examples=EXAMPLES).at_errors(errors)

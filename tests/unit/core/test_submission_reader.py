@@ -256,7 +256,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.sampled_from([HEADER, HEADER, HEADER.strip() + b"\r\n", b""]), st.lists(PIECES, max_size=12).map(b"".join))
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_refused_or_read_as_the_csv_module_reads_them(tmp_path: Path, header, body):
     path = tmp_path / "fuzzed.csv"
     path.write_bytes(header + body)
