@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from harness.cli import attacks, data, rounds, run, runs, score
+from harness.cli import attacks, data, doctor, rounds, run, runs, score
 from harness.cli.output import say, visible
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export, score.score, score.validate):
     app.command()(command)
+app.command()(doctor.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(attacks.app, name="attacks")
 app.add_typer(data.app, name="data")
@@ -38,7 +39,10 @@ def main() -> None:
     except Exception as error:
         from harness.core.errors import HarnessError
 
-        if debug or not isinstance(error, HarnessError):
+        if debug:
             raise
-        say(f"harness: {visible(str(error))}")
+        if isinstance(error, HarnessError):
+            say(f"harness: {visible(str(error))}")
+        else:
+            say(f"harness: a defect of its own: {visible(repr(error))}; --debug shows where, and a report helps.")
         sys.exit(1)

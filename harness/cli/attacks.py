@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.completion import attack_names
 from harness.cli.output import print_json, say, visible
 
 if TYPE_CHECKING:
@@ -18,13 +19,6 @@ AttacksOption = Annotated[
     Path | None, typer.Option("--attacks", metavar="DIR", help="A folder of attack files, searched first.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
-
-
-def attack_names(incomplete: str) -> list[str]:
-    """The names that complete `incomplete`."""
-    from harness.runs.discovery import find_attacks
-
-    return [attack.name for attack in find_attacks() if attack.error is None and attack.name.startswith(incomplete)]
 
 
 @app.callback(invoke_without_command=True)

@@ -6,15 +6,22 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import print_json, say, visible
 
-RunName = Annotated[str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN")]
+RunName = Annotated[
+    str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN", autocompletion=run_names)
+]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")]
 
 
 def run(
-    attack: Annotated[str, typer.Argument(help="An attack's name; `harness attacks` lists them.")],
-    round_: Annotated[str, typer.Option("--round", "-r", help="A round's name, or its TOML file.")] = "demo",
+    attack: Annotated[
+        str, typer.Argument(help="An attack's name; `harness attacks` lists them.", autocompletion=attack_names)
+    ],
+    round_: Annotated[
+        str, typer.Option("--round", "-r", help="A round's name, or its TOML file.", autocompletion=round_names)
+    ] = "demo",
     target: Annotated[str | None, typer.Option(help="A hub id or a folder, instead of the round's target.")] = None,
     revision: Annotated[str | None, typer.Option(help="The revision of a hub target.")] = None,
     budget: Annotated[str | None, typer.Option(help="Wall clock such as 24h or 90m, instead of the round's.")] = None,

@@ -4,10 +4,13 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.completion import run_names
 from harness.cli.output import print_json, say, visible
 
 app = typer.Typer(help="List runs; remove or annotate one.", no_args_is_help=False, rich_markup_mode=None)
-RunName = Annotated[str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN")]
+RunName = Annotated[
+    str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN", autocompletion=run_names)
+]
 
 
 @app.callback(invoke_without_command=True)

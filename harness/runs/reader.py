@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.arrays import token_dtype
+from harness.core.arrays import Ints, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.guesses import Guesses
 
@@ -141,6 +141,11 @@ class RunReader:
     def guesses(self, *, suffix_length: int, vocabulary: int) -> Guesses:
         """The guesses that count, in arrival order; a (example, suffix) may stand more than once."""
         return self._rows(_CURRENT_GUESSES, suffix_length, vocabulary)
+
+    def guess_batches(self) -> Ints:
+        """The batch of each guess that counts, [rows] int64, in arrival order."""
+        query = _CURRENT_GUESSES.replace("example, suffix, score", "batch")
+        return np.array([row[0] for row in self._all(query)], np.int64)
 
     def final_order(self, *, suffix_length: int, vocabulary: int) -> Guesses | None:
         """The submission that the attack gave whole, None when it gave none."""

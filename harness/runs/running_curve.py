@@ -46,13 +46,13 @@ class RunningCurve:
         self._arrived: list[tuple[Ints, Ints, NDArray[np.uint64], Floats, Bools]] = []
         self._due = 0.0
 
-    def add(self, batch: int, ids: Ints, suffixes: Tokens, score: Floats) -> None:
-        """Take guesses of one batch in, in the order of their arrival."""
+    def add(self, batch: int | Ints, ids: Ints, suffixes: Tokens, score: Floats) -> None:
+        """Take guesses of a batch, or of a batch each, in the order of their arrival."""
         if self._answers is None:
             is_correct = np.zeros(len(ids), np.bool_)
         else:
             is_correct = (self._answers[ids] == suffixes).all(axis=1)
-        self._arrived.append((np.full(len(ids), batch), ids, _fingerprints(ids, suffixes), score, is_correct))
+        self._arrived.append((np.broadcast_to(batch, len(ids)), ids, _fingerprints(ids, suffixes), score, is_correct))
 
     def void(self, batch: int) -> None:
         """Forget the rows of a batch that is run again.

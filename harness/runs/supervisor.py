@@ -182,6 +182,7 @@ class _Execution:
         with RunReader(folder.store) as reader:
             shape = {"suffix_length": spec.round.suffix_length, "vocabulary": spec.round.vocabulary}
             guesses = reader.guesses(**shape)
+            self._curve.add(reader.guess_batches(), guesses.ids, guesses.suffixes, guesses.score)
             loaded = reader.last_event("worker_target")
             order = WorkerJob(
                 attack_file=folder.code / spec.attack.file,

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.target.devices import resolved_device as resolved_device
-    from harness.target.devices import torch_build as torch_build
     from harness.target.drawn import Drawn as Drawn
     from harness.target.drawn import Scored as Scored
     from harness.target.loading import load_target as load_target
@@ -21,7 +20,6 @@ _HOMES = {
     "load_target": "harness.target.loading",
     "resolve_target": "harness.target.resolving",
     "resolved_device": "harness.target.devices",
-    "torch_build": "harness.target.devices",
 }
 __all__ = [*_HOMES]
 

@@ -3,7 +3,6 @@
 import ast
 import os
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,14 +14,6 @@ def resolved_device(device: str = "auto") -> str:
     if device == "auto":
         return "cuda:0" if _torch_has_cuda() and _gpus() > 0 else "cpu"
     return "cuda:0" if device == "cuda" else device
-
-
-def torch_build() -> str:
-    """The version of the installed torch with its build, such as 2.13.0+cpu; "absent" where there is none."""
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return "absent"
 
 
 def _torch_has_cuda() -> bool:

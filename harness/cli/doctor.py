@@ -1,0 +1,23 @@
+"""`harness doctor`: what a bug report needs."""
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.output import print_json, visible
+
+
+def doctor(json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False) -> None:
+    """Print versions, device, memory, disk, paths and the sandbox that this machine offers."""
+    from harness.runs.checkup import Finding, as_json, findings
+    from harness.target.devices import resolved_device
+
+    report = [*findings(), Finding("device", resolved_device())]
+    if json:
+        print_json(as_json(report))
+        return
+    width = max(len(finding.name) for finding in report)
+    for finding in report:
+        print(f"{finding.name:<{width}}  {visible(finding.value)}")
+        if finding.advice:
+            print(f"{'':<{width}}  → {visible(finding.advice)}")
