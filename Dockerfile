@@ -1,0 +1,23 @@
+# The harness with everything pinned. On a GPU: docker run --gpus all -v harness:/state … run baseline --round satml-dev
+FROM python:3.12-slim
+
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends bubblewrap \
+ && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /opt/harness
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock
+# For a machine without a GPU: --build-arg TORCH_INDEX="--index-url https://download.pytorch.org/whl/cpu"
+ARG TORCH_INDEX=""
+RUN pip install --no-cache-dir torch==2.13.0 ${TORCH_INDEX}
+
+COPY pyproject.toml README.md LICENSE ./
+COPY harness harness
+COPY attacks attacks
+RUN pip install --no-cache-dir --no-deps --no-build-isolation . && pip check
+
+ENV HARNESS_HOME=/state/runs-home HARNESS_DATA=/state/data HARNESS_CACHE=/state/cache HF_HOME=/state/huggingface
+VOLUME /state
+ENTRYPOINT ["harness"]
+CMD ["--help"]

@@ -1,0 +1,47 @@
+"""Who may load what: each part is imported in a fresh process, and sys.modules is looked at."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "transformers", "textual", "pandas", "matplotlib", "harness.target.target"}
+
+
+def modules_loaded_by(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("harness", HEAVY | {"pydantic", "numpy"}),
+        ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
+        ("harness.core.rounds", HEAVY),
+        ("harness.core.attack", HEAVY),
+        ("harness.core.scoring", HEAVY),
+        ("harness.data.fetch", HEAVY),
+        ("harness.runs.supervisor", HEAVY | {"harness.worker", "rich", "typer"}),
+        ("harness.runs.launch", HEAVY | {"harness.worker", "rich", "typer"}),
+        ("harness.worker.context", HEAVY | {"harness.runs", "psutil", "typer"}),
+        ("harness.target", HEAVY),
+        ("harness.target.resolving", HEAVY | {"huggingface_hub"}),
+    ],
+)
+def test_a_part_loads_only_what_it_may(module, absent):
+    assert not absent & modules_loaded_by(f"import {module}")
+
+
+def test_a_loaded_target_brings_in_nothing_of_ours_beyond_core():
+    loaded = modules_loaded_by("import harness.target.loading, harness.target.target")
+    ours = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
+    assert "torch" in loaded
+    assert ours == {"core", "target"}
+    assert not {"textual", "typer", "pandas", "matplotlib", "watchfiles"} & loaded
+
+
+def test_listing_attacks_imports_none_of_them():
+    loaded = modules_loaded_by("from harness.runs.discovery import find_attacks; assert len(find_attacks()) >= 3")
+    assert not (HEAVY | {"baseline", "greedy", "replay"}) & loaded
