@@ -36,7 +36,11 @@ def planned_run(
     if not round_.prefix_file.exists():
         raise HarnessError(f"{round_.prefix_file}: no such file; harness data status {round_.name} says how to get it.")
     round_examples = len(load_prefixes(round_))
-    path_records = {name: _recorded_path(name, params.params[name], round_) for name in params.path_params}
+    path_records = {
+        name: _recorded_path(name, params.params[name], round_)
+        for name in params.path_params
+        if params.params[name] is not None
+    }
     return RunSpec(
         id=id_,
         created_at=time.time(),
@@ -81,7 +85,9 @@ def what_changed(spec: RunSpec, code: Path, weights_sha256: str | None) -> list[
 
 
 def _recorded_path(name: str, value: Any, round_: Round) -> PathRecord:
-    path = Path(str(value)).expanduser().absolute()
+    if not isinstance(value, str):
+        raise HarnessError(f"parameter {name}: one path is what a run can record; several need a folder that holds them.")
+    path = Path(value).expanduser().absolute()
     if not path.exists():
         raise HarnessError(f"parameter {name}: {shortened(str(path), 120)}: no such file or folder.")
     path = path.resolve()

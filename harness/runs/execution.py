@@ -1,0 +1,259 @@
+"""One worker under one clock: its frames into the store, its words into the log, and its end told in a sentence."""
+
+import os
+import selectors
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.core import paths
+from harness.core.clock import now
+from harness.core.examples import load_answers
+from harness.core.frames import FrameError, FrameReader
+from harness.core.spec import RunSpec
+from harness.runs import keeper
+from harness.runs.capped_log import CappedLog
+from harness.runs.deadline import Deadline
+from harness.runs.folder import RunFolder, runs_home
+from harness.runs.inputs import lay_inputs
+from harness.runs.intake import Intake, IntakeFault
+from harness.runs.ledger import TICK_SECONDS, Budget
+from harness.runs.reader import RunReader
+from harness.runs.running_curve import RunningCurve
+from harness.runs.sandbox import offered_means
+from harness.runs.status import Status, process_with
+from harness.runs.store import RunStore
+from harness.runs.telemetry import Telemetry
+from harness.runs.worker_process import WorkerProcess
+
+_STOP_GRACE_SECONDS = 5.0
+_SILENT_GRACE_SECONDS = 2.0
+_TELEMETRY_SECONDS = 2.0
+_FRAMES_AT_ONCE = 1 << 20
+_LOG_AT_ONCE = 4 << 20
+_PIPE_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an execution ended: a final status, and a sentence where it did not simply finish."""
+
+    status: Status
+    reason: str = ""
+
+
+class Execution:
+    """One worker, from its inputs to its end."""
+
+    def __init__(self, folder: RunFolder, spec: RunSpec, store: RunStore, budget: Budget) -> None:
+        self._folder = folder
+        self._spec = spec
+        self._store = store
+        self._budget = budget
+        answers = load_answers(spec.round)
+        self._curve = RunningCurve(
+            None if answers is None else answers[: spec.examples],
+            examples=spec.examples,
+            error_cap=spec.error_cap,
+            row_cap=spec.round.row_cap,
+            per_example=spec.attack.guesses_per_example,
+        )
+        with RunReader(folder.store) as reader:
+            self._committed = reader.committed(
+                suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary
+            )
+            guesses = reader.guess_count()
+        self._curve.add(self._committed.batches, self._committed.guesses)
+        self._intake = Intake(store, spec, self._curve, guesses=guesses)
+        self._frames = FrameReader()
+        self._telemetry = Telemetry(None if spec.target is None else spec.target.device)
+        self._telemetry_due = 0.0
+        self._tick_due = 0.0
+        self._stop_at: float | None = None
+        self._silent_since: float | None = None
+        self._finish_was_asked = False
+
+    def ending(self, stop_is_asked: Callable[[], bool]) -> Ending:
+        """Start the worker, follow it to its end, and kill what is left of it."""
+        finish_at = now() + max(0.0, self._budget.until_soft_deadline(now()))
+        lay_inputs(self._folder, self._spec, self._committed, finish_at=finish_at)
+        log = CappedLog(self._folder.log)
+        worker = self._started()
+        deadline = Deadline(self._budget, worker.kill)
+        try:
+            ending = self._followed(worker, log, deadline, stop_is_asked)
+        finally:
+            deadline.cancel()
+            is_clean = worker.kill()
+            worker.close()
+            log.close()
+            with self._store.transaction():
+                self._store.add_ledger("end", self._budget.spent(now()))
+        if not is_clean:
+            return Ending(Status.CRASHED, "a process of the attack could not be killed; it hangs in the kernel.")
+        return ending
+
+    def _started(self) -> WorkerProcess:
+        spec, folder = self._spec, self._folder
+        readable = [folder.code, *(record.path for record in spec.paths.values())]
+        if spec.target is not None:
+            readable.append(spec.target.path)
+        self._budget = self._budget.started(now())
+        # Before the worker starts: should the supervisor die right after, the time is charged all the same.
+        with self._store.transaction():
+            self._store.add_ledger("start", self._budget.spent(now()))
+        worker = WorkerProcess(
+            folder.scratch,
+            hidden=[runs_home(), paths.data_home(), paths.cache_home(), paths.SHIPPED_ROUNDS, *spec.round.files],
+            readable=readable,
+        )
+        with self._store.transaction():
+            self._store.add_event("worker", sandbox=offered_means(), **process_with(worker.pid).as_record())
+        return worker
+
+    def _followed(
+        self, worker: WorkerProcess, log: CappedLog, deadline: Deadline, stop_is_asked: Callable[[], bool]
+    ) -> Ending:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (worker.frames, worker.log, worker.ended):
+                selector.register(descriptor, selectors.EVENT_READ)
+            while not deadline.has_passed:
+                ready = {key.fd for key, _ in selector.select(max(0.0, self._tick_due - now()))}
+                if worker.log in ready and not _drained(worker.log, log):
+                    selector.unregister(worker.log)
+                if worker.frames in ready:
+                    try:
+                        is_open = self._took_frames(worker)
+                    except (FrameError, IntakeFault) as fault:
+                        return _forged(fault)
+                    if not is_open:
+                        selector.unregister(worker.frames)
+                        self._silent_since = now()
+                if (worker.ended in ready or self._intake.end is not None) and not deadline.has_passed:
+                    return self._ended_by_itself(worker, log)
+                if (ending := self._ending_due(worker, stop_is_asked)) is not None and not deadline.has_passed:
+                    return ending
+        nothing = " It had emitted no guess." if self._intake.guesses == 0 else ""
+        return Ending(Status.OUT_OF_TIME, f"its budget ended before its work did.{nothing}")
+
+    def _ending_due(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> Ending | None:
+        """What the clock asks for: a tick, the call to finish, or an end that does not wait for the worker."""
+        at = now()
+        if self._stop_at is None and stop_is_asked():
+            self._stop_at = at + _STOP_GRACE_SECONDS
+            self._ask_to_finish(worker)
+        if self._stop_at is not None and at >= self._stop_at:
+            return Ending(Status.STOPPED, "it was stopped.")
+        if self._silent_since is not None and at >= self._silent_since + _SILENT_GRACE_SECONDS:
+            return Ending(Status.CRASHED, "the attack's process closed the pipe that its guesses travel on.")
+        if not self._finish_was_asked and self._budget.until_soft_deadline(at) <= 0:
+            self._ask_to_finish(worker)
+        if at >= self._tick_due:
+            self._tick(worker, at)
+        return None
+
+    def _took_frames(self, worker: WorkerProcess) -> bool:
+        """Take what the pipe holds, commit it, acknowledge it; false at the pipe's end."""
+        content, is_open = _content(worker.frames, _FRAMES_AT_ONCE)
+        frames = self._frames.feed(content)
+        if frames:
+            had_started = self._intake.has_started
+            with self._store.transaction():
+                for _, size, frame in frames:
+                    self._intake.take(frame, size)
+                if self._intake.has_started and not had_started and not self._finish_was_asked:
+                    self._store.add_event("phase", phase=Status.RUNNING)
+            worker.acknowledge(frames[-1][0])
+        return is_open
+
+    def _ask_to_finish(self, worker: WorkerProcess) -> None:
+        self._finish_was_asked = True
+        worker.ask_to_finish()
+        with self._store.transaction():
+            self._store.add_event("phase", phase=Status.FINISHING)
+
+    def _tick(self, worker: WorkerProcess, at: float) -> None:
+        self._tick_due = at + TICK_SECONDS
+        worker.say_what_is_unsaid()
+        with self._store.transaction():
+            self._store.add_ledger("tick", self._budget.spent(at))
+            if self._curve.is_due(at):
+                self._add_point(at)
+            if at >= self._telemetry_due:
+                self._telemetry_due = at + _TELEMETRY_SECONDS
+                self._store.add_telemetry(self._telemetry.sample(keeper.descendants_of(os.getpid())))
+
+    def _add_point(self, at: float) -> None:
+        before = time.thread_time()
+        standing = self._curve.standing()
+        self._curve.postpone(at, time.thread_time() - before)
+        self._store.add_point(
+            spent=self._budget.spent(at),
+            guesses=self._intake.guesses,
+            rows=standing.rows,
+            solved=standing.solved,
+            wrong=standing.wrong,
+            recall=standing.recall,
+        )
+
+    def _ended_by_itself(self, worker: WorkerProcess, log: CappedLog) -> Ending:
+        """What the worker's last word or its process's end means, once everything that it sent has been taken in."""
+        _drained(worker.log, log)
+        try:
+            while self._took_frames(worker) and _has_content(worker.frames):
+                pass
+        except (FrameError, IntakeFault) as fault:
+            return _forged(fault)
+        with self._store.transaction():
+            self._add_point(now())
+        end = self._intake.end
+        if end is None:
+            return _ended_without_a_word(worker)
+        if end.failure is not None:
+            return Ending(Status.CRASHED, end.failure)
+        if not end.was_cut_short:
+            return Ending(Status.FINISHED)
+        if self._budget.until_soft_deadline(now()) <= 0:
+            return Ending(Status.OUT_OF_TIME, "its budget ended before its work did; it finished early as asked.")
+        return Ending(Status.STOPPED, "it was stopped.")
+
+
+def _forged(fault: FrameError | IntakeFault) -> Ending:
+    return Ending(Status.CRASHED, f"the attack's process sent what no attack may: {fault}.")
+
+
+def _ended_without_a_word(worker: WorkerProcess) -> Ending:
+    number, code = worker.exit_signal_or_code()
+    if number is None:
+        return Ending(Status.CRASHED, f"the attack's process ended without a word, with exit code {code}.")
+    hint = " (the kernel does that when memory runs out)" if number.name == "SIGKILL" else ""
+    return Ending(Status.CRASHED, f"the attack's process was killed by {number.name}{hint}.")
+
+
+def _content(descriptor: int, most: int) -> tuple[bytes, bool]:
+    """What a pipe holds, some more than `most` bytes at the most, and whether it is still open."""
+    chunks, size = [], 0
+    while size < most:
+        try:
+            chunk = os.read(descriptor, _PIPE_CHUNK)
+        except BlockingIOError:
+            break
+        if not chunk:
+            return b"".join(chunks), False
+        chunks.append(chunk)
+        size += len(chunk)
+    return b"".join(chunks), True
+
+
+def _has_content(descriptor: int) -> bool:
+    """Something lies in the pipe, or it has ended; a process that the attack left behind may hold it open."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def _drained(descriptor: int, log: CappedLog) -> bool:
+    """Move what a pipe holds into the log; false at its end."""
+    content, is_open = _content(descriptor, _LOG_AT_ONCE)
+    log.write(content)
+    return is_open
