@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.arrays import Bools, Floats, Ints
+from harness.core.grouping import place_among_equals
 
 REPLICATES = 2000
 SEED = 20230201
@@ -173,20 +174,11 @@ class _Order:
         An example's wrong rows after the first `most_errors` are such: where it was drawn, those ended the walk.
         """
         wrong = np.flatnonzero(~walk.is_correct)
-        wrong = wrong[_place_among_equals(walk.example_ids[wrong]) < most_errors]
+        wrong = wrong[place_among_equals(walk.example_ids[wrong]) < most_errors]
         correct = np.flatnonzero(walk.is_correct)
         _, first = np.unique(walk.example_ids[correct], return_index=True)
         correct = correct[np.sort(first)]
         return cls(walk.example_ids[wrong], walk.example_ids[correct], np.searchsorted(wrong, correct))
-
-
-def _place_among_equals(values: Ints) -> Ints:
-    """How many equal values stand before each, [values]."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    place = np.empty(len(values), np.int64)
-    place[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
-    return place
 
 
 def _replicated_recalls(walks: list[Walk], sample: _Sample, cap: int, replicates: int, seed: int) -> list[Floats]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from harness.core import files
 from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.core.grouping import place_among_equals
 
 HEADER = b"Example ID,Suffix Guess\n"
 _BLOCK_ROWS = 1 << 13
@@ -45,7 +46,7 @@ def submission_order(
     rows = current_rows(ids, suffixes)
     rows = rows[_ordered(ids[rows], suffixes, scores[rows], rows)]
     if per_example:
-        rows = rows[_place_within_example(ids[rows]) < per_example]
+        rows = rows[place_among_equals(ids[rows]) < per_example]
     return rows if row_cap is None else rows[:row_cap]
 
 
@@ -96,17 +97,6 @@ def _ordered(ids: Ints, suffixes: Tokens, scores: Floats, rows: Ints) -> Ints:
 def _columns_last_first(suffixes: Tokens) -> list[Tokens]:
     """The columns as `np.lexsort` wants them: the most significant last."""
     return list(np.ascontiguousarray(suffixes.T)[::-1])
-
-
-def _place_within_example(ids: Ints) -> Ints:
-    """How many earlier rows have the same id, [rows]."""
-    order = np.argsort(ids, kind="stable")
-    sorted_ids = ids[order]
-    is_first = np.concatenate(([True], sorted_ids[1:] != sorted_ids[:-1]))[: len(ids)]
-    start_of_group = np.maximum.accumulate(np.where(is_first, np.arange(len(ids)), 0))
-    place = np.empty(len(ids), np.int64)
-    place[order] = np.arange(len(ids)) - start_of_group
-    return place
 
 
 def _csv_rows(ids: Ints, suffixes: Tokens) -> bytes:

@@ -59,9 +59,7 @@ class Execution:
             per_example=spec.attack.guesses_per_example,
         )
         with RunReader(folder.store) as reader:
-            self._committed = reader.committed(
-                suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary
-            )
+            self._committed = reader.committed(suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary)
             guesses = reader.guess_count()
         self._curve.add(self._committed.batches, self._committed.guesses)
         self._intake = Intake(store, spec, self._curve, guesses=guesses)

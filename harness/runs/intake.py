@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import token_dtype
-from harness.core.errors import shortened
+from harness.core.errors import HarnessError, shortened
 from harness.core.frames import Frame
 from harness.core.guesses import Guesses, fault_in
 from harness.core.spec import RunSpec
@@ -16,7 +16,7 @@ from harness.runs.running_curve import RunningCurve
 from harness.runs.store import RunStore
 
 _ROWS_STORED_PER_ROW_CAP = 100
-_MAX_KEPT_BYTES = 1 << 30
+_MAX_BYTES_BESIDE_GUESSES = 1 << 30
 _MAX_KEY = 200
 _EVENTS = frozenset({"started", "target", "read_clock"})
 
@@ -36,14 +36,13 @@ class WorkerEnd:
 class Intake:
     """Takes the frames of one execution, in order, inside the caller's transactions."""
 
-    def __init__(self, store: RunStore, spec: RunSpec, curve: RunningCurve, *, examples: int, guesses: int) -> None:
+    def __init__(self, store: RunStore, spec: RunSpec, curve: RunningCurve, *, guesses: int) -> None:
         """`guesses` is how many rows earlier executions have stored."""
         self._store = store
         self._spec = spec
         self._curve = curve
-        self._examples = examples
         self._attempts: dict[str, tuple[int, int]] = {}
-        self._kept_bytes = 0
+        self._bytes_beside_guesses = 0
         self.guesses = guesses
         self.end: WorkerEnd | None = None
         self.has_started = False
@@ -60,15 +59,21 @@ class Intake:
             "failed": self._failed,
         }
 
-    def take(self, frame: Frame) -> None:
-        """Store what the frame holds. Raises IntakeFault for a frame that no honest worker sends."""
+    def take(self, frame: Frame, size: int) -> None:
+        """Store what the frame, `size` bytes long, holds. Raises IntakeFault for one that no honest worker sends."""
         handler = self._handlers.get(frame.table)
         if handler is None:
             raise IntakeFault(f"a frame for the table {shortened(frame.table)!r}, which there is none of")
         if self.end is not None:
             raise IntakeFault("a frame after the worker's last word")
+        if frame.table != "guess":
+            self._bytes_beside_guesses += size
+            if self._bytes_beside_guesses > _MAX_BYTES_BESIDE_GUESSES:
+                raise IntakeFault("more than 1 GiB of kept arrays, orders and messages")
         try:
             handler(frame)
+        except HarnessError as error:
+            raise IntakeFault(str(error).rstrip(".")) from None
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise IntakeFault(f"a frame for {frame.table} that lacks what it needs ({error!r})") from None
 
@@ -93,7 +98,7 @@ class Intake:
             raise IntakeFault(f"more than {most:,} guesses, {_ROWS_STORED_PER_ROW_CAP} times what a submission holds")
         suffixes = guesses.suffixes.astype(token_dtype(self._spec.round.vocabulary))
         self._store.add_guesses(batch, attempt, guesses.ids, suffixes, guesses.score)
-        self._curve.add(batch, guesses.ids, suffixes, guesses.score)
+        self._curve.add(batch, Guesses(guesses.ids, suffixes, guesses.score))
 
     def _done(self, frame: Frame) -> None:
         self._store.end_batch(*self._attempts[str(frame.fields["key"])])
@@ -105,9 +110,8 @@ class Intake:
     def _keep(self, frame: Frame) -> None:
         array = frame.columns["data"]
         shape = [int(size) for size in str(frame.fields["shape"]).split()]
-        self._kept_bytes += array.nbytes
-        if math.prod(shape) != array.size or self._kept_bytes > _MAX_KEPT_BYTES:
-            raise IntakeFault("more kept arrays than fit in 1 GiB, or one of another size than it says")
+        if min(shape, default=0) < 0 or math.prod(shape) != array.size:
+            raise IntakeFault("a kept array of another size than it says")
         self._store.add_kept(str(frame.fields["name"])[:_MAX_KEY], array.reshape(shape))
 
     def _final(self, frame: Frame) -> None:
@@ -122,6 +126,8 @@ class Intake:
             raise IntakeFault("an event that no worker reports")
         self.has_started = True
         detail: dict[str, Any] = {key: value for key, value in frame.fields.items() if key != "name"}
+        if name == "target":
+            detail["rows_at_once"] = _count(detail["rows_at_once"])
         self._store.add_event(f"worker_{name}", **detail)
 
     def _end(self, frame: Frame) -> None:
@@ -133,7 +139,7 @@ class Intake:
     def _check(self, guesses: Guesses) -> None:
         rules = self._spec.round
         fault = fault_in(
-            guesses, examples=self._examples, suffix_length=rules.suffix_length, vocabulary=rules.vocabulary
+            guesses, examples=self._spec.examples, suffix_length=rules.suffix_length, vocabulary=rules.vocabulary
         )
         if fault is not None:
             raise IntakeFault(fault)

@@ -86,7 +86,9 @@ def what_changed(spec: RunSpec, code: Path, weights_sha256: str | None) -> list[
 
 def _recorded_path(name: str, value: Any, round_: Round) -> PathRecord:
     if not isinstance(value, str):
-        raise HarnessError(f"parameter {name}: one path is what a run can record; several need a folder that holds them.")
+        raise HarnessError(
+            f"parameter {name}: one path is what a run can record; several need a folder that holds them."
+        )
     path = Path(value).expanduser().absolute()
     if not path.exists():
         raise HarnessError(f"parameter {name}: {shortened(str(path), 120)}: no such file or folder.")

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.arrays import Ints, token_dtype
+from harness.core.arrays import Bools, Ints, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.guesses import Guesses
 
 _ROWS_AT_ONCE = 50_000
-_CURRENT_GUESSES = """
-SELECT example, suffix, score FROM guess JOIN
+_COMMITTED_GUESSES = """
+SELECT example, suffix, score, batch, batch IN (SELECT batch FROM done) FROM guess JOIN
   (SELECT batch AS last_batch, MAX(attempt) AS last_attempt FROM attempt GROUP BY batch)
   ON batch = last_batch AND attempt = last_attempt ORDER BY seq
 """
@@ -35,11 +35,19 @@ class Point(NamedTuple):
 
 
 class LedgerEntry(NamedTuple):
-    """The last word of the ledger: what has been spent, in seconds, and when that was written."""
+    """A word of the ledger: what has been spent, in seconds, and when that was written."""
 
     at: float
     entry: str
     spent: float
+
+
+class CommittedGuesses(NamedTuple):
+    """Guesses that count, their batch and whether that is done, [rows] each, in arrival order."""
+
+    guesses: Guesses
+    batches: Ints
+    is_done: Bools
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,10 @@ class RunReader:
         rows = self._all("SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")
         return LedgerEntry(*rows[0]) if rows else None
 
+    def ledger(self, after: int = 0) -> list[LedgerEntry]:
+        """Every word of the ledger since `after`."""
+        return [LedgerEntry(*row) for row in self._all("SELECT at, entry, spent FROM ledger WHERE seq > ?", after)]
+
     def last_point(self) -> Point | None:
         """The newest point of the running curve."""
         rows = self._all("SELECT * FROM point ORDER BY seq DESC LIMIT 1")
@@ -140,24 +152,24 @@ class RunReader:
 
     def guesses(self, *, suffix_length: int, vocabulary: int) -> Guesses:
         """The guesses that count, in arrival order; a (example, suffix) may stand more than once."""
-        return self._rows(_CURRENT_GUESSES, suffix_length, vocabulary)
+        return self.committed(suffix_length=suffix_length, vocabulary=vocabulary).guesses
 
-    def guess_batches(self) -> Ints:
-        """The batch of each guess that counts, [rows] int64, in arrival order."""
-        query = _CURRENT_GUESSES.replace("example, suffix, score", "batch")
-        return np.array([row[0] for row in self._all(query)], np.int64)
+    def committed(self, *, suffix_length: int, vocabulary: int) -> CommittedGuesses:
+        """The same with the batch of each: a batch that is not done is run again when the run goes on."""
+        return self._rows(_COMMITTED_GUESSES, suffix_length, vocabulary)
 
     def final_order(self, *, suffix_length: int, vocabulary: int) -> Guesses | None:
         """The submission that the attack gave whole, None when it gave none."""
         last = self.last_event("final_order")
         if last is None:
             return None
-        query = "SELECT example, suffix, 0.0 FROM final WHERE generation = ? ORDER BY seq"
-        return self._rows(query, suffix_length, vocabulary, last["generation"])
+        query = "SELECT example, suffix, 0.0, 0, 1 FROM final WHERE generation = ? ORDER BY seq"
+        return self._rows(query, suffix_length, vocabulary, last["generation"]).guesses
 
-    def _rows(self, query: str, suffix_length: int, vocabulary: int, *values: Any) -> Guesses:
+    def _rows(self, query: str, suffix_length: int, vocabulary: int, *values: Any) -> CommittedGuesses:
         dtype = token_dtype(vocabulary).newbyteorder("<")
-        ids, suffixes, scores = [], [], []
+        ids, suffixes = [np.empty(0, np.int64)], [np.empty((0, suffix_length), dtype)]
+        scores, batches, is_done = [np.empty(0)], [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
         try:
             cursor = self._db.execute(query, values)
             while rows := cursor.fetchmany(_ROWS_AT_ONCE):
@@ -165,8 +177,9 @@ class RunReader:
                 ids.append(np.array(columns[0], np.int64))
                 suffixes.append(np.frombuffer(b"".join(columns[1]), dtype).reshape(len(rows), suffix_length))
                 scores.append(np.array(columns[2], np.float64))
+                batches.append(np.array(columns[3], np.int64))
+                is_done.append(np.array(columns[4], np.bool_))
         except (sqlite3.DatabaseError, ValueError) as error:
             raise HarnessError(f"{self.path}: cannot be read ({error}).") from None
-        if not ids:
-            return Guesses(np.empty(0, np.int64), np.empty((0, suffix_length), dtype), np.empty(0))
-        return Guesses(np.concatenate(ids), np.concatenate(suffixes), np.concatenate(scores))
+        guesses = Guesses(np.concatenate(ids), np.concatenate(suffixes), np.concatenate(scores))
+        return CommittedGuesses(guesses, np.concatenate(batches), np.concatenate(is_done))

@@ -1,14 +1,14 @@
-"""The score so far: the current submission ranked again and again while guesses arrive, at a bounded cost."""
+"""The score so far: the current submission made again and again while guesses arrive, at a bounded cost."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.core.arrays import Bools, Floats, Ints, Tokens
-from harness.core.scoring import recall_at_errors
+from harness.core.arrays import Ints, Tokens
+from harness.core.guesses import Guesses, joined
+from harness.core.scoring import correct_rows, recall_at_errors
+from harness.core.submission import current_rows, submission_order
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHARE_OF_A_CORE = 0.01
 _SHORTEST_PAUSE = 0.5
 
@@ -24,11 +24,7 @@ class Standing:
 
 
 class RunningCurve:
-    """Candidates in compact form: example, a 64-bit fingerprint of the suffix, score, and whether it is right.
-
-    Two suffixes of one example that share a fingerprint would count as one here; run.db keeps them apart, and so does
-    the submission made from it.
-    """
+    """The guesses that count, by batch, and the submission that the run's end would make of them."""
 
     def __init__(
         self, answers: Tokens | None, *, examples: int, error_cap: int, row_cap: int, per_example: int
@@ -38,46 +34,41 @@ class RunningCurve:
         self._error_cap = error_cap
         self._row_cap = row_cap
         self._per_example = per_example
-        self._batch = np.empty(0, np.int64)
-        self._example = np.empty(0, np.int64)
-        self._fingerprint = np.empty(0, np.uint64)
-        self._score: Floats = np.empty(0)
-        self._is_correct: Bools = np.empty(0, np.bool_)
-        self._arrived: list[tuple[Ints, Ints, NDArray[np.uint64], Floats, Bools]] = []
+        self._guesses: list[Guesses] = []
+        self._batches: list[Ints] = []
+        self._is_changed = False
         self._due = 0.0
 
-    def add(self, batch: int | Ints, ids: Ints, suffixes: Tokens, score: Floats) -> None:
+    def add(self, batch: int | Ints, guesses: Guesses) -> None:
         """Take guesses of a batch, or of a batch each, in the order of their arrival."""
-        if self._answers is None:
-            is_correct = np.zeros(len(ids), np.bool_)
-        else:
-            is_correct = (self._answers[ids] == suffixes).all(axis=1)
-        self._arrived.append((np.broadcast_to(batch, len(ids)), ids, _fingerprints(ids, suffixes), score, is_correct))
+        if len(guesses):
+            self._guesses.append(guesses)
+            self._batches.append(np.array(np.broadcast_to(batch, len(guesses)), np.int64))
+            self._is_changed = True
 
     def void(self, batch: int) -> None:
-        """Forget the rows of a batch that is run again.
-
-        Where such a row had replaced one of an earlier batch, that one does not come back here; in run.db it does.
-        """
-        self._take_in()
-        columns = (self._batch, self._example, self._fingerprint, self._score, self._is_correct)
-        self._keep_rows(self._batch != batch, *columns)
+        """Forget the rows of a batch that is run again."""
+        guesses, batches = self._merged()
+        rows = np.flatnonzero(batches != batch)
+        self._guesses, self._batches = [guesses.part(rows)], [batches[rows]]
+        self._is_changed = True
 
     def is_due(self, at: float) -> bool:
-        """New guesses have come and the share of a core allows another look."""
-        return bool(self._arrived) and at >= self._due
+        """Something has changed and the share of a core allows another look."""
+        return self._is_changed and at >= self._due
 
     def standing(self) -> Standing:
         """The submission as it stands."""
-        self._take_in()
-        order = np.lexsort((self._fingerprint, self._example, -self._score))
-        if self._per_example:
-            order = order[_place_among_equals(self._example[order]) < self._per_example]
-        order = order[: self._row_cap]
+        self._is_changed = False
+        guesses, _ = self._merged()
+        order = submission_order(
+            guesses.ids, guesses.suffixes, guesses.score, per_example=self._per_example, row_cap=self._row_cap
+        )
         if self._answers is None:
             return Standing(len(order), None, None, None)
-        is_correct = self._is_correct[order]
-        recall = recall_at_errors(is_correct, self._example[order], cap=self._error_cap, examples=self._examples)
+        ids = guesses.ids[order]
+        is_correct = correct_rows(ids, guesses.suffixes[order], self._answers)
+        recall = recall_at_errors(is_correct, ids, cap=self._error_cap, examples=self._examples)
         wrong = min(self._error_cap, int(len(order) - is_correct.sum()))
         return Standing(len(order), round(recall * self._examples), wrong, recall)
 
@@ -85,47 +76,17 @@ class RunningCurve:
         """Let the next look wait until looks of this `cost`, in seconds, take 1 % of a core."""
         self._due = at + max(_SHORTEST_PAUSE, cost / _SHARE_OF_A_CORE)
 
-    def _take_in(self) -> None:
-        """Merge what arrived; of an (example, suffix) the last arrival stays."""
-        if not self._arrived:
-            return
-        columns = zip(*self._arrived, strict=True)
-        known = (self._batch, self._example, self._fingerprint, self._score, self._is_correct)
-        batch, example, fingerprint, score, is_correct = (
-            np.concatenate([old, *new]) for old, new in zip(known, columns, strict=True)
-        )
-        self._arrived.clear()
-        # The first of equals in the reversed order is the last that arrived.
-        kept = len(fingerprint) - 1 - np.unique(fingerprint[::-1], return_index=True)[1]
-        self._keep_rows(kept, batch, example, fingerprint, score, is_correct)
+    def _merged(self) -> tuple[Guesses, Ints]:
+        """All rows in one piece; of an (example, suffix) that a batch gave repeatedly, the last.
 
-    def _keep_rows(
-        self,
-        rows: Ints | Bools,
-        batch: Ints,
-        example: Ints,
-        fingerprint: NDArray[np.uint64],
-        score: Floats,
-        is_correct: Bools,
-    ) -> None:
-        self._batch, self._example, self._fingerprint = batch[rows], example[rows], fingerprint[rows]
-        self._score, self._is_correct = score[rows], is_correct[rows]
-
-
-def _fingerprints(ids: Ints, suffixes: Tokens) -> NDArray[np.uint64]:
-    fingerprints = ids.astype(np.uint64)
-    for position in range(suffixes.shape[1]):
-        fingerprints = (fingerprints * _MULTIPLIER) ^ (fingerprints >> np.uint64(29))
-        fingerprints += suffixes[:, position].astype(np.uint64)
-    return fingerprints * _MULTIPLIER
-
-
-def _place_among_equals(values: Ints) -> Ints:
-    """How many earlier entries equal each entry, [rows]."""
-    order = np.argsort(values, kind="stable")
-    arranged = values[order]
-    starts = np.flatnonzero(np.concatenate(([True], arranged[1:] != arranged[:-1])))
-    lengths = np.diff(np.append(starts, len(values)))
-    place = np.empty(len(values), np.int64)
-    place[order] = np.arange(len(values)) - np.repeat(starts, lengths)
-    return place
+        Not the last of all batches: should that one's be void, an earlier one's counts again.
+        """
+        if not self._guesses:
+            return joined([], suffix_length=0), np.empty(0, np.int64)
+        guesses = joined(self._guesses, suffix_length=0)
+        batches = np.concatenate(self._batches)
+        if len(self._guesses) > 1:
+            rows = current_rows(batches * self._examples + guesses.ids, guesses.suffixes)
+            guesses, batches = guesses.part(rows), batches[rows]
+        self._guesses, self._batches = [guesses], [batches]
+        return guesses, batches

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.files import sync_folder
 
 SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -50,11 +51,11 @@ class RunStore:
     """
 
     def __init__(self, path: Path) -> None:
+        if not path.exists():
+            _make(path)
         self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        self._db.executescript(_SCHEMA)
         self._attempts: dict[int, int] = dict(
             self._db.execute("SELECT batch, MAX(attempt) FROM attempt GROUP BY batch").fetchall()
         )
@@ -68,10 +69,11 @@ class RunStore:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def add_event(self, name: str, **detail: Any) -> None:
         """Something that happened once: a phase, a process, a warning."""
@@ -151,6 +153,17 @@ class RunStore:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._db.execute("PRAGMA journal_mode=DELETE")
         self._db.close()
+
+
+def _make(path: Path) -> None:
+    """An empty store that appears at `path` whole, so that whoever finds a run.db can read it."""
+    unfinished = path.with_name(f".{path.name}.new")
+    unfinished.unlink(missing_ok=True)
+    db = sqlite3.connect(unfinished, isolation_level=None)
+    db.executescript(f"PRAGMA synchronous=FULL; BEGIN; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+    db.close()
+    unfinished.rename(path)
+    sync_folder(path.parent)
 
 
 def _blobs(suffixes: Tokens) -> list[bytes]:

@@ -46,8 +46,11 @@ class Supervisor:
     def run(self) -> None:
         """Queue, execute, write the results; whatever happens, the record says how it ended."""
         self._kill_survivors()
-        self._record("supervisor", **process_with(os.getpid()).as_record())
-        self._record("execution", **execution_record(self._spec))
+        with self._store.transaction():
+            self._store.add_event("supervisor", **process_with(os.getpid()).as_record())
+            # Together with it: an observer must not take the ending of an earlier execution for this one's.
+            self._store.add_event("phase", phase=Status.STARTING)
+            self._store.add_event("execution", **execution_record(self._spec))
         try:
             ending = self._execution()
         except Exception as error:
@@ -76,7 +79,6 @@ class Supervisor:
         if lock is not None and not self._is_admitted(lock):
             return Ending(Status.STOPPED, "it was stopped before it started.")
         try:
-            self._phase(Status.STARTING)
             return Execution(self._folder, self._spec, self._store, self._budget).ending(lambda: self._stop_is_asked)
         finally:
             if lock is not None:
@@ -91,6 +93,7 @@ class Supervisor:
             if self._stop_is_asked:
                 return False
             time.sleep(_QUEUE_SECONDS)
+        self._phase(Status.STARTING)
         return True
 
     def _kill_survivors(self) -> None:
@@ -101,11 +104,8 @@ class Supervisor:
             keeper.kill_tree(worker.pid)
 
     def _phase(self, phase: Status, **detail: str) -> None:
-        self._record("phase", phase=phase, **detail)
-
-    def _record(self, name: str, **detail: object) -> None:
         with self._store.transaction():
-            self._store.add_event(name, **detail)
+            self._store.add_event("phase", phase=phase, **detail)
 
 
 def _one_line(error: Exception) -> str:
