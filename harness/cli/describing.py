@@ -6,7 +6,9 @@ from typing import Any
 from harness.cli.output import visible
 from harness.cli.watching import score_in_words
 from harness.core.durations import clock
+from harness.core.spec import TargetRecord
 from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
 from harness.runs.sandbox import Means
 from harness.runs.summary import RunSummary, run_summary, what_is_promised
 
@@ -14,7 +16,8 @@ from harness.runs.summary import RunSummary, run_summary, what_is_promised
 def shown_json(folder: RunFolder) -> dict[str, Any]:
     """`show --json`: the summary's fields with the spec and what is promised beside them."""
     spec = folder.spec().model_dump(mode="json")
-    return run_summary(folder).as_json() | {"not_reproducible_because": _promises(folder), "spec": spec}
+    beside = {"not_reproducible_because": _promises(folder), "target_as_loaded": _loaded_target(folder), "spec": spec}
+    return run_summary(folder).as_json() | beside
 
 
 def described(folder: RunFolder) -> str:
@@ -33,7 +36,7 @@ def described(folder: RunFolder) -> str:
         commit = f" at {target.commit}" if target.commit else ""
         rows += [
             ("target", f"{target.id}{commit}, weights {target.weights_sha256[:12]}"),
-            ("device", f"{target.device}, dtype {target.dtype}, {target.threads} threads"),
+            ("device", _device_in_words(target, _loaded_target(folder))),
         ]
     rows += [
         ("budget", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} spent"),
@@ -85,6 +88,25 @@ def _table_row(summary: RunSummary) -> tuple[str, ...]:
         _when(summary.created_at),
         visible(summary.note)[:40],
     )
+
+
+def _loaded_target(folder: RunFolder) -> dict[str, Any] | None:
+    """What the worker said of the target once it was loaded."""
+    if not folder.store.exists():
+        return None
+    with RunReader(folder.store) as reader:
+        return reader.last_event("worker_target")
+
+
+def _device_in_words(target: TargetRecord, loaded: dict[str, Any] | None) -> str:
+    if loaded is None:
+        return f"{target.device}, dtype {target.dtype}, {target.threads} threads"
+    name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
+    words = (
+        f"{loaded['device']}{name}, {loaded['dtype']}, {loaded['threads']} threads, "
+        f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters"
+    )
+    return visible(words)
 
 
 def _promises(folder: RunFolder) -> list[str]:

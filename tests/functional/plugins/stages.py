@@ -1,0 +1,35 @@
+"""Two stages: a pass over the training examples whose result is kept, then guesses that a final order turns round."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from harness import Attack, Context, Field, Guesses, Params
+
+
+class StagesParams(Params):
+    pause: float = Field(0.0, ge=0, description="Seconds of work a batch.")
+
+
+class Stages(Attack[StagesParams]):
+    name = "stages"
+    uses_target = False
+
+    def run(self, context: Context) -> Iterator[Guesses]:
+        for batch in context.batches(stage="train", over=context.train, size=16):
+            time.sleep(self.params.pause)
+            total = context.kept("total")
+            seen = 0 if total is None else int(total)
+            # A batch that is run again must not count twice, so its own part is kept under its own name.
+            context.keep(f"part-{batch.ids[0]}", context.train.suffixes[batch.ids].astype(np.int64).sum())
+            context.keep("total", max(seen, int(batch.ids[0])))
+        parts = [context.kept(f"part-{first}") for first in range(0, len(context.train), 16)]
+        shift = sum(int(part) for part in parts if part is not None)
+        for batch in context.batches(size=16):
+            time.sleep(self.params.pause)
+            suffixes = (batch.prefixes.astype(np.int64) + shift) % context.vocabulary
+            yield Guesses(batch.ids, suffixes, score=batch.ids.astype(float))
+        best_first = context.guesses()
+        worst_first = np.arange(len(best_first))[::-1]
+        context.finish(order=best_first.part(worst_first))

@@ -1,0 +1,75 @@
+"""What a context promises an attack: stages that resume, arrays that stay, and the last word on the order."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.runs.reader import RunReader
+from tests.functional.machine import Machine, kill_supervisor, wait_until
+
+RULES = SubmissionRules(64, 8, 50257)
+
+
+def expected_rows(machine: Machine) -> tuple[np.ndarray, np.ndarray]:
+    """What `plugins/stages.py` submits: prefixes shifted by the sum of all training suffixes, lowest score first."""
+    shift = int(np.load(machine.folder / "train_suffix-64.npy").astype(np.int64).sum())
+    prefixes = np.load(machine.folder / "prefix-64.npy").astype(np.int64)
+    return np.arange(64), (prefixes + shift) % 50257
+
+
+def test_stages_over_training_rows_feed_the_guesses_and_the_final_order_is_submitted_as_given(machine: Machine) -> None:
+    summary = machine.attack("stages")
+    submitted = read_submission(Path(summary["submission"]), RULES)
+    ids, suffixes = expected_rows(machine)
+    assert summary["status"] == "finished"
+    assert (submitted.ids == ids).all()
+    assert (submitted.suffixes == suffixes).all()
+
+
+def test_a_run_killed_in_either_stage_keeps_its_arrays_and_ends_with_the_same_rows(machine: Machine) -> None:
+    folder = machine.detached("stages", "--set", "pause=0.2")
+
+    def batches_done() -> int:
+        with RunReader(folder.store) as reader:
+            return reader.progress().batches_done
+
+    for reached in (2, 5):
+        wait_until(lambda reached=reached: batches_done() >= reached)
+        kill_supervisor(folder)
+        wait_until(lambda: machine.summary(folder)["status"] == "lost")
+        machine.run("resume", folder.id, "--detach")
+    wait_until(lambda: machine.summary(folder)["status"] == "finished")
+    submitted = read_submission(folder.submission, RULES)
+    ids, suffixes = expected_rows(machine)
+    assert (submitted.ids == ids).all()
+    assert (submitted.suffixes == suffixes).all()
+
+
+def test_the_running_score_of_a_resumed_run_begins_with_what_was_found_before(machine: Machine) -> None:
+    folder = machine.detached("draws", "--set", "pause=0.1")
+
+    def rows_of_last_point() -> int:
+        with RunReader(folder.store) as reader:
+            point = reader.last_point()
+        return 0 if point is None else point.rows
+
+    wait_until(lambda: rows_of_last_point() >= 16)
+    before = rows_of_last_point()
+    kill_supervisor(folder)
+    machine.run("resume", folder.id, "--detach")
+    time.sleep(0.5)
+    wait_until(lambda: machine.summary(folder)["status"] == "finished")
+    with RunReader(folder.store) as reader:
+        rows = [point.rows for point in reader.points()]
+    assert rows == sorted(rows) and rows[-1] >= before
+
+
+def test_a_fold_of_the_training_rows_is_a_round_like_any_other(machine: Machine) -> None:
+    path = machine.folder / "round.toml"
+    path.write_text(path.read_text().replace('clusters = "none"', 'clusters = "computed"'))
+    summary = machine.attack("draws", round_="round.toml:fold1of4")
+    assert summary["status"] == "finished"
+    assert summary["round"] == "small:fold1of4"
+    assert summary["rows"] == 32  # two suffixes an example, and a fold of 16
