@@ -8,7 +8,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,16 +70,14 @@ class FrameReader:
         """No frame has been cut by the end of the stream so far."""
         return not self._buffer
 
-    def feed(self, chunk: bytes) -> list[tuple[int, int, Frame]]:
+    def feed(self, chunk: bytes) -> Iterator[tuple[int, int, Frame]]:
         """The frames that `chunk` completes, each with its sequence number and its size in bytes.
 
-        Raises FrameError at the first byte that cannot belong to the next frame.
+        Raises FrameError, after the frames before it, at the first byte that cannot belong to the next one.
         """
         self._buffer += chunk
-        frames = []
         while (taken := self._next()) is not None:
-            frames.append(taken)
-        return frames
+            yield taken
 
     def _next(self) -> tuple[int, int, Frame] | None:
         if len(self._buffer) < _PROLOGUE.size:

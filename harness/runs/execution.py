@@ -153,15 +153,24 @@ class Execution:
     def _took_frames(self, worker: WorkerProcess) -> bool:
         """Take what the pipe holds, commit it, acknowledge it; false at the pipe's end."""
         content, is_open = _content(worker.frames, _FRAMES_AT_ONCE)
-        frames = self._frames.feed(content)
-        if frames:
-            had_started = self._intake.has_started
-            with self._store.transaction():
-                for _, size, frame in frames:
+        if not content:
+            return is_open
+        last, fault = None, None
+        had_started = self._intake.has_started
+        with self._store.transaction():
+            try:
+                for sequence, size, frame in self._frames.feed(content):
                     self._intake.take(frame, size)
-                if self._intake.has_started and not had_started and not self._finish_was_asked:
-                    self._store.add_event("phase", phase=Status.RUNNING)
-            worker.acknowledge(frames[-1][0])
+                    last = sequence
+            except (FrameError, IntakeFault) as error:
+                # What came before it was honest, and stays.
+                fault = error
+            if self._intake.has_started and not had_started and not self._finish_was_asked:
+                self._store.add_event("phase", phase=Status.RUNNING)
+        if fault is not None:
+            raise fault
+        if last is not None:
+            worker.acknowledge(last)
         return is_open
 
     def _ask_to_finish(self, worker: WorkerProcess) -> None:
@@ -230,7 +239,8 @@ def _ended_without_a_word(worker: WorkerProcess) -> Ending:
 
 def _content(descriptor: int, most: int) -> tuple[bytes, bool]:
     """What a pipe holds, some more than `most` bytes at the most, and whether it is still open."""
-    chunks, size = [], 0
+    chunks: list[bytes] = []
+    size = 0
     while size < most:
         try:
             chunk = os.read(descriptor, _PIPE_CHUNK)

@@ -1,5 +1,7 @@
 """A run's directory: what lies where, and where runs are found."""
 
+import contextlib
+import os
 import secrets
 import shutil
 from dataclasses import dataclass
@@ -116,4 +118,15 @@ def run_folder(name: str) -> RunFolder:
 def remove_run(folder: RunFolder) -> None:
     """Delete a run: first its spec, so that a half-deleted one is no run."""
     folder.spec_file.unlink(missing_ok=True)
-    shutil.rmtree(folder.path)
+    remove_tree(folder.path)
+
+
+def remove_tree(path: Path) -> None:
+    """Delete the folder at `path` if there is one, also where an attack has locked folders inside it."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for folder, _, _ in os.walk(path):
+        with contextlib.suppress(OSError):
+            Path(folder).chmod(0o700)
+    shutil.rmtree(path)

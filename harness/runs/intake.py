@@ -1,6 +1,7 @@
 """Frames made into rows of the store: every one checked against the round, since a plugin may have forged it."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from harness.runs.running_curve import RunningCurve
 from harness.runs.store import RunStore
 
 _ROWS_STORED_PER_ROW_CAP = 100
-_MAX_BYTES_BESIDE_GUESSES = 1 << 30
+_MOST_BYTES = {"kept": 1 << 30, "final": 1 << 30, "messages": 128 << 20}
 _MAX_KEY = 200
 _EVENTS = frozenset({"started", "target", "read_clock"})
 
@@ -42,7 +43,7 @@ class Intake:
         self._spec = spec
         self._curve = curve
         self._attempts: dict[str, tuple[int, int]] = {}
-        self._bytes_beside_guesses = 0
+        self._bytes = Counter[str]()
         self.guesses = guesses
         self.end: WorkerEnd | None = None
         self.has_started = False
@@ -66,10 +67,13 @@ class Intake:
             raise IntakeFault(f"a frame for the table {shortened(frame.table)!r}, which there is none of")
         if self.end is not None:
             raise IntakeFault("a frame after the worker's last word")
-        if frame.table != "guess":
-            self._bytes_beside_guesses += size
-            if self._bytes_beside_guesses > _MAX_BYTES_BESIDE_GUESSES:
-                raise IntakeFault("more than 1 GiB of kept arrays, orders and messages")
+        if frame.table in _MOST_BYTES:
+            self._bytes[frame.table] += size
+        elif frame.table != "guess":
+            self._bytes["messages"] += size
+        for what, most in _MOST_BYTES.items():
+            if self._bytes[what] > most:
+                raise IntakeFault(f"more than {most >> 20} MiB of {what}")
         try:
             handler(frame)
         except HarnessError as error:

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
+_REAP_MILLISECONDS = 1000
 
 
 def adopt_orphans() -> None:
@@ -58,6 +59,15 @@ def kill_descendants(pid: int, *, seconds: float = 5.0) -> bool:
     return True
 
 
+def kill_tree(pid: int) -> bool:
+    """Kill everything below `pid`, which need not be a child of this process, and then `pid` itself."""
+    # A tree's root may be the one that adopts its orphans, so it goes last.
+    is_clean = kill_descendants(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return is_clean
+
+
 def reap_children() -> None:
     """Take the exit of every child that has ended."""
     with contextlib.suppress(ChildProcessError):
@@ -86,10 +96,21 @@ def main() -> int:
     poll = select.poll()
     poll.register(lifeline, select.POLLHUP)
     poll.register(ended, select.POLLIN)
-    poll.poll()
+    while not poll.poll(_REAP_MILLISECONDS):
+        _reap_orphans(worker.pid)
     status = worker.poll()
     kill_descendants(os.getpid())
-    return 0 if status is None else status
+    # As a shell reports a signal.
+    return 0 if status is None else status if status >= 0 else 128 - status
+
+
+def _reap_orphans(worker: int) -> None:
+    """Take the exits of what was adopted, so that short-lived children do not use up the machine's process ids."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid == worker:
+                return
+            os.waitpid(ended.si_pid, 0)
 
 
 def _restore_signals() -> None:
@@ -106,9 +127,4 @@ def _is_open(fd: int) -> bool:
 
 
 if __name__ == "__main__":
-    status = main()
-    if status < 0:
-        # End the way the worker ended, so that the supervisor can name the signal.
-        signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    sys.exit(status)
+    sys.exit(main())

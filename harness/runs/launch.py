@@ -18,7 +18,7 @@ from harness.runs.discovery import AttackFile
 from harness.runs.folder import RunFolder, runs_home
 from harness.runs.planning import what_changed
 from harness.runs.reader import RunReader
-from harness.runs.status import Status, process_in
+from harness.runs.status import ALREADY_SUPERVISED, Process, Status, process_in
 from harness.runs.summary import run_status
 
 _OBSERVABLE_WITHIN_SECONDS = 30.0
@@ -56,15 +56,14 @@ def resume_run(folder: RunFolder, *, weights_sha256: str | None) -> None:
     changed = what_changed(spec, folder.code / spec.attack.file, weights_sha256)
     if changed:
         raise HarnessError(f"{folder.id} cannot go on: {', '.join(changed)} changed since it began; start a new run.")
-    if folder.store.exists():
-        kill_survivors(folder)
+    _wait_for_departing_supervisor(folder)
     start_supervisor(folder)
 
 
 def start_supervisor(folder: RunFolder) -> None:
     """Start a supervisor of its own session for the run; returns once the run can be observed.
 
-    Raises HarnessError when it does not come up; the run's supervisor.log says why.
+    Raises HarnessError when it does not come up (the run's supervisor.log says why), or when the run has one.
     """
     seen = _supervisors_seen(folder)
     with folder.supervisor_log.open("ab") as log:
@@ -79,9 +78,12 @@ def start_supervisor(folder: RunFolder) -> None:
         )
     until = time.monotonic() + _OBSERVABLE_WITHIN_SECONDS
     while time.monotonic() < until:
+        code = process.poll()
+        if code == ALREADY_SUPERVISED:
+            raise HarnessError(f"{folder.id} goes on already; harness watch {folder.id} follows it.")
         if _supervisors_seen(folder) > seen:
             return
-        if process.poll() is not None:
+        if code is not None:
             break
         time.sleep(0.01)
     raise HarnessError(f"the supervisor of {folder.id} did not start; see {folder.supervisor_log}.")
@@ -92,33 +94,42 @@ def stop_run(folder: RunFolder, *, wait: bool = True) -> Status:
     status = run_status(folder)
     if status.is_over:
         return status
-    with RunReader(folder.store) as reader:
-        record = reader.last_event("supervisor")
-    if record is not None and (supervisor := process_in(record)).is_alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(supervisor.pid, signal.SIGTERM)
+    is_asked = False
     until = time.monotonic() + _GONE_WITHIN_SECONDS
-    while wait and not (status := run_status(folder)).is_over and time.monotonic() < until:
+    while not (status := run_status(folder)).is_over and time.monotonic() < until:
+        supervisor = _supervisor_of(folder)
+        if supervisor is not None and supervisor.is_alive and not is_asked:
+            is_asked = True
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(supervisor.pid, signal.SIGTERM)
+        if is_asked and not wait:
+            break
         time.sleep(0.05)
     return status
 
 
-def kill_survivors(folder: RunFolder) -> None:
-    """Kill the worker of an earlier supervisor, should it have outlived it."""
+def _wait_for_departing_supervisor(folder: RunFolder) -> None:
+    """A run's last phase stands in its record a moment before its supervisor is gone."""
+    until = time.monotonic() + _GONE_WITHIN_SECONDS
+    while (supervisor := _supervisor_of(folder)) is not None and supervisor.is_alive and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def _supervisor_of(folder: RunFolder) -> Process | None:
+    """The last supervisor that the run's record names."""
+    if not folder.store.exists():
+        return None
     with RunReader(folder.store) as reader:
-        record = reader.last_event("worker")
-    if record is not None and (worker := process_in(record)).is_alive:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.pid, signal.SIGKILL)
+        record = reader.last_event("supervisor")
+    return None if record is None else process_in(record)
 
 
 def _supervisors_seen(folder: RunFolder) -> int:
     """How many supervisors the run's record names."""
     if not folder.store.exists():
         return 0
-    with contextlib.suppress(HarnessError), RunReader(folder.store) as reader:
+    with RunReader(folder.store) as reader:
         return sum(name == "supervisor" for _, _, name, _ in reader.events())
-    return 0
 
 
 def _absolute_homes() -> dict[str, str]:

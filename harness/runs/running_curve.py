@@ -48,6 +48,8 @@ class RunningCurve:
 
     def void(self, batch: int) -> None:
         """Forget the rows of a batch that is run again."""
+        if not self._guesses:
+            return
         guesses, batches = self._merged()
         rows = np.flatnonzero(batches != batch)
         self._guesses, self._batches = [guesses.part(rows)], [batches[rows]]
@@ -60,6 +62,8 @@ class RunningCurve:
     def standing(self) -> Standing:
         """The submission as it stands."""
         self._is_changed = False
+        if not self._guesses:
+            return Standing(0, None, None, None) if self._answers is None else Standing(0, 0, 0, 0.0)
         guesses, _ = self._merged()
         order = submission_order(
             guesses.ids, guesses.suffixes, guesses.score, per_example=self._per_example, row_cap=self._row_cap
@@ -81,8 +85,6 @@ class RunningCurve:
 
         Not the last of all batches: should that one's be void, an earlier one's counts again.
         """
-        if not self._guesses:
-            return joined([], suffix_length=0), np.empty(0, np.int64)
         guesses = joined(self._guesses, suffix_length=0)
         batches = np.concatenate(self._batches)
         if len(self._guesses) > 1:

@@ -11,6 +11,11 @@ from pathlib import Path
 from harness.core.errors import HarnessError
 
 _PROBE_SECONDS = 10.0
+_DOORS = tuple(
+    Path("/run") / name
+    for name in ("user", "dbus", "systemd", "docker.sock", "containerd", "podman", "crio", "snapd.socket", "libvirt")
+)
+"""Where services listen that would start a process outside: a namespace without network does not close them."""
 
 
 class Means(StrEnum):
@@ -67,15 +72,15 @@ def _bwrap(hidden: Iterable[Path], readable: Iterable[Path], writable: Iterable[
     command += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for node in sorted(map(str, [*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dri")])):
         command += ["--dev-bind", node, node]
-    for path in _outermost(hidden):
+    for path in _outermost([*hidden, *_DOORS]):
         if path.is_dir():
             command += ["--tmpfs", str(path)]
         elif path.exists():
             command += ["--ro-bind", "/dev/null", str(path)]
     for path in readable:
-        command += ["--ro-bind", str(path), str(path)]
+        command += ["--ro-bind", str(path.resolve()), str(path.resolve())]
     for path in writable:
-        command += ["--bind", str(path), str(path)]
+        command += ["--bind", str(path.resolve()), str(path.resolve())]
     return command
 
 

@@ -1,12 +1,17 @@
 """What a run is doing, derived from its record and from whether its supervisor lives; never from one flag."""
 
 import functools
+import os
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+ALREADY_SUPERVISED = 75
+"""The exit code of a supervisor that found another one at work on its run."""
 
 
 class Status(StrEnum):
@@ -30,7 +35,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Process:
-    """One process for good: ids are used again, so its creation time and the machine's boot stand beside it."""
+    """One process for good: ids are used again, so its creation time and the machine's boot stand beside it.
+
+    `created` is in seconds since the boot, where that is known: set the clock, and no process becomes another.
+    """
 
     pid: int
     created: float
@@ -42,9 +50,8 @@ class Process:
         if self.boot != boot_id():
             return False
         try:
-            process = psutil.Process(self.pid)
-            is_same = abs(process.create_time() - self.created) < 0.05
-            return is_same and process.status() != psutil.STATUS_ZOMBIE
+            is_same = abs(_created(self.pid) - self.created) < 0.005
+            return is_same and psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
 
@@ -55,12 +62,24 @@ class Process:
 
 def process_with(pid: int) -> Process:
     """The process that has this id now. Raises psutil.NoSuchProcess when none has."""
-    return Process(pid, psutil.Process(pid).create_time(), boot_id())
+    return Process(pid, _created(pid), boot_id())
 
 
 def process_in(record: dict[str, Any]) -> Process:
     """The process that an event's record names."""
     return Process(int(record["pid"]), float(record["created"]), str(record["boot"]))
+
+
+def _created(pid: int) -> float:
+    """When the process began, on a clock that nobody sets. Raises psutil.NoSuchProcess when there is none."""
+    if not sys.platform.startswith("linux"):
+        return psutil.Process(pid).create_time()
+    try:
+        # The command name stands in parentheses and may hold anything; the fields after it do not (proc(5), "stat").
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        raise psutil.NoSuchProcess(pid) from None
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from harness.runs.machine import hardware, versions
 from harness.runs.reader import RunReader
 from harness.runs.status import Status, derived_status, process_in
 
-_LAUNCH_SECONDS = 30.0
+_LAUNCH_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,9 @@ class RunSummary:
 def run_status(folder: RunFolder) -> Status:
     """What the run is doing, from its record and its supervisor's liveness."""
     if not folder.store.exists():
-        is_young = time.time() - folder.spec_file.stat().st_mtime < _LAUNCH_SECONDS
-        return Status.STARTING if is_young else Status.LOST
+        return _unsupervised(folder)
     with RunReader(folder.store) as reader:
-        return _status(reader)
+        return _status(folder, reader)
 
 
 def run_summary(folder: RunFolder) -> RunSummary:
@@ -69,7 +68,7 @@ def run_summary(folder: RunFolder) -> RunSummary:
     if not folder.store.exists():
         return _summary(folder, spec, run_status(folder), note)
     with RunReader(folder.store) as reader:
-        status = _status(reader)
+        status = _status(folder, reader)
         phase = reader.last_event("phase") or {}
         worker = reader.last_event("worker") or {}
         ledger, point, progress = reader.last_ledger(), reader.last_point(), reader.progress()
@@ -102,7 +101,7 @@ def run_summary(folder: RunFolder) -> RunSummary:
 def what_is_promised(folder: RunFolder) -> list[str]:
     """Why this run's submission may not come out again byte for byte; empty when it is expected to."""
     with RunReader(folder.store) as reader:
-        status, phases = _status(reader), reader.events()
+        status, phases = _status(folder, reader), reader.events()
     reasons = []
     if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
         reasons.append(f"it ended {status}")
@@ -120,10 +119,18 @@ def execution_record(spec: RunSpec) -> dict[str, Any]:
     return {"versions": versions(), "hardware": hardware(), "threads": threads}
 
 
-def _status(reader: RunReader) -> Status:
+def _status(folder: RunFolder, reader: RunReader) -> Status:
     phase, supervisor = reader.last_event("phase"), reader.last_event("supervisor")
-    is_alive = supervisor is not None and process_in(supervisor).is_alive
+    if supervisor is None:
+        return _unsupervised(folder)
+    is_alive = process_in(supervisor).is_alive
     return derived_status(None if phase is None else str(phase["phase"]), supervisor_is_alive=is_alive)
+
+
+def _unsupervised(folder: RunFolder) -> Status:
+    """The status of a run whose record names no supervisor: a young one is about to."""
+    is_young = time.time() - folder.spec_file.stat().st_mtime < _LAUNCH_SECONDS
+    return Status.STARTING if is_young else Status.LOST
 
 
 def _reason(status: Status, phase: dict[str, Any]) -> str:

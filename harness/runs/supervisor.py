@@ -21,12 +21,10 @@ from harness.runs.folder import RunFolder, remove_tree
 from harness.runs.ledger import Budget, spent_after
 from harness.runs.reader import RunReader
 from harness.runs.results import write_results
-from harness.runs.status import Status, process_in, process_with
+from harness.runs.status import ALREADY_SUPERVISED, Status, process_in, process_with
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record
 
-ALREADY_SUPERVISED = 75
-"""The exit code of a supervisor whose run has one."""
 _QUEUE_SECONDS = 0.5
 
 
@@ -57,7 +55,8 @@ class Supervisor:
             traceback.print_exc()
             ending = Ending(Status.CRASHED, f"the supervisor failed: {_one_line(error)}")
         self._phase(Status.FINISHING)
-        remove_tree(self._folder.scratch)
+        with contextlib.suppress(OSError):
+            remove_tree(self._folder.scratch)
         try:
             write_results(self._folder, self._spec)
         except Exception as error:

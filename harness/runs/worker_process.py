@@ -62,21 +62,31 @@ class WorkerProcess:
         self.frames, self.log, self._commands = frames_in, log_in, commands_out
         for descriptor in (frames_in, log_in, commands_out):
             os.set_blocking(descriptor, False)
+        self._unsaid: dict[str, str] = {}
         self.pid = self._process.pid
         self.ended = os.pidfd_open(self.pid)
 
-    def say(self, command: str) -> bool:
-        """Send a command line; false when the worker reads none at present, or is gone."""
-        try:
-            return os.write(self._commands, command.encode() + b"\n") > 0
-        except (BlockingIOError, BrokenPipeError):
-            return False
+    def acknowledge(self, sequence: int) -> None:
+        """Tell the worker that the frames up to this one are durable."""
+        # One acknowledgement stands for all before it.
+        self._unsaid["ack"] = f"ack {sequence}"
+        self.say_what_is_unsaid()
 
-    def exit_signal_or_code(self) -> tuple[signal.Signals | None, int] | None:
-        """How the process ended: the signal that killed it, or its exit code; None while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return None
+    def ask_to_finish(self) -> None:
+        """Tell the worker that its attack should come to its end."""
+        self._unsaid["finish"] = "finish"
+        self.say_what_is_unsaid()
+
+    def say_what_is_unsaid(self) -> None:
+        """Send what found no room in the pipe so far; a worker that is gone hears nothing."""
+        for kind, command in list(self._unsaid.items()):
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                os.write(self._commands, command.encode() + b"\n")
+                del self._unsaid[kind]
+
+    def exit_signal_or_code(self) -> tuple[signal.Signals | None, int]:
+        """How the process, which has ended, did so: the signal that killed it, and its exit code."""
+        code = self._process.wait()
         # A sandbox reports the signal of its child as a shell does.
         number = -code if code < 0 else code - 128
         if number in {member.value for member in signal.Signals}:
@@ -105,6 +115,7 @@ def _environment(scratch: Path) -> dict[str, str]:
         "PYTHONPATH": str(paths.PACKAGE.parent),
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": str(scratch),
         "HF_HUB_OFFLINE": "1",

@@ -1,5 +1,7 @@
 """`python -m harness.worker FRAMES_FD COMMANDS_FD INPUTS`: one execution of an attack, from its inputs to its end."""
 
+import contextlib
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -10,9 +12,11 @@ from harness.worker.channel import Channel
 from harness.worker.context import RunContext
 from harness.worker.plugin import load_attack
 
+_LONGEST_SENTENCE = 400
+
 
 def main() -> None:
-    """Run the attack; its end, good or bad, is the last frame."""
+    """Run the attack; its end, good or bad, is the last frame, and the process's end follows at once."""
     channel = Channel(int(sys.argv[1]), int(sys.argv[2]))
     folder = Path(sys.argv[3])
     job = read_job(folder)
@@ -26,21 +30,34 @@ def main() -> None:
         channel.send("end", cut_short=context.was_cut_short)
     except BaseException as error:
         # Whatever a plugin raises ends here, SystemExit too: the run's last word must be a sentence, not a silence.
-        traceback.print_exc()
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
         channel.send("failed", sentence=_sentence(error, job.attack_file))
     channel.drain()
+    # A thread that the attack started and never ended must not keep the process.
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    os._exit(0)
 
 
 def _sentence(error: BaseException, attack_file: Path) -> str:
     """What went wrong, for the run's record, with the line of the attack's own file where there is one."""
     if isinstance(error, HarnessError):
-        return str(error)
+        return shortened(str(error), _LONGEST_SENTENCE)
     if isinstance(error, SystemExit):
-        return f"the attack asked to exit with {error.code!r} before its end."
+        return f"the attack asked to exit with {error.code!r:.100} before its end."
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(attack_file)]
     where = f" at {attack_file.name}:{lines[-1]}" if lines else ""
-    text = shortened(str(error), 200)
+    text = _message(error)
     return f"the attack raised {type(error).__name__}{where}{': ' + text if text else ''}."
+
+
+def _message(error: BaseException) -> str:
+    """The error's own words on one line, whatever they are: its class may be a plugin's."""
+    try:
+        return shortened(" ".join(str(error).split()), 200).rstrip(".")
+    except Exception as in_turn:
+        return f"with a message that raised {type(in_turn).__name__}"
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 import os
 import threading
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.errors import HarnessError
 from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encoded
 
 _LOST_SUPERVISOR = 70
@@ -22,8 +24,11 @@ class Channel:
         os.set_inheritable(commands, False)
         self._frames = frames
         self._commands = commands
+        self._process = os.getpid()
+        self._sending = threading.Lock()
         self._sequence = 0
-        self._in_flight: dict[int, int] = {}
+        self._in_flight: deque[tuple[int, int]] = deque()
+        self._bytes_in_flight = 0
         self._changed = threading.Condition()
         self._finish_is_asked = False
         threading.Thread(target=self._listen, name="commands", daemon=True).start()
@@ -34,16 +39,23 @@ class Channel:
         return self._finish_is_asked
 
     def send(self, table: str, columns: Mapping[str, NDArray[Any]] | None = None, /, **fields: Scalar) -> None:
-        """Hand over rows (columns of shape [rows, …]); waits while too much is not yet acknowledged."""
+        """Hand over rows (columns of shape [rows, …]); waits while too much is not yet acknowledged.
+
+        Any thread may call it. Raises HarnessError in a process that the attack forked off.
+        """
+        if os.getpid() != self._process:
+            raise HarnessError("the context belongs to the attack's first process; have its children return values.")
         columns = columns or {}
         rows = len(next(iter(columns.values()))) if columns else 0
-        frame = encoded(Frame(table, rows, columns, fields), self._sequence)
-        with self._changed:
-            while self._in_flight and sum(self._in_flight.values()) + len(frame) > MAX_UNACKNOWLEDGED_BYTES:
-                self._changed.wait()
-            self._in_flight[self._sequence] = len(frame)
-        self._sequence += 1
-        _write_all(self._frames, frame)
+        with self._sending:
+            frame = encoded(Frame(table, rows, columns, fields), self._sequence)
+            with self._changed:
+                while self._in_flight and self._bytes_in_flight + len(frame) > MAX_UNACKNOWLEDGED_BYTES:
+                    self._changed.wait()
+                self._in_flight.append((self._sequence, len(frame)))
+                self._bytes_in_flight += len(frame)
+            self._sequence += 1
+            _write_all(self._frames, frame)
 
     def drain(self) -> None:
         """Wait until everything sent has been acknowledged."""
@@ -66,8 +78,8 @@ class Channel:
 
     def _acknowledge(self, sequence: int) -> None:
         with self._changed:
-            for sent in [sent for sent in self._in_flight if sent <= sequence]:
-                del self._in_flight[sent]
+            while self._in_flight and self._in_flight[0][0] <= sequence:
+                self._bytes_in_flight -= self._in_flight.popleft()[1]
             self._changed.notify_all()
 
 

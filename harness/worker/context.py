@@ -12,8 +12,9 @@ from harness.core import job as inputs
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.attack import Batch
 from harness.core.clock import now
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, shortened
 from harness.core.examples import Training
+from harness.core.frames import MAX_BODY_BYTES
 from harness.core.guesses import Guesses, fault_in, joined
 from harness.core.job import WorkerJob
 from harness.core.submission import submission_order
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _GUESSES_A_FRAME = 1 << 13
 _OUTSIDE_ANY_BATCH = ""
+_LONGEST_NAME = 100
 
 
 class RunContext:
@@ -35,6 +37,7 @@ class RunContext:
         self._channel = channel
         self._prefixes: Tokens = inputs.read_prefixes(folder)
         self._done = frozenset(job.done)
+        self._stages: set[str] = set()
         self._open_batches: list[str] = []
         self._begun_outside = False
         self._kept = inputs.read_kept(folder)
@@ -100,6 +103,11 @@ class RunContext:
     def batches(
         self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64
     ) -> Iterator[Batch]:
+        if stage in self._stages:
+            raise HarnessError(f"the attack has two loops over batches of the stage {stage!r}: give one another name.")
+        if len(stage) > _LONGEST_NAME:
+            raise HarnessError(f"the name of the stage {shortened(stage)!r} is longer than {_LONGEST_NAME} characters.")
+        self._stages.add(stage)
         prefixes = self._prefixes if over is None else over.prefixes
         passes = list(doubling_passes(trials)) if over is None else [trials]
         self._channel.send("plan", stage=stage, weight=float(len(prefixes) * trials))
@@ -126,6 +134,11 @@ class RunContext:
 
     def keep(self, name: str, array: ArrayLike) -> None:
         values = travelling(np.asarray(array))
+        if len(name) > _LONGEST_NAME or values.nbytes > MAX_BODY_BYTES:
+            raise HarnessError(
+                f"context.keep({shortened(name)!r}): at most {_LONGEST_NAME} characters and "
+                f"{MAX_BODY_BYTES >> 20} MiB are kept under one name; split what is larger."
+            )
         self._kept[name] = values
         self._channel.send("kept", {"data": values.reshape(-1)}, name=name, shape=" ".join(map(str, values.shape)))
 

@@ -1,0 +1,209 @@
+"""A user's machine in a folder: homes of its own, a small round, and the plugins beside these tests."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from harness.core.examples import load_prefixes
+from harness.core.rounds import load_round
+from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.runs.folder import RunFolder, run_folder
+from harness.runs.reader import RunReader
+from harness.runs.summary import run_summary
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = Path(__file__).parent / "plugins"
+VOCABULARY = 50257
+OVER = ("finished", "out_of_time", "stopped", "crashed", "lost")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Commands run as a user runs them, in processes of their own."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "state" / "runs"
+
+    def env(self) -> dict[str, str]:
+        return {**os.environ, **homes(self.folder), "PYTHONPATH": str(ROOT), "COLUMNS": "200", **self.environment}
+
+    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
+        """Start a command whose output is captured, unless `options` say otherwise."""
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        command = [sys.executable, "-m", "harness", *arguments]
+        return subprocess.Popen(command, cwd=self.folder, env=self.env(), **(streams | options))
+
+    def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end, which must be the exit code `code`."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
+        assert "Traceback" not in err, err
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """What a command prints as its only line."""
+        (line,) = self.run(*arguments, "--json", code=code).stdout.splitlines()
+        value: dict[str, Any] = json.loads(line)
+        return value
+
+    def attack(self, name: str, *arguments: str, code: int = 0, round_: str = "round.toml") -> dict[str, Any]:
+        """Run a plugin of this folder to its end; its summary."""
+        return self.json("run", name, *self.plugin(round_), *arguments, code=code)
+
+    def detached(self, name: str, *arguments: str, round_: str = "round.toml") -> RunFolder:
+        """Start a plugin of this folder; its run, which can be observed."""
+        summary = self.json("run", name, *self.plugin(round_), "--detach", *arguments)
+        return RunFolder(Path(summary["directory"]))
+
+    def json_list(self, *arguments: str) -> list[dict[str, Any]]:
+        """What a command prints that lists things as its only line."""
+        (line,) = self.run(*arguments, "--json").stdout.splitlines()
+        value: list[dict[str, Any]] = json.loads(line)
+        return value
+
+    def folders(self) -> list[RunFolder]:
+        """Every run of this machine."""
+        return [RunFolder(path) for path in self.runs.glob("*-*") if (path / "spec.json").is_file()]
+
+    def summary(self, folder: RunFolder) -> dict[str, Any]:
+        """What `show --json` tells of a run, without a process for it."""
+        return run_summary(folder).as_json()
+
+    def newest(self) -> dict[str, Any]:
+        """The summary of the run that began last."""
+        return self.summary(run_folder("latest"))
+
+    def plugin(self, round_: str = "round.toml") -> tuple[str, ...]:
+        """The options that name this folder's plugins and one of its rounds."""
+        return ("--attacks", str(PLUGINS), "--round", str(self.folder / round_))
+
+
+def is_valid(submission: Path, round_file: Path) -> bool:
+    """The submission can be read under the round's rules, as `validate` reads it."""
+    round_ = load_round(str(round_file))
+    rules = SubmissionRules(
+        len(load_prefixes(round_)),
+        suffix_length=round_.suffix_length,
+        vocabulary=round_.vocabulary,
+        row_cap=round_.row_cap,
+    )
+    read_submission(submission, rules)
+    return True
+
+
+def homes(folder: Path) -> dict[str, str]:
+    """The harness's places, all inside `folder`."""
+    names = {"HARNESS_HOME": "state", "HARNESS_CACHE": "cache", "HARNESS_DATA": "data"}
+    return {name: str(folder / place) for name, place in names.items()}
+
+
+def write_round(
+    folder: Path,
+    name: str = "round.toml",
+    *,
+    examples: int = 64,
+    length: int = 8,
+    budget: str = "60s",
+    rows: int = 100_000,
+) -> None:
+    """A round whose answers are random tokens, with training rows of the same kind."""
+    rng = np.random.default_rng(7)
+    arrays = {
+        part: rng.integers(256, VOCABULARY, (examples, length), dtype=np.uint16)
+        for part in ("prefix", "answer", "train_prefix", "train_suffix")
+    }
+    for part, array in arrays.items():
+        np.save(folder / f"{part}-{examples}.npy", array)
+    lines = [
+        'name = "small"',
+        'title = "A small round"',
+        f'prefix_file = "prefix-{examples}.npy"',
+        f'answer_file = "answer-{examples}.npy"',
+        f'train_prefix_file = "train_prefix-{examples}.npy"',
+        f'train_suffix_file = "train_suffix-{examples}.npy"',
+        'clusters = "none"',
+        f"prefix_length = {length}",
+        f"suffix_length = {length}",
+        f"row_cap = {rows}",
+        f'budget = "{budget}"',
+        'target = "none"',
+    ]
+    (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def processes_that_name(text: str) -> list[psutil.Process]:
+    """Living processes other than this one with `text` in their arguments."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            is_named = any(text in part for part in process.cmdline())
+            if is_named and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until(holds: Callable[[], Any], *, seconds: float = 30.0) -> Any:
+    """The first true value of `holds`, which must come within `seconds`."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if value := holds():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"it did not happen within {seconds:g} s")
+
+
+def last_event(folder: RunFolder, name: str) -> dict[str, Any] | None:
+    """The last event called `name` in the run's record."""
+    with RunReader(folder.store) as reader:
+        return reader.last_event(name)
+
+
+def guess_count(folder: RunFolder) -> int:
+    """How many guesses the run has committed."""
+    with RunReader(folder.store) as reader:
+        return reader.guess_count()
+
+
+def kill_supervisor(folder: RunFolder) -> None:
+    """End the run's supervisor as a power cut would, and wait until it is gone."""
+    record = last_event(folder, "supervisor")
+    assert record is not None
+    kill_and_wait(int(record["pid"]))
+
+
+def kill_worker(folder: RunFolder) -> bool:
+    """End the process that runs the attack's code; false when there is none."""
+    for process in reversed(processes_that_name(str(folder.scratch / "inputs"))):
+        with contextlib.suppress(psutil.Error):
+            # The innermost: a sandbox and a keeper have the same arguments, and more.
+            if "harness.worker" in process.cmdline()[:5]:
+                process.kill()
+                return True
+    return False
+
+
+def kill_and_wait(pid: int) -> None:
+    """SIGKILL, and wait until the process is gone or a zombie."""
+    try:
+        process = psutil.Process(pid)
+        process.kill()
+        wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        pass

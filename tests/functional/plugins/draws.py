@@ -1,0 +1,45 @@
+"""Deterministic draws in two stages, slow enough to be killed in the middle of either."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from harness import Attack, Context, Field, Guesses, Params
+
+
+class DrawsParams(Params):
+    pause: float = Field(0.05, ge=0, description="Seconds that a batch takes.")
+    trials: int = Field(3, ge=1, description="Draws an example.")
+    file: Path | None = Field(None, description="Any file or folder.")
+
+
+class Draws(Attack[DrawsParams]):
+    name = "draws"
+    uses_target = False
+    guesses_per_example = 2
+
+    def run(self, context: Context) -> Iterator[Guesses]:
+        for batch in context.batches(trials=self.params.trials, size=8):
+            for trial in range(batch.trials):
+                time.sleep(self.params.pause / batch.trials)
+                yield drawn(context, batch.ids, batch.seed + trial)
+        if context.kept("offset") is None:
+            context.keep("offset", np.arange(len(context.ids)) % 5)
+        offset = context.kept("offset")
+        assert offset is not None
+        yield drawn(context, context.ids[:3], 1)
+        for batch in context.batches(stage="rank", size=8):
+            time.sleep(self.params.pause)
+            first = drawn(context, batch.ids, batch.seed)
+            yield Guesses(batch.ids, first.suffixes, first.score + offset[batch.ids])
+
+
+def drawn(context: Context, ids: np.ndarray, seed: int) -> Guesses:
+    """One suffix for each of `ids`, a pure function of id and seed; scores collide now and then."""
+    rows = [
+        np.random.default_rng([int(id_), seed]).integers(0, context.vocabulary, context.suffix_length) for id_ in ids
+    ]
+    score = [np.random.default_rng([int(id_), seed, 1]).integers(0, 9) for id_ in ids]
+    return Guesses(ids, np.array(rows), np.array(score) / 7)

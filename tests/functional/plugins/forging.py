@@ -1,0 +1,111 @@
+"""Finds the pipe that its guesses travel on, and writes to it itself."""
+
+import os
+import stat
+import struct
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from harness import Attack, Context, Field, Guesses, Params
+from harness.core.frames import Frame, encoded
+
+
+class ForgingParams(Params):
+    deed: str = Field(description="What it writes.")
+
+
+class Forging(Attack[ForgingParams]):
+    name = "forging"
+    uses_target = False
+
+    def run(self, context: Context) -> Iterator[Guesses]:
+        yield Guesses(context.ids[:5], context.prefixes[:5, : context.suffix_length], np.arange(5))
+        pipe = int(sys.argv[1])
+        assert stat.S_ISFIFO(os.fstat(pipe).st_mode)
+        getattr(self, f"_{self.params.deed}")(context, pipe)
+        time.sleep(600)
+
+    def _rubbish(self, context: Context, pipe: int) -> None:
+        os.write(pipe, b"\xff" * 1000)
+
+    def _huge_length(self, context: Context, pipe: int) -> None:
+        os.write(pipe, struct.pack("<4sQIQI", b"HXF1", 3, 1 << 31, 1 << 60, 0))
+
+    def _wrong_sequence(self, context: Context, pipe: int) -> None:
+        os.write(pipe, encoded(Frame("event", fields={"name": "started"}), 1000))
+
+    def _wrong_checksum(self, context: Context, pipe: int) -> None:
+        frame = bytearray(encoded(Frame("event", fields={"name": "started"}), 3))
+        frame[-1] ^= 1
+        os.write(pipe, frame)
+
+    def _unknown_table(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("ledger", fields={"entry": "end", "spent": 0.0}))
+
+    def _wrong_column(self, context: Context, pipe: int) -> None:
+        columns = {"ids": np.zeros(1), "suffixes": np.zeros((1, context.suffix_length)), "score": np.zeros(1)}
+        self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
+
+    def _unknown_batch(self, context: Context, pipe: int) -> None:
+        columns = {
+            "ids": np.zeros(1, np.int64),
+            "suffixes": np.zeros((1, context.suffix_length), np.uint16),
+            "score": np.zeros(1),
+        }
+        self._send(pipe, Frame("guess", 1, columns, {"key": "never begun"}))
+
+    def _nan_score(self, context: Context, pipe: int) -> None:
+        columns = {
+            "ids": np.zeros(1, np.int64),
+            "suffixes": np.zeros((1, context.suffix_length), np.uint16),
+            "score": np.full(1, np.nan),
+        }
+        self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
+
+    def _wrong_id(self, context: Context, pipe: int) -> None:
+        columns = {
+            "ids": np.full(1, 1 << 63, np.uint64),
+            "suffixes": np.zeros((1, context.suffix_length), np.uint16),
+            "score": np.zeros(1),
+        }
+        self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
+
+    def _deep_header(self, context: Context, pipe: int) -> None:
+        header = b"[" * 60_000
+        os.write(pipe, struct.pack("<4sQIQI", b"HXF1", 3, len(header), 0, zlib.crc32(header)) + header)
+
+    def _endless_events(self, context: Context, pipe: int) -> None:
+        sequence = 3
+        while True:
+            fields = {"name": "started", "filling": "x" * 60_000}
+            data = memoryview(encoded(Frame("event", fields=fields), sequence))
+            while data:
+                data = data[os.write(pipe, data) :]
+            sequence += 1
+
+    def _forked_child(self, context: Context, pipe: int) -> None:
+        for _ in range(4):
+            if os.fork() == 0:
+                while True:
+                    os.write(pipe, os.urandom(100))
+
+    def _after_the_end(self, context: Context, pipe: int) -> None:
+        end = encoded(Frame("end", fields={"cut_short": False}), 3)
+        os.write(pipe, end + encoded(Frame("event", fields={"name": "started"}), 4))
+
+    def _only_the_end(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("end", fields={"cut_short": False}))
+
+    def _close(self, context: Context, pipe: int) -> None:
+        os.close(pipe)
+
+    def _close_and_reuse(self, context: Context, pipe: int) -> None:
+        os.dup2(os.open("elsewhere", os.O_RDWR | os.O_CREAT), pipe)
+
+    def _send(self, pipe: int, frame: Frame) -> None:
+        # Three frames were sent before: started, begin, guess.
+        os.write(pipe, encoded(frame, 3))

@@ -1,0 +1,280 @@
+"""`harness run` and what is done to a run, as a user types it: output, exit codes, and terminals that close."""
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from harness.runs.summary import run_status
+from tests.functional.machine import Machine, guess_count, processes_that_name, wait_until, write_round
+
+KEYS = {
+    "id",
+    "status",
+    "reason",
+    "attack",
+    "round",
+    "recall_at_cap",
+    "guesses",
+    "elapsed_s",
+    "budget_s",
+    "directory",
+    "submission",
+}
+
+
+def _in_terminal(machine: Machine, *arguments: str) -> tuple["subprocess.Popen[bytes]", int]:
+    """A command whose terminal is the returned descriptor; to close that is to close the window."""
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=machine.folder,
+        env=machine.env() | {"TERM": "xterm"},
+        preexec_fn=take_terminal,
+    )
+    os.close(theirs)
+    return process, ours
+
+
+def _seen(terminal: int, text: bytes) -> bytes:
+    """What the terminal showed until `text` came."""
+    shown = b""
+    until = time.monotonic() + 30
+    while text not in shown and time.monotonic() < until:
+        shown += os.read(terminal, 1 << 12)
+    assert text in shown
+    return shown
+
+
+def test_run_and_show_print_one_line_of_json(machine: Machine) -> None:
+    summary = machine.attack("draws", "--set", "pause=0")
+    shown = machine.json("show", summary["id"])
+    assert set(summary) >= KEYS and set(shown) >= KEYS
+    assert {key: shown[key] for key in KEYS} == {key: summary[key] for key in KEYS}
+    assert (summary["status"], summary["reason"], summary["attack"], summary["round"]) == (
+        "finished",
+        "",
+        "draws",
+        "small",
+    )
+    assert summary["budget_s"] == 60 and 0 < summary["elapsed_s"] < 60
+    assert Path(summary["submission"]) == Path(summary["directory"]) / "submission.csv"
+    assert Path(summary["directory"]).stat().st_mode & 0o777 == 0o700
+    # One file, once the run has ended.
+    assert not list(Path(summary["directory"]).glob("run.db-*"))
+
+
+def test_a_detached_run_can_be_observed_at_once(machine: Machine) -> None:
+    folder = machine.detached("draws", "--set", "pause=0.1")
+    assert machine.summary(folder)["status"] in ("starting", "running")
+    assert [row["id"] for row in machine.json_list("runs")] == [folder.id]
+    finished = machine.json("watch", folder.id)
+    assert finished["status"] == "finished" and finished["progress"] == 1.0
+
+
+def test_two_terminals_watch_one_run_and_closing_them_changes_nothing(machine: Machine) -> None:
+    whole = machine.attack("draws", "--set", "pause=0")
+    starter, window = _in_terminal(machine, "run", "draws", *machine.plugin(), "--set", "pause=0.2")
+    _seen(window, b"running")
+    folder = RunFolder(next(path.path for path in machine.folders() if path.id != whole["id"]))
+    watchers = [_in_terminal(machine, "watch", folder.id) for _ in range(3)]
+    for _, terminal in watchers:
+        _seen(terminal, b"guesses")
+    os.close(window)
+    starter.wait(timeout=10)
+    watchers[0][0].send_signal(signal.SIGINT)
+    assert b"goes on" in _seen(watchers[0][1], b"ends it.")
+    assert watchers[0][0].wait(timeout=10) == 130
+    watchers[1][0].kill()
+    os.close(watchers[2][1])
+    for process, _ in watchers:
+        process.wait(timeout=10)
+    assert not run_status(folder).is_over
+    assert machine.json("watch", folder.id)["status"] == "finished"
+    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+
+
+def test_a_starter_that_is_killed_leaves_its_run_alone(machine: Machine) -> None:
+    starter = machine.start("run", "draws", *machine.plugin(), "--set", "pause=0.1")
+    (folder,) = wait_until(lambda: [f for f in machine.folders() if f.store.exists() and guess_count(f)])
+    starter.kill()
+    starter.communicate(timeout=10)
+    assert machine.json("watch", folder.id)["status"] == "finished"
+
+
+def test_a_stopped_run_keeps_what_it_found(machine: Machine) -> None:
+    folder = machine.detached("patient")
+    wait_until(lambda: guess_count(folder) > 0)
+    stopped = machine.json("stop", folder.id)
+    assert (stopped["status"], stopped["reason"]) == ("stopped", "it was stopped.")
+    assert stopped["rows"] > 0
+    assert machine.json("stop", folder.id)["status"] == "stopped"
+    assert "not promised: it ended stopped" in machine.run("show", folder.id).stdout
+
+
+def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
+    assert "no runs yet" in machine.run("runs").stderr
+    first = machine.attack("draws", "--set", "pause=0")
+    second = machine.detached("patient")
+    machine.run("runs", "note", first["id"], "a \x1b[31mnote\nin two lines")
+    listing = machine.run("runs").stdout
+    assert "\x1b" not in listing and "a �[31mnote⏎in two lines" in listing
+    assert len(listing.splitlines()) == 3 and listing.splitlines()[1].startswith(second.id)
+    assert machine.run("runs", "note", first["id"]).stdout == "a �[31mnote⏎in two lines\n"
+    refused = machine.run("runs", "rm", second.id, code=1)
+    assert f"harness stop {second.id} ends it, or --force" in refused.stderr
+    machine.run("runs", "rm", second.id, first["id"][:4], "--force")
+    assert machine.json_list("runs") == [] and list(machine.runs.iterdir()) == []
+    assert processes_that_name(str(second.path)) == []
+
+
+def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
+    plugins = machine.folder / "theirs"
+    plugins.mkdir()
+    source = (Path(__file__).parent / "plugins" / "patient.py").read_text()
+    (plugins / "patient.py").write_text(source.replace("time.sleep(0.1)", "print('batch', batch.ids[0], '\\x1b[2J')"))
+    options = ("--attacks", str(plugins), "--round", str(machine.folder / "round.toml"), "--limit", "8")
+    summary = machine.json("run", "patient", *options)
+    lines = machine.run("logs", summary["id"], "-n", "2").stdout.splitlines()
+    assert lines == ["batch 0 �[2J"] * 2
+    assert machine.run("logs", summary["id"], "--follow", "-n", "1").stdout == "batch 0 �[2J\n"
+
+
+def test_a_run_is_exported_as_its_submission_and_as_every_guess(machine: Machine) -> None:
+    summary = machine.attack("draws", "--set", "pause=0")
+    out = machine.folder / "out.csv"
+    machine.run("export", summary["id"], "--out", str(out))
+    assert out.read_bytes() == Path(summary["submission"]).read_bytes()
+    assert "--force replaces it" in machine.run("export", summary["id"], "--out", str(out), code=1).stderr
+    assert machine.run("export", summary["id"], "--out", "-").stdout.encode() == out.read_bytes()
+    every = machine.folder / "every.jsonl"
+    machine.run("export", summary["id"], "--all", "--out", str(every))
+    rows = [json.loads(line) for line in every.read_text().splitlines()]
+    assert len(rows) > summary["rows"]
+    assert set(rows[0]) == {"example", "score", "suffix"} and len(rows[0]["suffix"]) == 8
+    assert len({(row["example"], tuple(row["suffix"])) for row in rows}) == len(rows)
+
+
+def test_a_dry_run_starts_nothing(machine: Machine) -> None:
+    spec = machine.attack("draws", "--dry-run", "--limit", "10", "--set", "trials=7", "--budget", "2h")
+    assert (spec["examples"], spec["round_examples"], spec["budget"]) == (10, 64, 7200)
+    assert spec["params"]["trials"] == 7
+    assert not machine.runs.exists()
+
+
+def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) -> None:
+    summary = machine.attack("draws", "--set", "pause=0", "--limit", "10")
+    rows = Path(summary["submission"]).read_text().splitlines()[1:]
+    assert {int(row.split(",")[0]) for row in rows} == set(range(10))
+    assert summary["is_partial"] and summary["error_cap"] == 16
+    assert "(a part of the round)" in machine.run("show", summary["id"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "drawz"), ("unknown attack 'drawz'", "did you mean draws?")),
+        (("run", "draws", "--round", "demmo"), ("unknown round 'demmo'", "did you mean demo?")),
+        (("run", "draws", "--set", "trails=3"), ("unknown parameter 'trails'", "did you mean trials?")),
+        (("run", "draws", "--set", "trials=many"), ("trials: must be a whole number, got 'many'",)),
+        (("run", "draws", "--set", "trials"), ("write key=value",)),
+        (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or folder",)),
+        (("run", "draws", "--budget", "soon"), ("'soon' is not a duration",)),
+        (("run", "draws", "--target", "gpt2"), ("uses no target",)),
+        (("run", "\x1b[31mred"), ("unknown attack",)),
+        (("show", "nothing"), ("unknown run 'nothing'", "harness runs lists them")),
+        (("watch", "latest"), ("there is no run yet",)),
+        (("resume", "zzzz"), ("unknown run 'zzzz'",)),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_a_suggestion(
+    machine: Machine, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    options: tuple[str, ...] = ()
+    if arguments[0] == "run":
+        options = machine.plugin()[:2] if "--round" in arguments else machine.plugin()
+    done = machine.run(*arguments, *options, code=1)
+    assert done.stdout == "" and done.stderr.startswith("harness: ")
+    assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_a_run_is_named_by_an_unambiguous_start(machine: Machine) -> None:
+    ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
+    assert machine.json("show", ids[0][:4])["id"] == ids[0]
+    assert machine.json("show", "latest")["id"] == ids[1]
+    near = machine.run("show", ids[0][:-1] + "x", code=1).stderr
+    assert f"did you mean {ids[0]}" in near or ids[0] in near
+
+
+def test_a_blind_round_has_counts_and_no_score(machine: Machine) -> None:
+    path = machine.folder / "round.toml"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "answer_file" not in line))
+    summary = machine.attack("draws", "--set", "pause=0")
+    assert summary["status"] == "finished" and summary["is_blind"]
+    assert summary["recall_at_cap"] is None and summary["rows"] == 128
+    assert "blind round" in machine.run("show", "latest").stdout
+    machine.run("validate", summary["submission"], "--round", str(path))
+    answers = machine.folder / "answer-64.npy"
+    scored = machine.json("score", summary["id"], "--answers", str(answers))
+    assert scored["examples"] == 64 and scored["recall_at_cap"] == 0.0
+
+
+def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
+    write_round(machine.folder, examples=64)
+    answers = machine.folder / "answer-64.npy"
+    prefixes = np.load(machine.folder / "prefix-64.npy")
+    known = np.load(answers)
+    known[::3] = prefixes[::3]
+    np.save(answers, known)
+    summary = machine.attack("patient", "--limit", "64", "--budget", "3s")
+    scored = machine.json("score", summary["submission"], "--answers", str(answers))
+    assert summary["recall_at_cap"] == scored["recall_at_cap"] == pytest.approx(22 / 64)
+    with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
+        last = reader.last_point()
+    assert last is not None and last.recall == scored["recall_at_cap"]
+
+
+def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
+    weights = Path(__file__).parents[2] / "harness" / "target" / "demo" / "weights" / "model.safetensors"
+    assert weights.exists()
+    options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
+    folders = [RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(2)]
+    wait_until(lambda: str(run_status(folders[1])) == "queued")
+    assert machine.json("show", folders[1].id)["elapsed_s"] == 0
+    spans = []
+    for folder in folders:
+        assert machine.json("watch", folder.id)["status"] == "finished"
+        with RunReader(folder.store) as reader:
+            ledger = reader.ledger()
+        spans.append((ledger[0].at, ledger[-1].at))
+    assert spans[0][1] <= spans[1][0]
+
+
+def test_a_queued_run_can_be_stopped(machine: Machine) -> None:
+    options = ("baseline", "--round", "demo", "--set", "trials=500", "--budget", "5m", "--detach")
+    first, second = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(2))
+    wait_until(lambda: str(run_status(second)) == "queued")
+    stopped = machine.json("stop", second.id)
+    assert (stopped["status"], stopped["reason"]) == ("stopped", "it was stopped before it started.")
+    assert machine.json("stop", first.id)["status"] == "stopped"

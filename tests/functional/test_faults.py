@@ -1,0 +1,196 @@
+"""Attacks that go wrong in every way: each run ends in a status and a sentence, and its record can be read."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.runs.capped_log import CAP_BYTES
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from tests.functional.machine import Machine, is_valid, write_round
+
+MIB = 1 << 20
+
+
+def _misbehaved(machine: Machine, deed: str, *options: str, code: int = 1) -> dict[str, Any]:
+    """The summary of a run of `misbehaving`, whose honest guesses are all there."""
+    machine.run("run", "misbehaving", *machine.plugin(), "--set", f"deed={deed}", *options, code=code)
+    return _read(machine)
+
+
+def _read(machine: Machine) -> dict[str, Any]:
+    summary = machine.newest()
+    assert summary["rows"] >= 5 and Path(summary["submission"]).stat().st_size > 0
+    assert "\n" not in summary["reason"]
+    size = sum(file.stat().st_size for file in Path(summary["directory"]).rglob("*") if file.is_file())
+    assert size < 20 * MIB
+    assert is_valid(Path(summary["submission"]), machine.folder / "round.toml")
+    return summary
+
+
+@pytest.mark.parametrize(
+    ("deed", "sentence"),
+    [
+        ("raises", "the attack raised ValueError at misbehaving.py:{line}: a plain mistake."),
+        (
+            "unspeakable",
+            "the attack raised Mute at misbehaving.py:{line}: with a message that raised ValueError.",
+        ),
+        ("polite_exit", "the attack asked to exit with 0 before its end."),
+        ("silent_exit", "the attack's process ended without a word, with exit code 0."),
+        ("segfault_signal", "the attack's process was killed by SIGSEGV."),
+        ("segfault", "the attack's process was killed by SIGSEGV."),
+        ("killed", "the attack's process was killed by SIGKILL (the kernel does that when memory runs out)."),
+        ("wrong_length", "the attack emitted suffixes of 7 tokens where the round has 8."),
+        ("wrong_id", "the attack emitted example id 64 where the round has 0..63."),
+        ("wrong_token", "the attack emitted token 50257 where the vocabulary is 0..50256."),
+        ("negative_token", "the attack emitted token -1 where the vocabulary is 0..50256."),
+        ("nan", "the attack emitted a score that is not a number, for example id 3."),
+        ("no_guesses", "the attack yielded str where Guesses are expected."),
+        (
+            "two_stages",
+            "the attack has two loops over batches of the stage 'guess': give one another name.",
+        ),
+    ],
+)
+def test_an_attack_that_goes_wrong_is_crashed_with_a_sentence(machine: Machine, deed: str, sentence: str) -> None:
+    summary = _misbehaved(machine, deed)
+    assert summary["status"] == "crashed"
+    before, _, after = sentence.partition("{line}")
+    assert summary["reason"].startswith(before) and summary["reason"].endswith(after)
+
+
+@pytest.mark.parametrize("deed", ["silent_exit", "segfault", "killed"])
+def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: str) -> None:
+    summary = _misbehaved(bare_machine, deed)
+    words = {"silent_exit": "with exit code 0.", "segfault": "killed by SIGSEGV.", "killed": "killed by SIGKILL (the"}
+    assert summary["status"] == "crashed" and words[deed] in summary["reason"]
+
+
+@pytest.mark.parametrize(
+    ("deed", "clause"),
+    [
+        ("rubbish", "bytes that start no frame"),
+        ("huge_length", "a frame that claims 2147483648 + 1152921504606846976 bytes"),
+        ("wrong_sequence", "frame 1000 where 3 was due"),
+        ("wrong_checksum", "frame 3 does not match its checksum"),
+        ("unknown_table", "a frame for the table 'ledger', which there is none of"),
+        ("wrong_column", "ids must be integers with 1 axes; found float64 [1]"),
+        ("unknown_batch", "a frame for guess that lacks what it needs (KeyError('never begun'))"),
+        ("nan_score", "a score that is not a number, for example id 0"),
+        ("wrong_id", "example id -9223372036854775808 where the round has 0..63"),
+        ("deep_header", "a header that cannot be read (RecursionError)"),
+        ("forked_child", "bytes that start no frame"),
+        ("after_the_end", "a frame after the worker's last word"),
+    ],
+)
+def test_a_forged_frame_ends_the_run_and_keeps_what_was_honest(machine: Machine, deed: str, clause: str) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
+    summary = _read(machine)
+    assert summary["status"] == "crashed"
+    assert summary["reason"] == f"the attack's process sent what no attack may: {clause}."
+    assert summary["guesses"] == summary["rows"] == 5
+
+
+@pytest.mark.parametrize("deed", ["close", "close_and_reuse"])
+def test_an_attack_that_closes_its_pipe_is_crashed_soon(machine: Machine, deed: str) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
+    summary = _read(machine)
+    assert (summary["status"], summary["reason"]) == (
+        "crashed",
+        "the attack's process closed the pipe that its guesses travel on.",
+    )
+    assert summary["elapsed_s"] < 10
+
+
+def test_a_last_word_that_an_attack_forges_ends_its_run_at_once(machine: Machine) -> None:
+    assert machine.attack("forging", "--set", "deed=only_the_end")["status"] == "finished"
+    assert _read(machine)["elapsed_s"] < 10
+
+
+def test_messages_without_end_do_not_fill_the_disk(machine: Machine) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", "deed=endless_events", "--budget", "60s", code=1)
+    summary = machine.newest()
+    assert summary["status"] == "crashed" and summary["rows"] == 5
+    assert summary["reason"] == ("the attack's process sent what no attack may: more than 128 MiB of messages.")
+    assert (Path(summary["directory"]) / "run.db").stat().st_size < 200 * MIB
+
+
+def test_binary_rubbish_on_stdout_harms_nothing(machine: Machine) -> None:
+    summary = _misbehaved(machine, "binary_rubbish", code=0)
+    assert summary["status"] == "finished"
+    shown = machine.run("logs", summary["id"], "-n", "0").stdout
+    assert "\x1b" not in shown and "\x07" not in shown
+
+
+def test_a_gigabyte_on_stdout_leaves_a_small_log_and_a_finished_run(machine: Machine) -> None:
+    started = time.monotonic()
+    summary = _misbehaved(machine, "flood", code=0)
+    assert summary["status"] == "finished" and summary["rows"] == 6
+    log = RunFolder(Path(summary["directory"])).log
+    assert log.stat().st_size <= CAP_BYTES
+    content = log.read_bytes()
+    assert content.startswith(b"flood ") and b"bytes were dropped here" in content
+    assert content.endswith(b"the last line\n")
+    assert time.monotonic() - started < 60
+
+
+def test_infinite_scores_are_first_and_last(machine: Machine) -> None:
+    summary = _misbehaved(machine, "infinite", code=0)
+    rows = Path(summary["submission"]).read_text().splitlines()[1:]
+    assert rows[0].startswith("6,") and rows[-1].startswith("7,")
+
+
+def test_an_attack_whose_threads_stay_is_finished_when_its_work_is(machine: Machine) -> None:
+    assert _misbehaved(machine, "thread_that_stays", code=0)["status"] == "finished"
+    assert machine.newest()["elapsed_s"] < 10
+
+
+def test_a_forked_child_that_emits_does_not_disturb_its_parent(machine: Machine) -> None:
+    summary = _misbehaved(machine, "forked_child_that_emits", code=0)
+    assert summary["status"] == "finished" and summary["guesses"] == 6
+
+
+def test_folders_that_an_attack_locked_go_with_its_run(machine: Machine) -> None:
+    summary = _misbehaved(machine, "locked_folder", code=0)
+    assert summary["status"] == "finished"
+    assert not RunFolder(Path(summary["directory"])).scratch.exists()
+    machine.run("runs", "rm", summary["id"])
+    assert not Path(summary["directory"]).exists()
+
+
+@pytest.mark.parametrize("deed", ["hostile_words", "long_words"])
+def test_what_a_plugin_says_reaches_no_terminal_raw(machine: Machine, deed: str) -> None:
+    process = machine.start("run", "misbehaving", *machine.plugin(), "--set", f"deed={deed}")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    shown = machine.run("show", "latest").stdout + machine.run("logs", "latest").stdout
+    shown += machine.run("runs").stdout
+    for text in (out, err, shown):
+        assert not set(text) & set("\x1b\x07\u202e\r\0")
+    summary = machine.json("show", "latest")
+    assert summary["status"] == "crashed" and 20 < len(summary["reason"]) <= 500
+    if deed == "hostile_words":
+        assert "[/bold] [/" in summary["reason"] and "�" in err
+
+
+def test_of_a_million_guesses_the_best_are_submitted_and_show_says_so(machine: Machine) -> None:
+    write_round(machine.folder, "wide.toml", examples=1000, length=10, budget="120s")
+    summary = machine.attack("million", round_="wide.toml")
+    assert summary["status"] == "finished"
+    assert (summary["guesses"], summary["rows"], summary["rows_left_out"]) == (1_000_000, 100_000, 900_000)
+    rows = Path(summary["submission"]).read_bytes().splitlines()[1:]
+    assert len(rows) == 100_000
+    # The score of guess n is n: the last is first, and its example is n % 1000.
+    assert [int(row.split(b",")[0]) for row in rows[:3]] == [999, 998, 997]
+    assert int(rows[-1].split(b",")[0]) == 900_000 % 1000
+    shown = machine.run("show", summary["id"]).stdout
+    assert "900,000 rows beyond the 100,000" in shown
+    with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
+        ledger, points = reader.ledger(), reader.points()
+    assert 1_000_000 / ledger[-1].spent > 10_000
+    assert points[-1].guesses == 1_000_000
+    assert json.loads((Path(summary["directory"]) / "scorecard.json").read_text())["rows_left_out"] == 900_000

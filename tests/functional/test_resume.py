@@ -1,0 +1,228 @@
+"""Runs that are killed, in every way and at any moment, and go on to the bytes of an uninterrupted one."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.runs.folder import RunFolder
+from harness.runs.launch import resume_run
+from harness.runs.ledger import CRASH_CHARGE_SECONDS
+from harness.runs.reader import RunReader
+from harness.runs.summary import run_status, run_summary
+from tests.functional.machine import (
+    Machine,
+    guess_count,
+    is_valid,
+    kill_supervisor,
+    kill_worker,
+    last_event,
+    processes_that_name,
+    wait_until,
+)
+
+
+def _kill(folder: RunFolder, victim: str) -> None:
+    """Kill the worker, the supervisor or both, and wait until nobody is at work on the run."""
+    if victim in ("worker", "both"):
+        kill_worker(folder)
+    if victim in ("supervisor", "both"):
+        kill_supervisor(folder)
+    wait_until(lambda: run_status(folder).is_over)
+
+
+def _spent(folder: RunFolder) -> float:
+    with RunReader(folder.store) as reader:
+        entry = reader.last_ledger()
+    return 0.0 if entry is None else entry.spent
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_one(confined_machine: Machine) -> None:
+    whole = confined_machine.attack("draws", "--set", "pause=0")
+    assert whole["status"] == "finished"
+    chance = random.Random(3)
+    folder = confined_machine.detached("draws", "--set", "pause=0.25")
+    kills, spent = 0, 0.0
+    while kills < 12:
+        time.sleep(chance.uniform(0.0, 0.9))
+        if run_status(folder).is_over:
+            break
+        _kill(folder, chance.choice(["worker", "supervisor", "both"]))
+        kills += 1
+        assert _spent(folder) >= spent, "a kill gave time back"
+        spent = _spent(folder)
+        if str(run_status(folder)) == "finished":
+            break
+        resume_run(folder, weights_sha256=None)
+    wait_until(lambda: run_status(folder).is_over)
+    assert kills >= 6
+    assert confined_machine.summary(folder)["status"] == "finished"
+    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+    curve = run_summary(folder)
+    assert curve.recall_at_cap == whole["recall_at_cap"] and curve.progress == 1.0
+
+
+def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_can_be_resumed(machine: Machine) -> None:
+    whole = machine.attack("draws", "--set", "pause=0")
+    chance = random.Random(5)
+    for _ in range(3):
+        starting = machine.start("run", "draws", *machine.plugin(), "--set", "pause=0", "--detach")
+        (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != whole["id"]])
+        time.sleep(chance.uniform(0.0, 0.25))
+        for process in processes_that_name("harness.runs.supervisor"):
+            if str(folder.path) in process.cmdline():
+                process.kill()
+        starting.communicate(timeout=60)
+        listed = machine.json_list("runs")
+        assert {row["id"] for row in listed} == {folder.id, whole["id"]}
+        if str(run_status(folder)) != "finished":
+            wait_until(lambda folder=folder: run_status(folder).is_over, seconds=40)
+            resume_run(folder, weights_sha256=None)
+        wait_until(lambda folder=folder: run_status(folder).is_over)
+        assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+        machine.run("runs", "rm", folder.id)
+
+
+def test_kills_buy_no_time_beyond_the_budget(machine: Machine) -> None:
+    folder = machine.detached("draws", "--set", "pause=3", "--budget", "6s")
+    chance, alive = random.Random(1), 0.0
+    for _ in range(12):
+        if last_event(folder, "phase") is None:
+            continue
+        worker_at = wait_until(lambda: run_status(folder).is_over or processes_that_name("harness.worker"))
+        if worker_at is True:
+            break
+        started = time.monotonic()
+        time.sleep(chance.uniform(0.2, 1.2))
+        kill_supervisor(folder)
+        wait_until(lambda: not _workers_of(folder))
+        alive += time.monotonic() - started
+        wait_until(lambda: run_status(folder).is_over)
+        if str(run_status(folder)) != "lost":
+            break
+        resume_run(folder, weights_sha256=None)
+    wait_until(lambda: run_status(folder).is_over)
+    assert str(run_status(folder)) == "out_of_time"
+    assert alive <= 6.0 + 1.0
+    assert _spent(folder) == pytest.approx(6.0, abs=CRASH_CHARGE_SECONDS)
+    with RunReader(folder.store) as reader:
+        spent = [entry.spent for entry in reader.ledger()]
+    assert spent == sorted(spent)
+
+
+def _workers_of(folder: RunFolder) -> list[object]:
+    return list(processes_that_name(str(folder.scratch / "inputs")))
+
+
+def test_resume_names_the_input_that_changed(machine: Machine) -> None:
+    extra = machine.folder / "extra.txt"
+    extra.write_text("one")
+    folder = machine.detached("draws", "--set", f"file={extra}", "--set", "pause=5")
+    machine.run("stop", folder.id)
+
+    extra.write_text("two")
+    refused = machine.run("resume", folder.id, code=1)
+    assert f"the parameter file's {extra}" in refused.stderr and "changed" in refused.stderr
+    extra.write_text("one")
+
+    code = folder.code / "draws.py"
+    source = code.read_bytes()
+    code.write_bytes(source + b"\n")
+    assert "the attack's source" in machine.run("resume", folder.id, code=1).stderr
+    code.write_bytes(source)
+
+    data = machine.folder / "train_prefix-64.npy"
+    content = data.read_bytes()
+    data.write_bytes(content[:-1] + b"\0" if content[-1:] != b"\0" else content[:-1] + b"\1")
+    assert f"the round's file {data}" in machine.run("resume", folder.id, code=1).stderr
+    data.unlink()
+    assert f"the round's file {data}" in machine.run("resume", folder.id, code=1).stderr
+    data.write_bytes(content)
+
+    spec = folder.spec()
+    assert str(run_status(folder)) == "stopped"
+    with pytest.raises(HarnessError, match="the weights of some/model changed"):
+        _resume_with_target(folder, spec.model_dump_json())
+
+
+def _resume_with_target(folder: RunFolder, spec: str) -> None:
+    """Resume as if the run had had a target whose weights are others now."""
+    record = (
+        '"target":{"id":"some/model","revision":"main","commit":null,"path":"/nowhere","weights_sha256":"aa",'
+        '"bytes":1,"device":"cpu","dtype":"auto","threads":1}'
+    )
+    folder.spec_file.write_text(spec.replace('"target":null', record))
+    try:
+        resume_run(folder, weights_sha256="bb")
+    finally:
+        folder.spec_file.write_text(spec)
+
+
+def test_resume_refuses_what_is_over_for_good_and_what_still_goes_on(machine: Machine) -> None:
+    finished = machine.attack("draws", "--set", "pause=0")
+    assert "is finished; there is nothing left to do" in machine.run("resume", finished["id"], code=1).stderr
+    late = machine.attack("draws", "--set", "pause=1", "--budget", "2s")
+    assert late["status"] == "out_of_time"
+    assert "has spent its budget of 0:02" in machine.run("resume", late["id"], code=1).stderr
+    going = machine.detached("draws", "--set", "pause=5")
+    assert "harness watch" in machine.run("resume", going.id, code=1).stderr
+
+
+def test_a_lost_run_whose_budget_is_spent_is_resumed_to_write_its_results(machine: Machine) -> None:
+    folder = machine.detached("draws", "--set", "pause=0.5", "--budget", "3s")
+    wait_until(lambda: guess_count(folder) > 0)
+    wait_until(lambda: _spent(folder) > 3.0 - CRASH_CHARGE_SECONDS)
+    kill_supervisor(folder)
+    assert str(run_status(folder)) == "lost" and not folder.submission.exists()
+    resumed = machine.json("resume", folder.id)
+    assert resumed["status"] == "out_of_time" and resumed["elapsed_s"] == pytest.approx(3.0)
+    assert resumed["rows"] > 0 and resumed["recall_at_cap"] is not None
+    assert is_valid(folder.submission, machine.folder / "round.toml")
+
+
+def test_of_two_resumes_at_once_one_supervises(machine: Machine) -> None:
+    whole = machine.attack("draws", "--set", "pause=0")
+    folder = machine.detached("draws", "--set", "pause=0.1")
+    wait_until(lambda: guess_count(folder) > 0)
+    kill_supervisor(folder)
+    commands = [machine.start("resume", folder.id) for _ in range(3)]
+    errors = [command.communicate(timeout=120)[1] for command in commands]
+    codes = [command.returncode for command in commands]
+    assert codes.count(0) >= 1 and set(codes) <= {0, 1}
+    for code, error in zip(codes, errors, strict=True):
+        assert "Traceback" not in error
+        assert code == 0 or "harness watch" in error
+    with RunReader(folder.store) as reader:
+        names = [name for _, _, name, _ in reader.events()]
+    assert names.count("supervisor") == 2 and names.count("worker") == 2
+    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+
+
+def test_a_stopped_run_is_resumed_to_the_same_bytes(machine: Machine) -> None:
+    whole = machine.attack("draws", "--set", "pause=0")
+    folder = machine.detached("draws", "--set", "pause=0.1")
+    wait_until(lambda: guess_count(folder) > 0)
+    assert machine.json("stop", folder.id)["status"] == "stopped"
+    assert np.loadtxt(folder.submission, dtype=str, skiprows=1).size > 0
+    resumed = machine.json("resume", folder.id)
+    assert resumed["status"] == "finished"
+    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+
+
+def test_a_signal_to_stop_ends_a_supervisor_in_order(machine: Machine) -> None:
+    folder = machine.detached("draws", "--set", "pause=0.1")
+    wait_until(lambda: guess_count(folder) > 0)
+    record = last_event(folder, "supervisor")
+    assert record is not None
+    for name in (signal.SIGHUP, signal.SIGINT):
+        os.kill(record["pid"], name)
+    time.sleep(0.3)
+    assert not run_status(folder).is_over
+    os.kill(record["pid"], signal.SIGTERM)
+    wait_until(lambda: run_status(folder).is_over)
+    assert str(run_status(folder)) == "stopped"

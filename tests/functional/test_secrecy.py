@@ -1,0 +1,146 @@
+"""What an attack can find of the answers: nothing that it was handed, and in a sandbox nothing by looking either."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core import paths
+from harness.runs.folder import RunFolder
+from tests.functional.machine import Machine, write_round
+
+PATTERN = bytes(np.random.default_rng(99).integers(0, 256, 16, dtype=np.uint8))
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """A port of this machine that something listens on."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def _hide_pattern(folder: Path) -> None:
+    """Make the pattern the first example's answer, and that of a few others."""
+    file = folder / "answer-64.npy"
+    answers = np.load(file)
+    answers[::9] = np.frombuffer(PATTERN, "<u2") % 50257
+    np.save(file, answers)
+
+
+def _pattern_on_disk(folder: Path) -> bytes:
+    return np.load(folder / "answer-64.npy")[0].astype("<u2").tobytes()
+
+
+def _searched(machine: Machine, *paths_to_try: Path) -> tuple[str, RunFolder]:
+    """What the searching attack printed."""
+    inverted = bytes(byte ^ 255 for byte in _pattern_on_disk(machine.folder)).hex()
+    listed = str([str(path) for path in paths_to_try]).replace("'", '"')
+    summary = machine.attack("searching", "--set", f"complement={inverted}", "--set", f"paths={listed}")
+    assert summary["status"] == "finished", summary
+    folder = RunFolder(Path(summary["directory"]))
+    return folder.log.read_text(), folder
+
+
+def test_the_search_would_find_what_is_there(bare_machine: Machine) -> None:
+    _hide_pattern(bare_machine.folder)
+    pattern = _pattern_on_disk(bare_machine.folder)
+    shown = Machine(bare_machine.folder, bare_machine.environment | {"OMP_LEAK": "none"})
+    answers = np.load(bare_machine.folder / "answer-64.npy")
+    # The first training row is the answer now: that row an attack is handed.
+    training = np.load(bare_machine.folder / "train_suffix-64.npy")
+    training[0] = answers[0]
+    np.save(bare_machine.folder / "train_suffix-64.npy", training)
+    assert pattern in training.tobytes()
+    log, _ = _searched(shown)
+    assert "FOUND in" in log and "training.npz" in log
+
+
+def test_an_attack_finds_the_answers_in_nothing_that_it_was_handed(confined_machine: Machine) -> None:
+    _hide_pattern(confined_machine.folder)
+    assert _pattern_on_disk(confined_machine.folder) in (confined_machine.folder / "answer-64.npy").read_bytes()
+    log, _ = _searched(confined_machine)
+    assert "searched 16 bytes" in log
+    assert "FOUND" not in log
+    (descriptors,) = [line for line in log.splitlines() if line.startswith("descriptors")]
+    opened = [part.partition("=")[2] for part in descriptors.split()[1:]]
+    kinds = {link.partition(":")[0] for link in opened}
+    assert kinds <= {"pipe", "/dev/null"} | {link for link in opened if link.startswith("/proc/")}
+    (environment,) = [line for line in log.splitlines() if line.startswith("environment")]
+    assert "HARNESS" not in environment
+
+
+def test_an_attack_in_a_sandbox_cannot_look_for_the_answers(
+    bubblewrap: None, machine: Machine, monkeypatch: pytest.MonkeyPatch, listener: int
+) -> None:
+    monkeypatch.setenv("HARNESS_SANDBOX", "bwrap")
+    # An environment variable that reaches a worker carries the port.
+    source = machine.folder / "plugins"
+    source.mkdir()
+    plugin = (Path(__file__).parent / "plugins" / "searching.py").read_text()
+    (source / "searching.py").write_text(plugin.replace('"TEST_PORT", "9"', f'"TEST_PORT", "{listener}"'))
+    _hide_pattern(machine.folder)
+    data = machine.folder / "data"
+    data.mkdir()
+    (data / "copy.npy").write_bytes(b"data")
+    other = machine.attack("draws", "--set", "pause=0")
+    inverted = bytes(byte ^ 255 for byte in _pattern_on_disk(machine.folder)).hex()
+    hidden = [
+        machine.folder / "answer-64.npy",
+        machine.folder / "prefix-64.npy",
+        machine.folder / "train_suffix-64.npy",
+        Path(other["directory"]),
+        Path(other["directory"]) / "run.db",
+        data,
+        data / "copy.npy",
+        paths.SHIPPED_ROUNDS,
+        paths.SHIPPED_ROUNDS / "demo" / "suffix.npy",
+        Path("/run/user"),
+        Path("/run/systemd"),
+        Path(f"/proc/{os.getpid()}/environ"),
+    ]
+    listed = str([str(path) for path in hidden]).replace("'", '"')
+    summary = machine.json(
+        "run",
+        "searching",
+        *("--attacks", str(source), "--round", str(machine.folder / "round.toml")),
+        *("--set", f"complement={inverted}", "--set", f"paths={listed}"),
+    )
+    assert summary["status"] == "finished" and summary["sandbox"] == "bwrap"
+    log = RunFolder(Path(summary["directory"])).log.read_text()
+    assert [line for line in log.splitlines() if line.startswith("READ")] == []
+    assert log.count("hidden ") == len(hidden)
+    assert "socket refused" in log and "FOUND" not in log
+
+
+def test_without_a_sandbox_show_says_so(bare_machine: Machine) -> None:
+    summary = bare_machine.attack("draws", "--set", "pause=0")
+    assert summary["sandbox"] == "none"
+    assert "no sandbox: an attack could read the answers by path" in bare_machine.run("show", "latest").stdout
+
+
+def test_a_path_parameter_that_holds_the_answers_is_refused(machine: Machine) -> None:
+    write_round(machine.folder)
+    copies = machine.folder / "copies"
+    copies.mkdir()
+    (copies / "innocent.bin").write_bytes((machine.folder / "answer-64.npy").read_bytes())
+    for path in (machine.folder / "answer-64.npy", copies):
+        refused = machine.run("run", "draws", *machine.plugin(), "--set", f"file={path}", code=1)
+        assert "holds the round's answers; an attack may not read it" in refused.stderr
+    link = machine.folder / "link"
+    link.symlink_to(machine.folder / "answer-64.npy")
+    assert (
+        "holds the round's answers"
+        in machine.run("run", "draws", *machine.plugin(), "--set", f"file={link}", code=1).stderr
+    )
+
+
+def test_a_path_parameter_can_be_read_inside_the_sandbox(machine: Machine) -> None:
+    extra = machine.folder / "data"
+    extra.mkdir()
+    (extra / "notes.txt").write_text("x")
+    assert machine.attack("draws", "--set", f"file={extra}", "--set", "pause=0")["status"] == "finished"
