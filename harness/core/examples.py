@@ -1,35 +1,12 @@
 """What a round's files hold: the attacked examples, their answers, and the training examples."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens, token_rows
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
-
-
-@dataclass(frozen=True)
-class Training:
-    """Training examples of a round, all of n rows.
-
-    prefixes: [n, prefix length]; suffixes: [n, suffix length]; preprefixes: [n, any] or None; clusters: [n] int64,
-    equal for rows that share a 32-token window among the training rows alone.
-    """
-
-    prefixes: Tokens
-    suffixes: Tokens
-    preprefixes: Tokens | None
-    clusters: Ints
-
-    def __len__(self) -> int:
-        return len(self.prefixes)
-
-    def part(self, rows: Ints) -> "Training":
-        """The training examples at `rows`."""
-        preprefixes = None if self.preprefixes is None else self.preprefixes[rows]
-        return Training(self.prefixes[rows], self.suffixes[rows], preprefixes, self.clusters[rows])
+from harness.core.training import Training
 
 
 def load_prefixes(round_: Round) -> Tokens:

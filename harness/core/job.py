@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from harness.core.examples import Training
 from harness.core.guesses import Guesses
+from harness.core.training import Training
 
 JOB_FILE = "job.json"
 _PREFIXES = "prefixes.npy"

@@ -7,8 +7,9 @@ import numpy as np
 from harness.core.arrays import Bools, Ints, Tokens, token_rows
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
-from harness.core.examples import Training, load_answers, load_clusters, load_prefixes, load_training
+from harness.core.examples import load_answers, load_clusters, load_prefixes, load_training
 from harness.core.rounds import Round
+from harness.core.training import Training
 from harness.data.stitch import stitched
 
 

@@ -13,11 +13,11 @@ from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.attack import Batch
 from harness.core.clock import now
 from harness.core.errors import HarnessError, shortened
-from harness.core.examples import Training
 from harness.core.frames import MAX_BODY_BYTES
 from harness.core.guesses import Guesses, fault_in, joined
 from harness.core.job import WorkerJob
 from harness.core.submission import submission_order
+from harness.core.training import Training
 from harness.worker.channel import Channel, travelling
 
 if TYPE_CHECKING:

