@@ -112,14 +112,18 @@ def _environment(scratch: Path) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
     # Threads that spin while they wait made a step seven times slower on a busy machine.
-    return {"OMP_WAIT_POLICY": "PASSIVE"} | passed | {
-        "PYTHONPATH": str(paths.PACKAGE.parent),
-        "PYTHONHASHSEED": "0",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONFAULTHANDLER": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "TMPDIR": str(scratch),
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    }
+    return (
+        {"OMP_WAIT_POLICY": "PASSIVE"}
+        | passed
+        | {
+            "PYTHONPATH": str(paths.PACKAGE.parent),
+            "PYTHONHASHSEED": "0",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(scratch),
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        }
+    )
