@@ -1,0 +1,31 @@
+"""`make bench`: every figure that this project puts a number on, measured on this machine, beside its bar."""
+
+import json
+import sys
+from typing import Any
+
+from tests.bench import overhead, scorer
+
+
+def main() -> None:
+    """Measure one thing after the other; `--json` prints one line, `--full` computes for 60 s as the bar says."""
+    figures: dict[str, dict[str, Any]] = {}
+    for title, measure in (
+        ("scoring 100,000 rows", scorer.measure),
+        ("start-up", overhead.measure_start_up),
+        ("ingest", overhead.measure_ingest),
+        ("overhead", lambda: overhead.measure_overhead(full="--full" in sys.argv)),
+    ):
+        print(f"measuring {title} …", file=sys.stderr, flush=True)
+        figures[title] = measure()
+    if "--json" in sys.argv:
+        print(json.dumps(figures))
+        return
+    for title, values in figures.items():
+        print(title)
+        for name, value in values.items():
+            print(f"  {name:28} {value:.4g}" if isinstance(value, float) else f"  {name:28} {value}")
+
+
+if __name__ == "__main__":
+    main()
