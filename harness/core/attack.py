@@ -99,8 +99,8 @@ class Context(Protocol):
     def guesses(self) -> Guesses:
         """What the run has committed so far, in submission order, before any cap on rows.
 
-        Complete between two stages. In the middle of one, a resumed run may know less than it did: keep what you make of
-        it there.
+        Complete between two stages. In the middle of one, a resumed run may know less than it did: keep what you make
+        of it there.
         """
         ...
 
