@@ -114,15 +114,15 @@ def _environment(scratch: Path) -> dict[str, str]:
     # Threads that spin for long while they wait make a step seven times slower on a busy machine, and threads that do
     # not spin at all make it half as fast on a quiet one.
     waiting = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
-    return waiting | passed | {
+    settled = {
         "PYTHONPATH": str(paths.PACKAGE.parent),
-            "PYTHONHASHSEED": "0",
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONFAULTHANDLER": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "TMPDIR": str(scratch),
-            "HF_HUB_OFFLINE": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-        }
-    )
+        "PYTHONHASHSEED": "0",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(scratch),
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    }
+    return waiting | passed | settled
