@@ -12,6 +12,8 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 
 _REFRESH_SECONDS = 0.5
+_FIRST_REFRESH_SECONDS = 0.1
+_YOUNG_SECONDS = 3.0
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -22,6 +24,7 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     Raises HarnessError when the run ended badly, so that the exit code says so.
     """
     is_terminal = sys.stderr.isatty()
+    began = time.monotonic()
     last_status, last_line_at = None, 0.0
     try:
         while True:
@@ -35,7 +38,8 @@ def follow(folder: RunFolder, *, json: bool) -> None:
             last_status = summary.status
             if summary.status.is_over:
                 break
-            time.sleep(_REFRESH_SECONDS if is_terminal else 0.1)
+            is_young = at - began < _YOUNG_SECONDS
+            time.sleep(_FIRST_REFRESH_SECONDS if is_young else _REFRESH_SECONDS)
     except KeyboardInterrupt:
         say(f"\n{folder.id} goes on; harness watch {folder.id} shows it, harness stop {folder.id} ends it.")
         raise SystemExit(130) from None
