@@ -8,7 +8,7 @@ TORCH_VERSION := 2.13.0
 # TORCH=cpu takes PyTorch's own CPU build, for people without a GPU.
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help demo install install-dev test check bench lock clean
+.PHONY: help demo install install-dev test check bench lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
