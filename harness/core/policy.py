@@ -21,6 +21,3 @@ class Policy(BaseModel):
     top_p: float = Field(1.0, gt=0, le=1, description="Mass of the smallest set of most likely tokens kept.")
     typical_p: float = Field(1.0, gt=0, le=1, description="Mass of the most typical tokens kept.")
     repetition_penalty: float = Field(1.0, gt=0, description="Divides positive logits of tokens seen before.")
-
-
-GREEDY = Policy(top_k=1)
