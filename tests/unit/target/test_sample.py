@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
-from harness.core.policy import GREEDY, Policy
+from harness.core.policy import Policy
 from harness.target import Drawn, Target, load_target, trunk
 from harness.target.shaping import shaped
 
@@ -166,7 +166,7 @@ def test_frequencies_are_the_policys_probabilities_and_a_wrong_sampler_is_found_
 
 
 def test_greedy_equals_hugging_face(target, prefixes):
-    found = target.sample(prefixes, GREEDY, trials=3, length=20)
+    found = target.sample(prefixes, Policy(top_k=1), trials=3, length=20)
     tokens = torch.tensor(prefixes.astype(np.int64))
     wanted = target.model.generate(
         tokens,
@@ -185,7 +185,7 @@ def test_greedy_equals_hugging_face(target, prefixes):
 def test_greedy_on_the_surrogate_equals_hugging_face_on_real_prefixes(surrogate_folder):
     target = load_target(surrogate_folder / "surrogate-11m", device="cpu", rows_at_once=64, threads=1)
     prefixes = np.load(surrogate_folder / "satml" / "train_prefix.npy", mmap_mode="r")[14000:14064]
-    found = target.sample(prefixes, GREEDY, length=20)
+    found = target.sample(prefixes, Policy(top_k=1), length=20)
     tokens = torch.tensor(prefixes.astype(np.int64))
     wanted = target.model.generate(
         tokens,
