@@ -65,11 +65,6 @@ class FrameReader:
         self._buffer = bytearray()
         self._expected = 0
 
-    @property
-    def is_between_frames(self) -> bool:
-        """No frame has been cut by the end of the stream so far."""
-        return not self._buffer
-
     def feed(self, chunk: bytes) -> Iterator[tuple[int, int, Frame]]:
         """The frames that `chunk` completes, each with its sequence number and its size in bytes.
 

@@ -40,9 +40,8 @@ class Target:
     model: for attacks that go below `sample` and `score`; vocabulary: how many token ids it predicts;
     context_length: tokens that it can attend to, None where unbounded; tokenizer_file: its tokenizer.json, None where
     it came without; suffix_length: what `sample` draws unless told otherwise. rows_at_once: how many sequences go
-    through the model together; halved for good when memory runs out. last_rows_at_once: what the last call ended with,
-    0 before the first: a batch that is run again with it repeats its results to the last bit. calls: where each call's
-    rows at once are written down and asked for, if anywhere.
+    through the model together; halved for good when memory runs out. calls: where each call's rows at once are written
+    down and asked for, if anywhere: a batch that is run again with them repeats its results to the last bit.
     """
 
     def __init__(
@@ -69,7 +68,6 @@ class Target:
         self.rows_at_once = rows_at_once or default_rows_at_once(
             config, vocabulary=self.vocabulary, itemsize=self.dtype.itemsize, device=self.device
         )
-        self.last_rows_at_once = 0
         self.calls: CallRecord | None = None
 
     @property
@@ -182,7 +180,6 @@ class Target:
                         f"free some, or take a smaller dtype than {self.dtype}."
                     ) from None
             else:
-                self.last_rows_at_once = self.rows_at_once
                 if self.calls is not None:
                     self.calls.record_call(self.rows_at_once)
                 return result

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from tests.bench import overhead, scorer
+from tests.bench import demo, overhead, scorer
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
         ("scoring 100,000 rows", scorer.measure),
         ("start-up", overhead.measure_start_up),
         ("ingest", overhead.measure_ingest),
+        ("demo", demo.measure),
         ("overhead", lambda: overhead.measure_overhead(full="--full" in sys.argv)),
     ):
         print(f"measuring {title} …", file=sys.stderr, flush=True)

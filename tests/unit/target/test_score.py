@@ -76,7 +76,7 @@ def test_memory_running_out_halves_the_rows_of_a_score_too(neo, prefixes, monkey
 
     monkeypatch.setattr(trunk, "forward_pass", scarce)
     found = neo.score(prefixes, prefixes)
-    assert neo.last_rows_at_once == 2
+    assert neo.rows_at_once == 2
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
 
 

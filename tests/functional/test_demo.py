@@ -1,0 +1,50 @@
+"""What the demo promises: an attack that wins some, more of what was repeated more often, and more with more trials."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.examples import load_answers
+from harness.core.rounds import load_round
+from harness.core.scoring import correct_rows
+from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.target.demo import ROUND_ARRAYS
+from tests.functional.machine import Machine
+
+EXAMPLES = 200
+DEMO_TRIALS = 4  # what `make demo` sets
+BANDS = ((1, 5), (8, 33), (33, 65))  # repetitions, half-open
+
+
+def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Which of the first 200 examples the submission has right, [examples]."""
+    round_ = load_round("demo")
+    answers = load_answers(round_)
+    assert answers is not None
+    rules = SubmissionRules(EXAMPLES, round_.suffix_length, round_.vocabulary, row_cap=round_.row_cap)
+    rows = read_submission(submission, rules)
+    exact = np.zeros(EXAMPLES, np.bool_)
+    exact[rows.ids] = correct_rows(rows.ids, rows.suffixes, answers)
+    return exact
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_demo_lands_between_nothing_and_all_and_what_was_repeated_more_is_known_better(
+    machine: Machine, seed: int
+) -> None:
+    options = ("--set", f"trials={DEMO_TRIALS}", "--seed", str(seed), "--limit", str(EXAMPLES))
+    summary = machine.json("run", "baseline", "--round", "demo", *options)
+    assert 0.20 <= summary["recall_at_cap"] <= 0.50
+    exact = _exact(Path(summary["submission"]))
+    repetitions = np.load(ROUND_ARRAYS / "repetitions.npy")[:EXAMPLES]
+    seldom, sometimes, often = (exact[(low <= repetitions) & (repetitions < high)].mean() for low, high in BANDS)
+    assert seldom < 0.1 < sometimes < 0.8 < often
+
+
+def test_ten_trials_beat_one_on_the_demo(machine: Machine) -> None:
+    one, ten = (
+        machine.json("run", "baseline", "--round", "demo", "--set", f"trials={trials}", "--limit", str(EXAMPLES))
+        for trials in (1, 10)
+    )
+    assert ten["recall_at_cap"] > one["recall_at_cap"] + 0.05
