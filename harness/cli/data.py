@@ -168,7 +168,7 @@ def show_overlap(name: RoundArgument, as_json: JsonOption = False) -> None:
     import numpy as np
 
     from harness.core.rounds import load_round
-    from harness.data.overlap import overlap
+    from harness.core.overlap import overlap
 
     round_ = load_round(name)
     found = overlap(round_)

@@ -1,1 +1,1 @@
-"""Data sets: how public files arrive, what of a round is there, and what its training rows give away."""
+"""Data sets: how public files arrive, and what of a round is there."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.data.overlap import exact_rows, overlap
-from harness.data.stitch import stitched
+from harness.core.overlap import exact_rows, overlap
+from harness.core.stitch import stitched
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 

@@ -10,7 +10,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes, load_training
 from harness.core.rounds import Round
 from harness.core.training import Training
-from harness.data.stitch import stitched
+from harness.core.stitch import stitched
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Overlap:
     """What training rows say about each attacked example; every array is [examples].
 
     has_known_prefix: its prefix is the prefix of a training row; known_prefix_is_right: the first such row has its
-    suffix; is_stitched: the walk (harness.data.stitch) completes a suffix; is_reachable: and it is the answer.
+    suffix; is_stitched: the walk (harness.core.stitch) completes a suffix; is_reachable: and it is the answer.
     The two that need answers are None for a blind round. clusters: the cluster of each example, and is_clustered:
     whether that cluster has a training row; None when the round has no clusters.
     """
