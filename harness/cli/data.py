@@ -167,8 +167,8 @@ def show_overlap(name: RoundArgument, as_json: JsonOption = False) -> None:
     """
     import numpy as np
 
-    from harness.core.rounds import load_round
     from harness.core.overlap import overlap
+    from harness.core.rounds import load_round
 
     round_ = load_round(name)
     found = overlap(round_)

@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from harness.cli.output import visible
+from harness.cli.output import aligned, visible
 from harness.cli.watching import score_in_words
 from harness.core.durations import clock
 from harness.core.spec import TargetRecord
@@ -67,10 +67,7 @@ def runs_table(summaries: list[RunSummary]) -> str:
     """`harness runs`: a row a run."""
     header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "created", "note")
     rows = [header, *(_table_row(summary) for summary in summaries)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return aligned(rows)
 
 
 def _table_row(summary: RunSummary) -> tuple[str, ...]:

@@ -2,7 +2,12 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
+
+from harness.core.visible import visible
+
+__all__ = ["aligned", "counted", "print_json", "say", "visible"]
 
 
 def print_json(value: Any) -> None:
@@ -10,17 +15,19 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(", ", ": ")))
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of equally many cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def say(sentence: str) -> None:
     """A line of talk, on stderr."""
     print(sentence, file=sys.stderr, flush=True)
-
-
-def visible(text: str) -> str:
-    """`text` with everything that could steer a terminal (controls, bidi, zero-width) replaced by U+FFFD or escapes."""
-    return "".join(_visible_character(character) for character in text)
-
-
-def _visible_character(character: str) -> str:
-    if character.isprintable():
-        return character
-    return {"\n": "⏎", "\t": "⇥", "\r": "␍"}.get(character, "�")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from harness.cli.output import print_json, visible
+from harness.cli.output import counted, print_json, visible
 
 if TYPE_CHECKING:
     from harness.core.arrays import Ints, Tokens
@@ -107,7 +107,7 @@ def validate(
             print(f"line {fault.line}: {fault.what}")
     else:
         rows = len(read_submission(submission, rules).ids)
-        print(f"{visible(str(submission))} keeps the rules of {round_.name}: {_counted(rows, 'row')}.")
+        print(f"{visible(str(submission))} keeps the rules of {round_.name}: {counted(rows, 'row')}.")
     if faults:
         raise typer.Exit(1)
 
@@ -210,15 +210,11 @@ def _print_score(scored: "Score") -> None:
 
     low, high, unit = scored.interval
     print(
-        f"recall at {_counted(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
-        f"solved {scored.solved:,} of {_counted(scored.examples, 'example')}; read {scored.rows_read:,} of "
-        f"{_counted(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}\n\n"
+        f"recall at {counted(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
+        f"solved {scored.solved:,} of {counted(scored.examples, 'example')}; read {scored.rows_read:,} of "
+        f"{counted(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}\n\n"
         "errors  recall  precision"
     )
     for errors in ERROR_COUNTS:
         at = scored.at_errors(errors)
         print(f"{at.errors:>6,}  {at.recall:>6.3f}  {at.precision:>9.3f}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

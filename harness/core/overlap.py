@@ -9,8 +9,8 @@ from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes, load_training
 from harness.core.rounds import Round
-from harness.core.training import Training
 from harness.core.stitch import stitched
+from harness.core.training import Training
 
 
 @dataclass(frozen=True)

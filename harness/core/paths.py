@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from harness.core.errors import HarnessError, shortened
+
 PACKAGE = Path(__file__).resolve().parent.parent
 SHIPPED_ROUNDS = PACKAGE / "rounds"
 
@@ -20,6 +22,14 @@ def state_home() -> Path:
 def cache_home() -> Path:
     """What can be made again: hashes, schemas, clusters (`HARNESS_CACHE` overrides)."""
     return _from_environment("HARNESS_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def with_home(text: str) -> Path:
+    """The path that `text` names, `~` being a home. Raises HarnessError for the home of a user that there is not."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise HarnessError(f"{shortened(text, 120)}: there is no such user's home; write the whole path.") from None
 
 
 def _from_environment(own: str, xdg: str, fallback: str) -> Path:

@@ -91,8 +91,8 @@ class Round(BaseModel):
 
     @property
     def is_blind(self) -> bool:
-        """No answers are known: none are named, or the file has not arrived."""
-        return self.answer_file is None or not self.answer_file.exists()
+        """No answers are known: none are named, or the file has not arrived. A fold is cut from known answers."""
+        return self.fold is None and (self.answer_file is None or not self.answer_file.exists())
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -132,7 +132,7 @@ def load_round(name: str) -> Round:
     """
     if (match := _FOLD.fullmatch(name)) is not None:
         return load_round(match["base"]).derived_fold(int(match["fold"]), int(match["folds"]))
-    path = Path(name).expanduser()
+    path = paths.with_home(name)
     if not (path.suffix == ".toml" or "/" in name):
         shipped = shipped_rounds()
         if name not in shipped:
@@ -152,6 +152,8 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     if path in below:
         raise HarnessError(f"{path}: its base leads back to itself.")
     try:
+        if path.exists() and not path.is_file():
+            raise HarnessError(f"{path}: a folder or a device, not a round file.")
         if path.stat().st_size > _MAX_ROUND_BYTES:
             raise HarnessError(f"{path}: larger than any round file.")
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -163,7 +165,7 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         if (value := fields.get(field)) and isinstance(value, str):
             fields[field] = _located(value, path.parent)
     if isinstance(target := fields.get("target"), str) and target.startswith(("./", "../", "/", "~")):
-        fields["target"] = str((path.parent / Path(target).expanduser()).resolve())
+        fields["target"] = str((path.parent / paths.with_home(target)).resolve())
     base = fields.pop("base", None)
     if base is None:
         return fields
@@ -174,7 +176,7 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
 
 def _located(value: str, folder: Path) -> Path:
     """A file beside the round file where there is one, else its place in the data directory."""
-    beside = folder / Path(value).expanduser()
+    beside = folder / paths.with_home(value)
     return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
 
 

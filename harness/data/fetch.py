@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import CHUNK_BYTES, replacing, sha256_of, sync_folder
 from harness.data.catalog import PublicFile
@@ -86,7 +87,7 @@ def is_address(source: str) -> bool:
 
 
 def _existing_folder(source: str) -> Path:
-    folder = Path(source).expanduser()
+    folder = paths.with_home(source)
     if not folder.is_dir():
         raise HarnessError(f"{source}: neither a folder nor an http(s) address to fetch from.")
     return folder

@@ -1,10 +1,15 @@
-"""Recall against errors, drawn: the whole walk down a submission, the cap, and the interval at the cap."""
+"""Recall against errors, drawn: the whole walk down a submission, the cap, and the interval at the cap; and several
+such walks over one another, with the recall that each had reached in time."""
 
 import io
+from collections.abc import Sequence
+from itertools import cycle, islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
@@ -13,6 +18,25 @@ from harness.core.errors import HarnessError
 from harness.core.scoring import Score
 
 FORMATS = (".svg", ".png")
+_BLUE, _RED, _GREY = "#1f5f8b", "#b03a2e", "#777777"
+# Told apart by those who see fewer colours (Okabe and Ito 2008); 7, 8 and 5 of each give 280 lines that differ.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (7, 2, 1, 2, 1, 2)))
+_MINUTE, _HOUR = 60.0, 3600.0
+
+
+class DrawnRun(NamedTuple):
+    """What is drawn of one of several runs.
+
+    unreachable: its score on the examples that cannot be reached from training rows, None for all runs where there are
+    none; recall_over_time: seconds of budget spent and the recall at the cap that came then, ascending.
+    """
+
+    name: str
+    score: Score
+    unreachable: Score | None
+    recall_over_time: Sequence[tuple[float, float]]
 
 
 def figure_format(path: Path) -> str:
@@ -28,48 +52,130 @@ def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
     Equal scores and titles give equal bytes. Raises HarnessError when the suffix names no known format or the folder
     cannot be written to.
     """
-    file_format = figure_format(path)
-    content = io.BytesIO()
-    # Ids inside an SVG come from a random salt, its metadata from the clock, unless both are set.
-    with matplotlib.rc_context({"svg.hashsalt": "harness"}):
-        recall_figure(score, title=title).savefig(
-            content, format=file_format, dpi=150, metadata={"Date": None} if file_format == "svg" else None
-        )
-    try:
-        files.write_whole(path, content.getvalue())
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None
+    _write(recall_figure(score, title=title), path)
+
+
+def write_comparison(runs: Sequence[DrawnRun], path: Path, *, title: str) -> None:
+    """Write the curves of `runs` over one another to `path`, as `write_recall_curve` does with one."""
+    _write(comparison_figure(runs, title=title), path)
 
 
 def recall_figure(score: Score, *, title: str) -> Figure:
     """The figure itself: x = errors at which the walk would end, 1 .. wrong rows + 1; y = recall there."""
-    recall = score.curve / score.examples
-    errors = np.arange(1, len(recall) + 1)
-    cap = score.at_errors(score.cap)
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
-    axes.step(errors, recall, where="post", color="#1f5f8b", label="recall")
-    axes.axvline(score.cap, color="#777777", linestyle="--", linewidth=1, label=f"cap: {score.cap:,} errors")
+    _draw_curve(axes, score, label="recall", color=_BLUE)
+    _mark_cap(axes, score.cap)
     low, high, unit = score.interval
-    axes.errorbar(
-        [score.cap],
-        [cap.recall],
-        # A percentile interval may lie beside the figure; a bar has no negative length.
-        yerr=[[max(0.0, cap.recall - low)], [max(0.0, high - cap.recall)]],
-        fmt="o",
-        markersize=4,
-        capsize=4,
-        color="#b03a2e",
-        label=f"{cap.recall:.3f} [{low:.3f}, {high:.3f}], by {unit}",
+    label = f"{score.recall_at_cap:.3f} [{low:.3f}, {high:.3f}], by {unit}"
+    _draw_interval(axes, score, score.cap, label=label, color=_RED, fmt="o")
+    _fit_to_errors(axes, [score])
+    axes.set_title(_plain(title), fontsize=10)
+    return figure
+
+
+def comparison_figure(runs: Sequence[DrawnRun], *, title: str) -> Figure:
+    """The figure itself: recall against errors, on all examples and on the unreachable ones, and against time."""
+    parts = [run.unreachable for run in runs if run.unreachable is not None]
+    figure = Figure(figsize=(6.4 * (3 if parts else 2), 4.4), layout="constrained")
+    panels = figure.subplots(1, 3 if parts else 2, squeeze=False)[0]
+    names = [run.name for run in runs]
+    _overlay(panels[0], names, [run.score for run in runs], title="all examples")
+    if parts:
+        _overlay(panels[1], names, parts, title="examples that cannot be reached from the training rows")
+    _overlay_in_time(panels[-1], runs)
+    figure.suptitle(_plain(title), fontsize=12)
+    return figure
+
+
+def _overlay(axes: Axes, names: Sequence[str], scores: Sequence[Score], *, title: str) -> None:
+    """Each score's curve and its interval at the cap, which stand a little apart so that none hides another."""
+    apart = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
+    for name, score, beside, style in zip(names, scores, apart, _styles(len(scores)), strict=True):
+        low, high, _ = score.interval
+        label = _plain(f"{name}: {score.recall_at_cap:.3f} [{low:.3f}, {high:.3f}]")
+        _draw_curve(axes, score, label=label, **style)
+        _draw_interval(axes, score, score.cap * beside, color=style["color"], fmt=style["marker"])
+    _mark_cap(axes, scores[0].cap)
+    _fit_to_errors(axes, scores)
+    axes.set_title(title, fontsize=10)
+
+
+def _overlay_in_time(axes: Axes, runs: Sequence[DrawnRun]) -> None:
+    latest = max((spent for run in runs for spent, _ in run.recall_over_time), default=0.0)
+    unit, seconds = (
+        ("hours", _HOUR) if latest > 2 * _HOUR else ("minutes", _MINUTE) if latest > 2 * _MINUTE else ("seconds", 1.0)
     )
+    for run, style in zip(runs, _styles(len(runs)), strict=True):
+        spent, recall = np.array(run.recall_over_time).reshape(-1, 2).T
+        axes.step(spent / seconds, recall, where="post", label=_plain(run.name), **style)
+    axes.set_title("in time", fontsize=10)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"{unit} of the budget spent")
+    axes.set_ylabel(f"recall at {runs[0].score.cap:,} errors")
+    axes.grid(True, alpha=0.25)
+    axes.legend(loc="lower right", fontsize=9)
+
+
+def _styles(count: int) -> list[dict[str, Any]]:
+    """How each of `count` lines is drawn: distinct by colour, by marker and by dashes."""
+    looks = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    return [
+        # Markers stand at even distances on paper, and begin elsewhere for each line.
+        {
+            "color": colour,
+            "marker": marker,
+            "linestyle": dashes,
+            "markersize": 5,
+            "markevery": (0.03 * (place % 5), 0.15),
+        }
+        for place, (colour, marker, dashes) in enumerate(islice(looks, count))
+    ]
+
+
+def _draw_curve(axes: Axes, score: Score, **style: Any) -> None:
+    errors = np.arange(1, len(score.curve) + 1)
+    axes.step(errors, score.curve / score.examples, where="post", **style)
+
+
+def _draw_interval(axes: Axes, score: Score, errors: float, **style: Any) -> None:
+    recall, (low, high, _) = score.recall_at_cap, score.interval
+    # A percentile interval may lie beside the figure; a bar has no negative length.
+    bars = [[max(0.0, recall - low)], [max(0.0, high - recall)]]
+    axes.errorbar([errors], [recall], yerr=bars, markersize=4, capsize=4, **style)
+
+
+def _mark_cap(axes: Axes, cap: int) -> None:
+    axes.axvline(cap, color=_GREY, linestyle="--", linewidth=1, label=f"cap: {cap:,} errors")
+
+
+def _fit_to_errors(axes: Axes, scores: Sequence[Score]) -> None:
+    """Axes that hold every curve of one number of examples."""
+    most_errors = max(max(len(score.curve), score.cap) for score in scores)
+    highest = max(max(float(score.curve[-1] / score.examples), score.interval.high) for score in scores)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.set_xlim(1, max(len(recall), score.cap) * 1.25)
-    axes.set_ylim(0, min(1.0, 1.15 * max(float(recall[-1]), high, 0.05)))
+    axes.set_xlim(1, most_errors * 1.25)
+    axes.set_ylim(0, min(1.0, 1.15 * max(highest, 0.05)))
     axes.set_xlabel("errors (wrong rows)")
-    axes.set_ylabel(f"recall of {score.examples:,} examples")
-    # Matplotlib reads $…$ as mathematics; a title is a file's name.
-    axes.set_title(title.replace("$", r"\$"), fontsize=10)
+    axes.set_ylabel(f"recall of {scores[0].examples:,} examples")
     axes.grid(True, alpha=0.25)
     axes.legend(loc="upper left", fontsize=9)
-    return figure
+
+
+def _plain(text: str) -> str:
+    """`text` as it is drawn: Matplotlib reads $…$ as mathematics, and text may be a file's name."""
+    return text.replace("$", r"\$")
+
+
+def _write(figure: Figure, path: Path) -> None:
+    file_format = figure_format(path)
+    content = io.BytesIO()
+    # Ids inside an SVG come from a random salt, its metadata from the clock, unless both are set.
+    with matplotlib.rc_context({"svg.hashsalt": "harness"}):
+        figure.savefig(content, format=file_format, dpi=150, metadata={"Date": None} if file_format == "svg" else None)
+    try:
+        files.write_whole(path, content.getvalue())
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None

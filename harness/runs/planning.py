@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from harness.core import paths
 from harness.core.errors import HarnessError, shortened
 from harness.core.examples import load_prefixes
 from harness.core.files import sha256_of
@@ -89,7 +90,7 @@ def _recorded_path(name: str, value: Any, round_: Round) -> PathRecord:
         raise HarnessError(
             f"parameter {name}: one path is what a run can record; several need a folder that holds them."
         )
-    path = Path(value).expanduser().absolute()
+    path = paths.with_home(value).absolute()
     if not path.exists():
         raise HarnessError(f"parameter {name}: {shortened(str(path), 120)}: no such file or folder.")
     path = path.resolve()

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError, shortened
 from harness.core.files import CHUNK_BYTES, write_whole
-from harness.core.paths import cache_home
+from harness.core.paths import cache_home, with_home
 from harness.target.demo import WEIGHTS as DEMO_WEIGHTS
 
 OnProgress = Callable[[int, int], None]
@@ -48,7 +48,7 @@ def resolve_target(
     commit = None
     if id_ == "demo":
         path = DEMO_WEIGHTS
-    elif (folder := Path(id_).expanduser()).is_dir():
+    elif (folder := with_home(id_)).is_dir():
         path = folder.resolve()
     elif id_.startswith(("./", "../", "/", "~")):
         raise HarnessError(f"{id_}: no such folder, and a target is a folder with config.json and *.safetensors.")

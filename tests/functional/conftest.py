@@ -1,8 +1,10 @@
 """Machines of their own for tests on real processes."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
@@ -17,7 +19,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     write_round(tmp_path)
     yield Machine(tmp_path)
     for process in processes_that_name(str(tmp_path)):
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 @pytest.fixture(params=["bwrap", "none"])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.core.rounds import load_round
 from harness.core.overlap import exact_rows, overlap
+from harness.core.rounds import load_round
 from harness.core.stitch import stitched
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"

@@ -1,5 +1,7 @@
 """Round files: what they say, what they inherit, how they fail; and folds."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -141,3 +143,23 @@ def test_folds_never_split_a_cluster_and_differ_by_no_more_than_the_largest(clus
         assert len(set(fold_of_row[clusters == cluster].tolist())) == 1
     sizes = np.bincount(fold_of_row, minlength=folds)
     assert sizes.max() - sizes.min() <= np.bincount(clusters).max()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("~no-such-user/round.toml", "no such user's home"), ("/dev/zero", "a folder or a device"), ("./", "a folder")],
+)
+def test_a_round_that_is_no_file_is_refused_in_a_sentence(name: str, sentence: str) -> None:
+    with pytest.raises(HarnessError, match=sentence):
+        load_round(name)
+
+
+def test_a_fold_of_a_blind_round_is_not_blind(tmp_path: Path) -> None:
+    for name in ("prefix", "train"):
+        np.save(tmp_path / f"{name}.npy", np.zeros((4, 2), np.uint16))
+    (tmp_path / "blind.toml").write_text(
+        'name = "blind"\ntitle = "t"\nprefix_file = "prefix.npy"\ntarget = "none"\n'
+        'train_prefix_file = "train.npy"\ntrain_suffix_file = "train.npy"\n'
+    )
+    blind = load_round(str(tmp_path / "blind.toml"))
+    assert blind.is_blind and not blind.derived_fold(0, 2).is_blind

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.scoring import score_rows
-from harness.figures.curves import recall_figure, write_recall_curve
+from harness.figures.curves import DrawnRun, comparison_figure, recall_figure, write_comparison, write_recall_curve
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
@@ -44,3 +44,52 @@ def test_any_other_format_is_refused_before_anything_is_written(tmp_path: Path):
 def test_a_missing_folder_is_one_sentence(tmp_path: Path):
     with pytest.raises(HarnessError, match="cannot be written"):
         write_recall_curve(SCORE, tmp_path / "absent" / "curve.svg", title="t")
+
+
+OTHER = score_rows(np.arange(90) % 4 > 0, np.arange(90)[::-1], cap=20, examples=100)
+TIMES = ((0.0, 0.0), (1.0, 0.1), (90.0, 0.4), (300.0, 0.45))
+
+
+def drawn(*scores, unreachable=None):
+    return [DrawnRun(f"run-{place}", score, unreachable, TIMES) for place, score in enumerate(scores)]
+
+
+def looks(axes):
+    """What tells a drawn curve from the others besides its colour."""
+    curves = [line for line in axes.get_lines() if str(line.get_label()).startswith("run-")]
+    return [(line.get_color(), line.get_marker(), line._unscaled_dash_pattern) for line in curves]
+
+
+def test_curves_that_are_compared_differ_by_colour_by_marker_and_by_dashes():
+    for axes in comparison_figure(drawn(*[SCORE] * 5), title="t").axes:
+        for kind in zip(*looks(axes), strict=True):
+            assert len(set(map(str, kind))) == 5
+
+
+def test_no_two_of_forty_runs_look_alike():
+    assert len(set(map(str, looks(comparison_figure(drawn(*[SCORE] * 40), title="t").axes[0])))) == 40
+
+
+def test_a_comparison_marks_the_cap_and_passes_through_each_recall_there():
+    axes = comparison_figure(drawn(SCORE, OTHER), title="t").axes[0]
+    lines = {str(line.get_label()).split(":")[0]: line for line in axes.get_lines()}
+    assert lines["cap"].get_xdata()[0] == SCORE.cap
+    for name, score in (("run-0", SCORE), ("run-1", OTHER)):
+        assert dict(zip(*lines[name].get_data(), strict=True))[score.cap] == score.recall_at_cap
+
+
+def test_time_is_in_units_that_fit_it():
+    assert comparison_figure(drawn(SCORE, OTHER), title="t").axes[-1].get_xlabel() == "minutes of the budget spent"
+
+
+def test_the_unreachable_part_has_a_panel_of_its_own_where_there_is_one():
+    assert len(comparison_figure(drawn(SCORE, OTHER), title="t").axes) == 2
+    assert len(comparison_figure(drawn(SCORE, OTHER, unreachable=OTHER), title="t").axes) == 3
+
+
+def test_runs_without_a_guess_or_a_curve_in_time_are_drawn_as_well(tmp_path: Path):
+    runs = [DrawnRun("costs $5 and $6_{x", EMPTY, EMPTY, ()), DrawnRun("b", EMPTY, EMPTY, ())]
+    for name in ("one.svg", "two.svg", "three.png"):
+        write_comparison(runs, tmp_path / name, title="$5 and $6_{x")
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert (tmp_path / "three.png").read_bytes().startswith(b"\x89PNG")

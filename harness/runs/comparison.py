@@ -1,0 +1,288 @@
+"""Runs of one round side by side: scores, pace, and what was set differently; a pair also example by example."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.core.arrays import Tokens
+from harness.core.comparison import Contrast, Part, contrast
+from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_clusters
+from harness.core.intervals import Walk
+from harness.core.overlap import overlap
+from harness.core.rounds import FILE_FIELDS
+from harness.core.scoring import Score, correct_rows
+from harness.core.spec import RunSpec
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from harness.runs.results import submission_of
+from harness.runs.status import Status
+from harness.runs.summary import run_status
+
+BUDGET_SHARES = (0.01, 0.1, 1.0)
+_MOST_POINTS = 200
+_NO_RULES = {"title", "budget", "target", "revision", *FILE_FIELDS}
+_TOLD_OF_TARGET = ("device", "device_name", "dtype", "threads", "rows_at_once")
+
+
+class TimedRecall(NamedTuple):
+    """Recall at the cap when `spent` seconds of the budget were spent."""
+
+    spent: float
+    recall: float
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One of the runs. suffixes_per_s: draws of the batches that are done over elapsed time, None before any was spent.
+
+    unreachable: the score on the part of the round that its training rows do not give away, None where there is no such
+    part. recall_over_time: the running curve from 0 s on and, of a run that is over, its end; what came while the
+    round was blind is left out. recall_at_shares: after each of BUDGET_SHARES of its budget, None where the run has not
+    come so far, or the round was blind then.
+    """
+
+    id: str
+    attack: str
+    status: Status
+    elapsed_s: float
+    budget_s: float
+    guesses: int
+    suffixes_per_s: float | None
+    score: Score
+    unreachable: Score | None
+    recall_over_time: tuple[TimedRecall, ...]
+    recall_at_shares: tuple[float | None, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON has them, curves thinned to 200 points."""
+        shares = zip(BUDGET_SHARES, self.recall_at_shares, strict=True)
+        return {
+            "id": self.id,
+            "attack": self.attack,
+            "status": str(self.status),
+            "elapsed_s": self.elapsed_s,
+            "budget_s": self.budget_s,
+            "guesses": self.guesses,
+            "suffixes_per_s": self.suffixes_per_s,
+            "score": _score_as_json(self.score),
+            "unreachable_score": None if self.unreachable is None else _score_as_json(self.unreachable),
+            "recall_over_time": [point._asdict() for point in _thinned(self.recall_over_time)],
+            "recall_at_budget": [{"share": share, "recall": recall} for share, recall in shares],
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of one round. The contrasts, of the first run against the second, are None unless there are two runs.
+
+    unreachable: the examples that the round's training rows do not give away, None for the reason that
+    `no_unreachable_because` gives. differing: by name, what is not the same for all runs, each one's value or None.
+    """
+
+    round: str
+    whole: Part
+    unreachable: Part | None
+    no_unreachable_because: str | None
+    runs: tuple[ComparedRun, ...]
+    contrast: Contrast | None
+    unreachable_contrast: Contrast | None
+    differing: dict[str, tuple[Any, ...]]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON has them."""
+        part, pair, pair_on_part = self.unreachable, self.contrast, self.unreachable_contrast
+        return {
+            "round": self.round,
+            "examples": len(self.whole),
+            "cap": self.whole.cap,
+            "unreachable_examples": None if part is None else len(part),
+            "unreachable_cap": None if part is None else part.cap,
+            "no_unreachable_because": self.no_unreachable_because,
+            "runs": [run.as_json() for run in self.runs],
+            "contrast": None if pair is None else pair.as_json(),
+            "unreachable_contrast": None if pair_on_part is None else pair_on_part.as_json(),
+            "differing": {name: list(values) for name, values in self.differing.items()},
+        }
+
+
+def compared(folders: Sequence[RunFolder]) -> Comparison:
+    """Two or more runs of one round, as their records and the round's files are now.
+
+    Raises HarnessError when the runs cannot be compared: fewer than two, one of them twice, other rounds, other data,
+    other numbers of examples, a blind round; or when a record or a file cannot be read.
+    """
+    specs = [folder.spec() for folder in folders]
+    _require_comparable(folders, specs)
+    rules = specs[0].round
+    answers = load_answers(rules)
+    if answers is None:
+        raise HarnessError(f"round {rules.name} is blind: without answers there is nothing to compare.")
+    whole, unreachable, reason = _parts(specs[0])
+    pairs = [
+        _compared_run(folder, spec, answers, whole, unreachable) for folder, spec in zip(folders, specs, strict=True)
+    ]
+    walks = [walk for _, walk in pairs]
+    is_pair = len(walks) == 2
+    return Comparison(
+        round=rules.name,
+        whole=whole,
+        unreachable=unreachable,
+        no_unreachable_because=reason,
+        runs=tuple(run for run, _ in pairs),
+        contrast=contrast(walks[0], walks[1], whole) if is_pair else None,
+        unreachable_contrast=contrast(walks[0], walks[1], unreachable) if is_pair and unreachable is not None else None,
+        differing=_differing([_settings(folder, spec) for folder, spec in zip(folders, specs, strict=True)]),
+    )
+
+
+def _require_comparable(folders: Sequence[RunFolder], specs: Sequence[RunSpec]) -> None:
+    ids = [folder.id for folder in folders]
+    if len(ids) < 2:
+        raise HarnessError("a comparison takes two runs or more; harness runs lists them.")
+    for place, (id_, spec) in enumerate(zip(ids, specs, strict=True)):
+        if id_ in ids[:place]:
+            raise HarnessError(f"{id_} is named twice: a comparison takes different runs.")
+        if spec.round.name != specs[0].round.name:
+            raise HarnessError(
+                f"{ids[0]} attacked round {specs[0].round.name} and {id_} round {spec.round.name}: "
+                "only runs of one round can be compared."
+            )
+        if other := _other_data(specs[0], spec):
+            raise HarnessError(
+                f"{ids[0]} and {id_} attacked rounds that are both called {spec.round.name} and differ in "
+                f"{', '.join(other)}: only runs of one round can be compared."
+            )
+        if spec.examples != specs[0].examples:
+            raise HarnessError(
+                f"{ids[0]} attacked {specs[0].examples:,} examples and {id_} {spec.examples:,}: "
+                "only runs with the same --limit can be compared."
+            )
+
+
+def _other_data(first: RunSpec, second: RunSpec) -> list[str]:
+    """Fields of the round in which the two differ, files by what they hold where both runs have a record of that."""
+    files = [field for field in FILE_FIELDS if _differ(_sha256(first, field), _sha256(second, field))]
+    rules, others = (spec.round.model_dump(exclude=_NO_RULES) for spec in (first, second))
+    return files + [field for field, value in rules.items() if value != others[field]]
+
+
+def _sha256(spec: RunSpec, field: str) -> str | None:
+    return spec.data_sha256.get(str(getattr(spec.round, field)))
+
+
+def _differ(first: str | None, second: str | None) -> bool:
+    return first is not None and second is not None and first != second
+
+
+def _parts(spec: RunSpec) -> tuple[Part, Part | None, str | None]:
+    """The attacked examples, those that cannot be reached from training rows, and why there are none of the latter."""
+    attacked = slice(0, spec.examples)
+    try:
+        found = overlap(spec.round)
+    except HarnessError as error:
+        clusters = load_clusters(spec.round)
+        clusters = None if clusters is None else clusters[attacked]
+        return Part.whole(spec.examples, cap=spec.error_cap, clusters=clusters), None, str(error)
+    assert found.is_reachable is not None  # answers are known
+    clusters = None if found.clusters is None else found.clusters[attacked]
+    whole = Part.whole(spec.examples, cap=spec.error_cap, clusters=clusters)
+    unreachable = whole.where(~found.is_reachable[attacked])
+    if len(unreachable) == 0:
+        return whole, None, "the training rows give every answer away."
+    return whole, unreachable, None
+
+
+def _compared_run(
+    folder: RunFolder, spec: RunSpec, answers: Tokens, whole: Part, unreachable: Part | None
+) -> tuple[ComparedRun, Walk]:
+    # Status before submission: what is over when looked at has its last guess when read.
+    status = run_status(folder)
+    with RunReader(folder.store) as reader:
+        submission = submission_of(spec, reader)
+        ledger, done, guesses = reader.last_ledger(), reader.progress().done, reader.guess_count()
+        stood = [(0.0, 0.0), *((point.spent, point.recall) for point in reader.points())]
+    walk = Walk(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
+    score = whole.score(walk)
+    elapsed = 0.0 if ledger is None else ledger.spent
+    if status.is_over:
+        # What came after the budget's end does not count, so the submission stood then.
+        stood.append((min(elapsed, spec.budget), score.recall_at_cap))
+    reached = math.inf if status.is_over else elapsed
+    run = ComparedRun(
+        id=folder.id,
+        attack=spec.attack.name,
+        status=status,
+        elapsed_s=round(elapsed, 3),
+        budget_s=spec.budget,
+        guesses=guesses,
+        suffixes_per_s=done / elapsed if elapsed else None,
+        score=score,
+        unreachable=None if unreachable is None else unreachable.score(walk),
+        recall_over_time=_known_to_the_end(stood),
+        recall_at_shares=tuple(recall_after(share * spec.budget, stood, reached) for share in BUDGET_SHARES),
+    )
+    return run, walk
+
+
+def recall_after(seconds: float, stood: Sequence[tuple[float, float | None]], reached: float) -> float | None:
+    """The recall that stood when `seconds` were spent; None where the run is not so far, or the round was blind then.
+
+    `stood` has the time at which each recall came (None: blind), from 0 s on; `reached` is the time that the run has
+    come to, infinite when it is over.
+    """
+    if seconds > reached:
+        return None
+    return [recall for spent, recall in stood if spent <= seconds][-1]
+
+
+def _known_to_the_end(stood: Sequence[tuple[float, float | None]]) -> tuple[TimedRecall, ...]:
+    """The recalls since the round was last blind."""
+    points: list[TimedRecall] = []
+    for spent, recall in stood:
+        if recall is None:
+            points.clear()
+        else:
+            points.append(TimedRecall(spent, recall))
+    return tuple(points)
+
+
+def _settings(folder: RunFolder, spec: RunSpec) -> dict[str, Any]:
+    """By name, what was set or found for a run; of the target what the worker loaded, where it has told."""
+    with RunReader(folder.store) as reader:
+        told = reader.last_event("worker_target") or {}
+    target = {} if spec.target is None else spec.target.model_dump(mode="json", exclude={"path", "bytes"})
+    groups = {
+        "attack": spec.attack.model_dump(include={"name", "sha256"}),
+        "params": spec.params,
+        "sha256": {name: record.sha256 for name, record in spec.paths.items()},
+        "target": target | {name: told[name] for name in _TOLD_OF_TARGET if name in told},
+        "versions": spec.versions,
+        "hardware": spec.hardware,
+    }
+    named = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    return {"seed": spec.seed, "budget_s": spec.budget} | named
+
+
+def _differing(settings: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    names = dict.fromkeys(name for known in settings for name in known)
+    values = {name: tuple(known.get(name) for known in settings) for name in names}
+    return {name: found for name, found in values.items() if any(value != found[0] for value in found)}
+
+
+def _score_as_json(score: Score) -> dict[str, Any]:
+    """The score with its curve: recall at so many errors, thinned evenly in their logarithm, the cap among them."""
+    longest = len(score.curve)
+    errors = np.geomspace(1, longest, min(longest, _MOST_POINTS - 1)).round().astype(np.int64)
+    errors = np.union1d(errors, min(score.cap, longest))
+    curve = {"errors": errors.tolist(), "recall": (score.curve[errors - 1] / score.examples).tolist()}
+    return score.as_json() | {"curve": curve}
+
+
+def _thinned(points: Sequence[TimedRecall]) -> list[TimedRecall]:
+    """At most 200 of the points, the first and the last among them."""
+    places = np.linspace(0, len(points) - 1, min(len(points), _MOST_POINTS)).round().astype(np.int64)
+    return [points[place] for place in places]

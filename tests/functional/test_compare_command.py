@@ -1,0 +1,224 @@
+"""`harness compare` on runs of real processes: what is said of a pair, of several, and what is refused."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from harness.core.submission import write_submission
+from tests.functional.machine import Machine, wait_until, write_round
+
+EXAMPLES = 64
+REACHABLE = 16
+CAP = 8
+ESCAPES = "\x1b[31m\u202e"
+
+
+class Runs(NamedTuple):
+    """A machine with runs, and their ids by what they are."""
+
+    machine: Machine
+    ids: dict[str, str]
+
+    def named(self, words: str) -> list[str]:
+        return [self.ids[word] for word in words.split()]
+
+    def compared(self, words: str) -> dict[str, Any]:
+        return self.machine.json("compare", *self.named(words))
+
+    def printed(self, words: str) -> str:
+        return self.machine.run("compare", *self.named(words)).stdout
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Runs of a round of 64 examples, 16 of which stand in its training rows; its cap is 8 errors."""
+    folder = tmp_path_factory.mktemp("compare")
+    machine = Machine(folder)
+    write_round(folder)
+    for part in ("prefix", "answer"):
+        attacked = np.load(folder / f"{part}-{EXAMPLES}.npy")
+        trained = folder / f"train_{'prefix' if part == 'prefix' else 'suffix'}-{EXAMPLES}.npy"
+        np.save(trained, np.concatenate([attacked[:REACHABLE], np.load(trained)[REACHABLE:]]))
+    rules = (folder / "round.toml").read_text() + f"error_cap = {CAP}\n"
+    (folder / "round.toml").write_text(rules)
+    without_training = "\n".join(line for line in rules.splitlines() if not line.startswith("train_"))
+    (folder / "untrained.toml").write_text(without_training.replace('"small"', '"untrained"'))
+    (folder / "changed.toml").write_text(rules.replace("answer-", "changed-").replace("cap = 8", "cap = 9"))
+    np.save(folder / f"changed-{EXAMPLES}.npy", np.load(folder / f"answer-{EXAMPLES}.npy")[::-1])
+    return Runs(
+        machine,
+        {
+            "better": _replayed(machine, "better", range(40)),
+            "worse": _replayed(machine, f"worse{ESCAPES}", range(20, 44), "--seed", "1"),
+            "draws": _id(machine.attack("draws", "--set", "pause=0.01")),
+            "limited": _id(machine.attack("draws", "--set", "pause=0", "--limit", "32")),
+            "changed": _id(machine.attack("draws", "--set", "pause=0", round_="changed.toml")),
+            "untrained": _id(machine.attack("draws", "--set", "pause=0", round_="untrained.toml")),
+            "untrained-too": _id(machine.attack("draws", "--set", "pause=0", round_="untrained.toml")),
+        },
+    )
+
+
+def _id(summary: dict[str, Any]) -> str:
+    assert summary["status"] == "finished"
+    return str(summary["id"])
+
+
+def _replayed(machine: Machine, name: str, solved: range, *options: str) -> str:
+    """A run that submits the answers of `solved`, and after them a wrong row for each other example."""
+    answers = np.load(machine.folder / f"answer-{EXAMPLES}.npy")
+    others = np.setdiff1d(np.arange(EXAMPLES), solved)
+    source = machine.folder / f"{name}.csv"
+    suffixes = np.concatenate([answers[solved], np.zeros((len(others), answers.shape[1]), np.uint16)])
+    write_submission(source, np.concatenate([solved, others]), suffixes)
+    return _id(machine.attack("replay", "--set", f"source={source}", *options))
+
+
+def test_each_run_has_the_score_that_score_gives_it(runs: Runs) -> None:
+    for run in runs.compared("better worse")["runs"]:
+        curve = run["score"].pop("curve")
+        assert run["score"] == runs.machine.json("score", run["id"])
+        assert curve["recall"][curve["errors"].index(CAP)] == run["score"]["recall_at_cap"]
+
+
+def test_a_pair_is_told_apart_example_by_example(runs: Runs) -> None:
+    pair = runs.compared("better worse")["contrast"]
+    assert (pair["difference"], pair["difference_interval_unit"]) == (0.25, "example")
+    low, high = pair["difference_interval"]
+    assert low < 0.25 < high
+    assert (pair["only_first"], pair["only_second"]) == ([*range(20)], [40, 41, 42, 43])
+    assert pair["mcnemar_p"] == pytest.approx(0.0015, abs=1e-4)
+    assert pair["mcnemar_caveat"] == "ignores overlap between examples"
+
+
+def test_the_same_is_told_of_the_examples_that_training_rows_do_not_give_away(runs: Runs) -> None:
+    found = runs.compared("better worse")
+    assert (found["unreachable_examples"], found["unreachable_cap"]) == (EXAMPLES - REACHABLE, 6)
+    assert [run["unreachable_score"]["recall_at_cap"] for run in found["runs"]] == [0.5, 0.5]
+    pair = found["unreachable_contrast"]
+    assert (pair["difference"], pair["mcnemar_p"]) == (0, 1)
+    assert (pair["only_first"], pair["only_second"]) == ([16, 17, 18, 19], [40, 41, 42, 43])
+
+
+def test_a_round_without_training_rows_says_why_it_has_no_such_part(runs: Runs) -> None:
+    found = runs.compared("untrained untrained-too")
+    assert found["no_unreachable_because"] == "round untrained has no training rows to overlap with."
+    assert found["unreachable_examples"] is found["unreachable_contrast"] is None
+    assert found["runs"][0]["unreachable_score"] is None
+    assert "no training rows" in runs.printed("untrained untrained-too")
+
+
+def test_what_was_set_differently_is_named_with_a_value_for_each_run(runs: Runs) -> None:
+    differing = runs.compared("better draws worse")["differing"]
+    assert differing["seed"] == [0, 0, 1]
+    assert differing["attack.name"] == ["replay", "draws", "replay"]
+    assert differing["params.pause"] == [None, 0.01, None]
+    assert {"params.source", "sha256.source", "attack.sha256"} <= set(differing)
+    assert not {name.split(".")[0] for name in differing} & {"versions", "hardware", "target", "budget_s"}
+    assert runs.compared("untrained untrained-too")["differing"] == {}
+
+
+def test_the_pace_and_the_recall_of_each_part_of_the_budget_come_from_the_run_s_record(runs: Runs) -> None:
+    (drawn, replayed) = runs.compared("draws better")["runs"]
+    shown = runs.machine.json("show", drawn["id"])
+    assert (drawn["elapsed_s"], drawn["guesses"]) == (shown["elapsed_s"], shown["guesses"])
+    # Three draws an example, and one of the second stage.
+    assert drawn["suffixes_per_s"] == pytest.approx(EXAMPLES * 4 / drawn["elapsed_s"], rel=0.01)
+    assert [at["share"] for at in replayed["recall_at_budget"]] == [0.01, 0.1, 1.0]
+    assert replayed["recall_at_budget"][-1]["recall"] == replayed["recall_over_time"][-1]["recall"] == 0.625
+    assert replayed["recall_over_time"][0] == {"spent": 0, "recall": 0}
+
+
+def test_a_run_that_goes_on_has_no_recall_at_the_end_of_its_budget(machine: Machine) -> None:
+    going = [machine.detached("patient", "--seed", seed) for seed in ("0", "1")]
+    wait_until(lambda: all(machine.summary(folder)["elapsed_s"] > 0.7 for folder in going))
+    found = machine.json("compare", *(folder.id for folder in going))
+    for run in found["runs"]:
+        assert [at["recall"] for at in run["recall_at_budget"]] == [0, None, None]
+        assert run["status"] == "running"
+
+
+def test_runs_of_a_blind_round_can_be_compared_once_its_answers_are_there(machine: Machine) -> None:
+    hidden = (machine.folder / f"answer-{EXAMPLES}.npy").rename(machine.folder / "elsewhere.npy")
+    ids = [_id(machine.attack("draws", "--set", "pause=0", "--seed", seed)) for seed in ("0", "1")]
+    refused = machine.run("compare", *ids, code=1)
+    assert refused.stderr == "harness: round small is blind: without answers there is nothing to compare.\n"
+    # A file that is not beside its round is looked for in the data folder.
+    (machine.folder / "data").mkdir(exist_ok=True)
+    hidden.rename(machine.folder / "data" / f"answer-{EXAMPLES}.npy")
+    (run, _) = machine.json("compare", *ids)["runs"]
+    assert [point["recall"] for point in run["recall_over_time"]] == [0]
+    assert run["recall_at_budget"][-1]["recall"] == 0
+
+
+def test_a_pair_is_printed_in_tables_that_hide_no_hostile_name(runs: Runs) -> None:
+    text = runs.printed("better worse")
+    better, worse = runs.named("better worse")
+    for line in (
+        "round small, 64 examples",
+        "the 48 examples that cannot be reached from the training rows",
+        "recall at 8 errors after a part of the budget",
+        f"{better} less {worse}, on all examples",
+        f"solved within the cap by {better} alone: 20 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)",
+        f"solved within the cap by {worse} alone: 4 (40, 41, 42, 43)",
+    ):
+        assert line in text.splitlines()
+    assert "difference +0.250 [" in text and "(ignores overlap between examples)" in text
+    assert "worse�[31m�.csv" in text
+    assert not {"\x1b", "\u202e"} & set(text)
+
+
+def test_of_more_than_two_runs_none_is_set_against_another(runs: Runs) -> None:
+    found = runs.compared("better worse draws")
+    assert found["contrast"] is found["unreachable_contrast"] is None
+    assert [run["id"] for run in found["runs"]] == runs.named("better worse draws")
+    assert "McNemar" not in runs.printed("better worse draws")
+
+
+def test_curves_are_drawn_where_it_is_asked_for(runs: Runs) -> None:
+    file = runs.machine.folder / "curves.svg"
+    runs.machine.run("compare", *runs.named("better worse draws"), "--plot", str(file))
+    assert "<svg" in file.read_text()
+    refused = runs.machine.run("compare", *runs.named("better worse"), "--plot", "curves.pdf", code=1)
+    assert "a figure is written as .svg or .png" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("better", "a comparison takes two runs or more; harness runs lists them."),
+        ("better better", "{0} is named twice: a comparison takes different runs."),
+        ("better draws better", "{0} is named twice: a comparison takes different runs."),
+        (
+            "draws untrained",
+            "{0} attacked round small and {1} round untrained: only runs of one round can be compared.",
+        ),
+        (
+            "draws changed",
+            "{0} and {1} attacked rounds that are both called small and differ in answer_file, error_cap: "
+            "only runs of one round can be compared.",
+        ),
+        (
+            "draws limited",
+            "{0} attacked 64 examples and {1} 32: only runs with the same --limit can be compared.",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence_and_exit_code_1(runs: Runs, words: str, sentence: str) -> None:
+    refused = runs.machine.run("compare", *runs.named(words), code=1)
+    assert refused.stdout == ""
+    assert refused.stderr == f"harness: {sentence.format(*runs.named(words))}\n"
+
+
+def test_an_unknown_run_is_refused_by_name(runs: Runs) -> None:
+    refused = runs.machine.run("compare", *runs.named("better"), "absent", code=1)
+    assert "unknown run 'absent'" in refused.stderr
+
+
+def test_a_run_whose_record_is_gone_is_refused_by_its_path(runs: Runs) -> None:
+    gone = Path(runs.machine.attack("draws", "--set", "pause=0")["directory"])
+    (gone / "run.db").unlink()
+    refused = runs.machine.run("compare", *runs.named("better"), gone.name, code=1)
+    assert refused.stderr == f"harness: {gone / 'run.db'}: the run has no store.\n"

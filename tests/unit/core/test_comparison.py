@@ -1,0 +1,105 @@
+"""Walks compared on a round and on parts of it, and McNemar's test against the sum that it stands for."""
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.comparison import Part, contrast, mcnemar_exact
+from harness.core.intervals import Walk
+from harness.core.scoring import recall_at_errors, score_rows
+
+EXAMPLES = 6
+WALKS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=25).map(
+    lambda rows: Walk(
+        np.array([right for _, right in rows], np.bool_), np.array([example for example, _ in rows], np.int64)
+    )
+)
+CAPS = st.integers(1, 8)
+CLUSTERS = st.none() | st.lists(st.integers(0, 3), min_size=EXAMPLES, max_size=EXAMPLES).map(np.array)
+SOME = st.lists(st.booleans(), min_size=EXAMPLES, max_size=EXAMPLES).map(np.array).filter(np.any)
+COUNTS = st.integers(0, 40)
+
+
+@given(COUNTS, COUNTS)
+def test_mcnemar_s_p_is_the_share_of_splits_that_are_as_uneven(only_first, only_second):
+    n, gap = only_first + only_second, abs(only_first - only_second)
+    as_uneven = sum(comb(n, k) for k in range(n + 1) if abs(n - 2 * k) >= gap)
+    assert mcnemar_exact(only_first, only_second) == float(Fraction(as_uneven, 2**n))
+
+
+@given(COUNTS, COUNTS)
+def test_mcnemar_s_p_knows_no_order(only_first, only_second):
+    assert mcnemar_exact(only_first, only_second) == mcnemar_exact(only_second, only_first)
+
+
+def test_mcnemar_s_p_is_1_where_nothing_or_as_much_speaks_for_either():
+    assert mcnemar_exact(0, 0) == mcnemar_exact(7, 7) == 1.0
+
+
+def test_mcnemar_s_p_holds_for_thousands_of_examples():
+    assert mcnemar_exact(5000, 5200) == pytest.approx(0.0487, abs=2e-4)
+    assert mcnemar_exact(0, 1074) == 2.0**-1073
+    assert mcnemar_exact(0, 5000) == 0.0
+
+
+@given(WALKS, CAPS)
+def test_what_a_walk_solves_makes_its_recall(walk, cap):
+    recall = Part.whole(EXAMPLES, cap=cap).solved(walk).sum() / EXAMPLES
+    assert recall == recall_at_errors(*walk, cap=cap, examples=EXAMPLES)
+
+
+@given(WALKS, WALKS, CAPS, CLUSTERS)
+@settings(deadline=None, max_examples=25)
+def test_a_part_that_holds_every_example_is_the_whole(first, second, cap, clusters):
+    whole = Part.whole(EXAMPLES, cap=cap, clusters=clusters)
+    part = whole.where(np.ones(EXAMPLES, np.bool_))
+    assert part.cap == cap
+    assert part.score(first).as_json() == whole.score(first).as_json()
+    assert contrast(first, second, part).as_json() == contrast(first, second, whole).as_json()
+    whole_score = score_rows(*first, cap=cap, examples=EXAMPLES, clusters=clusters)
+    assert whole.score(first).as_json() == whole_score.as_json()
+
+
+@given(WALKS, CAPS, SOME)
+def test_a_part_is_the_walk_without_the_rows_of_other_examples(walk, cap, is_member):
+    part = Part.whole(EXAMPLES, cap=cap).where(is_member)
+    solved, errors = set(), 0
+    for right, example in zip(*walk, strict=True):
+        if is_member[example] and right and errors < part.cap:
+            solved.add(int(example))
+        errors += int(is_member[example] and not right)
+    assert part.ids[part.solved(walk)].tolist() == sorted(solved)
+    assert part.score(walk).solved == len(solved)
+
+
+@given(WALKS, WALKS, CAPS, SOME, CLUSTERS)
+@settings(deadline=None, max_examples=25)
+def test_a_contrast_turned_round_is_the_other_s(first, second, cap, is_member, clusters):
+    part = Part.whole(EXAMPLES, cap=cap, clusters=clusters).where(is_member)
+    forth, back = contrast(first, second, part), contrast(second, first, part)
+    assert forth.difference.difference == -back.difference.difference
+    assert forth.only_first.tolist() == back.only_second.tolist()
+    assert forth.only_second.tolist() == back.only_first.tolist()
+    assert forth.mcnemar_p == back.mcnemar_p
+    more = len(forth.only_first) - len(forth.only_second)
+    assert forth.difference.difference == pytest.approx(more / len(part))
+
+
+def test_a_part_has_its_share_of_the_cap_and_no_less_than_1():
+    whole = Part.whole(1000, cap=100, clusters=np.arange(1000) // 2)
+    part = whole.where(np.arange(1000) % 3 == 1)
+    assert (len(part), part.cap, part.ids[:3].tolist()) == (333, 33, [1, 4, 7])
+    assert part.clusters[:3].tolist() == [0, 2, 3]
+    assert whole.where(np.arange(1000) < 3).cap == 1
+
+
+def test_an_example_that_one_solves_after_its_cap_is_the_other_s_alone():
+    late = Walk(np.array([False, False, True]), np.array([0, 1, 3]))
+    early = Walk(np.array([True, False, False]), np.array([3, 0, 1]))
+    found = contrast(early, late, Part.whole(4, cap=2))
+    assert (found.only_first.tolist(), found.only_second.tolist()) == ([3], [])
+    assert found.difference.difference == 0.25
