@@ -1,0 +1,1 @@
+"""One screen a module, its look in the .tcss beside it."""
