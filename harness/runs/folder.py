@@ -58,6 +58,11 @@ class RunFolder:
         return self.path / "note.txt"
 
     @property
+    def tokenizer(self) -> Path:
+        """A copy of the target's tokenizer.json, so that guesses can be read as text; absent where there was none."""
+        return self.path / "tokenizer.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the supervisor as long as it lives."""
         return self.path / "lock"

@@ -35,6 +35,8 @@ def start_run(spec: RunSpec, attack: AttackFile) -> RunFolder:
     folder.path.mkdir(mode=0o700)
     folder.code.mkdir()
     shutil.copyfile(attack.path, folder.code / spec.attack.file)
+    if spec.target is not None and (tokenizer := spec.target.path / "tokenizer.json").is_file():
+        shutil.copyfile(tokenizer, folder.tokenizer)
     write_whole(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
     sync_folder(runs_home())
     start_supervisor(folder)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.arrays import Bools, Ints, token_dtype
+from harness.core.arrays import Bools, Floats, Ints, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.guesses import Guesses
 
@@ -40,6 +40,17 @@ class LedgerEntry(NamedTuple):
     at: float
     entry: str
     spent: float
+
+
+class Arrivals(NamedTuple):
+    """Guesses in the order of their arrival, void ones included: seq, at (seconds since the epoch), batch and attempt
+    are [rows] each."""
+
+    seq: Ints
+    at: Floats
+    guesses: Guesses
+    batch: Ints
+    attempt: Ints
 
 
 class CommittedGuesses(NamedTuple):
@@ -157,6 +168,52 @@ class RunReader:
     def committed(self, *, suffix_length: int, vocabulary: int) -> CommittedGuesses:
         """The same with the batch of each: a batch that is not done is run again when the run goes on."""
         return self._rows(_COMMITTED_GUESSES, suffix_length, vocabulary)
+
+    def arrivals(
+        self,
+        *,
+        suffix_length: int,
+        vocabulary: int,
+        after: int = 0,
+        most: int = _ROWS_AT_ONCE,
+        example: int | None = None,
+        is_newest_first: bool = False,
+    ) -> Arrivals:
+        """At most `most` guesses since `after`, of one `example` if named; the last of them with `is_newest_first`."""
+        order = "DESC" if is_newest_first else "ASC"
+        only, values = ("", [after]) if example is None else (" AND example = ?", [after, example])
+        query = "SELECT seq, at, batch, attempt, example, suffix, score FROM guess WHERE seq > ?"
+        rows = self._all(f"{query}{only} ORDER BY seq {order} LIMIT ?", *values, most)
+        dtype = token_dtype(vocabulary).newbyteorder("<")
+        seq, at, batch, attempt, ids, suffixes, score = zip(*rows, strict=True) if rows else ((),) * 7
+        try:
+            tokens = np.frombuffer(b"".join(suffixes), dtype).reshape(len(rows), suffix_length)
+        except (ValueError, TypeError) as error:
+            raise HarnessError(f"{self.path}: cannot be read ({error}).") from None
+        return Arrivals(
+            np.array(seq, np.int64),
+            np.array(at, np.float64),
+            Guesses(np.array(ids, np.int64), tokens, np.array(score, np.float64)),
+            np.array(batch, np.int64),
+            np.array(attempt, np.int64),
+        )
+
+    def repeated_batches(self) -> dict[int, int]:
+        """The last attempt of each batch that was begun more than once: what its earlier ones gave is void."""
+        query = "SELECT batch, MAX(attempt) FROM attempt WHERE attempt > 1 GROUP BY batch"
+        return dict(self._all(query))
+
+    def work_done(self, after: int = 0) -> list[tuple[int, float, float]]:
+        """Every batch done since `after`: seq, when, and its weight in draws."""
+        query = (
+            "SELECT done.seq, done.at, weight FROM done JOIN batch USING (batch) WHERE done.seq > ? ORDER BY done.seq"
+        )
+        return self._all(query, after)
+
+    def last_telemetry(self) -> tuple[float, dict[str, Any]] | None:
+        """When the machine was looked at last, and what was seen (`Telemetry.sample`)."""
+        rows = self._all("SELECT at, sample FROM telemetry ORDER BY seq DESC LIMIT 1")
+        return (rows[0][0], json.loads(rows[0][1])) if rows else None
 
     def final_order(self, *, suffix_length: int, vocabulary: int) -> Guesses | None:
         """The submission that the attack gave whole, None when it gave none."""
