@@ -10,12 +10,29 @@ from harness.cli.output import say, visible
 
 app = typer.Typer(
     name="harness",
-    help="Targeted training-data extraction from language models: run attacks under a budget, score and compare them.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def open_screen(context: typer.Context) -> None:
+    """Targeted training-data extraction from language models: run attacks under a budget, score and compare them.
+
+    Alone, in a terminal: the screen.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(context.get_help())
+        raise typer.Exit(2)
+    from harness.tui.app import HarnessApp
+
+    HarnessApp().run()
+
+
 for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export, score.score, score.validate):
     app.command()(command)
 app.command()(compare.compare)

@@ -72,12 +72,23 @@ def run(
     follow(folder, json=json)
 
 
-def watch(run: RunName = "latest", json: Json = False) -> None:
-    """Follow a run on one live line, until it is over; Ctrl-C changes nothing for the run."""
-    from harness.cli.watching import follow
+def watch(
+    run: RunName = "latest",
+    plain: Annotated[bool, typer.Option("--plain", help="One live line, where there is a terminal too.")] = False,
+    json: Json = False,
+) -> None:
+    """Watch a run: on a terminal its screen, else one live line until it is over; leaving changes nothing for it."""
     from harness.runs.folder import run_folder
 
-    follow(run_folder(run), json=json)
+    folder = run_folder(run)
+    if not plain and not json and sys.stdin.isatty() and sys.stdout.isatty():
+        from harness.tui.app import HarnessApp
+
+        HarnessApp(watched=folder).run()
+        return
+    from harness.cli.watching import follow
+
+    follow(folder, json=json)
 
 
 def stop(run: RunName, json: Json = False) -> None:

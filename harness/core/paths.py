@@ -24,6 +24,11 @@ def cache_home() -> Path:
     return _from_environment("HARNESS_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
+def config_home() -> Path:
+    """The user's settings (`HARNESS_CONFIG` overrides)."""
+    return _from_environment("HARNESS_CONFIG", "XDG_CONFIG_HOME", ".config")
+
+
 def with_home(text: str) -> Path:
     """The path that `text` names, `~` being a home. Raises HarnessError for the home of a user that there is not."""
     try:

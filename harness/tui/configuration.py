@@ -1,0 +1,54 @@
+"""The user's settings, from `$XDG_CONFIG_HOME/harness/config.toml`; faults name the file and the line."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.core import paths
+from harness.core.errors import HarnessError, shortened
+
+_MAX_BYTES = 1 << 16
+
+
+class Configuration(BaseModel):
+    """theme: a Textual theme by name; round: the one that Home begins with; on_finish: a command, as a list of
+    arguments, that is started when a watched run ends, with HARNESS_RUN and HARNESS_STATUS in its environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    theme: str | None = None
+    round: str = "demo"
+    on_finish: list[str] = []
+
+
+def configuration_file() -> Path:
+    """Where it lies, whether it is there or not."""
+    return paths.config_home() / "config.toml"
+
+
+def read_configuration() -> Configuration:
+    """The user's settings, the defaults where there is no file. Raises HarnessError for a file that does not hold."""
+    path = configuration_file()
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise HarnessError(f"{path}: larger than any configuration.")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Configuration()
+    except (OSError, UnicodeDecodeError) as error:
+        raise HarnessError(f"{path}: cannot be read ({shortened(str(error), 120)}).") from None
+    try:
+        return Configuration.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise HarnessError(f"{path}: {shortened(str(error), 120)}.") from None
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        field = str(fault["loc"][0])
+        raise HarnessError(f"{path}, line {_line_of(field, text)}: {shortened(field)}: {fault['msg']}.") from None
+
+
+def _line_of(field: str, text: str) -> int:
+    match = re.search(rf"^\s*[\"']?{re.escape(field)}[\"']?\s*[=.\]]", text, re.MULTILINE)
+    return 1 if match is None else text.count("\n", 0, match.end()) + 1

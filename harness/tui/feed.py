@@ -1,0 +1,197 @@
+"""A run's store read again and again, by sequence number, into snapshots: each row is read once."""
+
+import dataclasses
+import time
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.arrays import Tokens
+from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.guesses import Guesses
+from harness.runs.folder import RunFolder
+from harness.runs.reader import Arrivals, Point, RunReader
+from harness.runs.results import submission_of
+from harness.runs.summary import run_summary
+from harness.tui.snapshot import GuessLine, History, Snapshot, Verdict
+from harness.tui.standing import Standing
+
+LINES_HELD = 500
+_ROWS_AT_ONCE = 20_000
+_READING_SECONDS = 0.3
+_MOST_POINTS = 2_000
+_RATE_SECONDS = 30.0
+_LOG_BYTES = 16_384
+_SHARE_FOR_EXACT = 0.02
+
+
+class RunFeed:
+    """What is known of one run. Not thread-safe: one thread polls."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        """Raises HarnessError when the run's record or its round's files cannot be read."""
+        self.folder = folder
+        self.spec = folder.spec()
+        self.prefixes: Tokens = load_prefixes(self.spec.round)[: self.spec.examples]
+        answers = load_answers(self.spec.round)
+        self.answers: Tokens | None = None if answers is None else answers[: self.spec.examples]
+        self._last: Snapshot | None = None
+        self._exact_due = 0.0
+        self._begin_anew({})
+
+    @property
+    def tokenizer_file(self) -> Path:
+        """The run's own copy of its target's tokenizer, else the target's, whether it is there or not."""
+        if self.folder.tokenizer.exists() or self.spec.target is None:
+            return self.folder.tokenizer
+        return self.spec.target.path / "tokenizer.json"
+
+    def _begin_anew(self, repeated: dict[int, int]) -> None:
+        """Forget what was read: a batch was begun again, and what its earlier attempt gave is void."""
+        self._standing = Standing(
+            self.answers,
+            examples=self.spec.examples,
+            error_cap=self.spec.error_cap,
+            row_cap=self.spec.round.row_cap,
+            per_example=self.spec.attack.guesses_per_example,
+        )
+        self._repeated = repeated
+        self._seq = 0
+        self._points: list[Point] = []
+        self._points_seen = 0
+        self._lines: deque[GuessLine] = deque(maxlen=LINES_HELD)
+        self._work: deque[tuple[float, float]] = deque()
+        self._work_seen = 0
+
+    def poll(self) -> Snapshot:
+        """The run now. What cannot be read is said in the snapshot's `fault`; raises HarnessError only at the start."""
+        try:
+            self._last = self._read()
+        except HarnessError as error:
+            if self._last is None:
+                raise
+            self._last = dataclasses.replace(self._last, fault=str(error))
+        return self._last
+
+    def _read(self) -> Snapshot:
+        summary = run_summary(self.folder)
+        telemetry: dict[str, object] = {}
+        if self.folder.store.exists():
+            with RunReader(self.folder.store) as reader:
+                self._take_guesses(reader)
+                self._take_points(reader)
+                self._take_work(reader)
+                looked = reader.last_telemetry()
+                telemetry = {} if looked is None else looked[1]
+                self._settle(reader, is_over=summary.status.is_over)
+        return Snapshot(
+            summary=summary,
+            figures=self._standing.figures(),
+            history=self._history(),
+            lines=tuple(self._lines),
+            suffixes_per_s=self._suffixes_per_s(),
+            telemetry=telemetry,
+            log=_last_lines(self.folder),
+            loaded=1.0 if not summary.guesses else min(1.0, self._seq / summary.guesses),
+        )
+
+    def _take_guesses(self, reader: RunReader) -> None:
+        repeated = reader.repeated_batches()
+        if repeated != self._repeated:
+            self._begin_anew(repeated)
+        until = time.monotonic() + _READING_SECONDS
+        while time.monotonic() < until:
+            arrived = reader.arrivals(
+                suffix_length=self.spec.round.suffix_length,
+                vocabulary=self.spec.round.vocabulary,
+                after=self._seq,
+                most=_ROWS_AT_ONCE,
+            )
+            if not len(arrived.seq):
+                return
+            self._seq = int(arrived.seq[-1])
+            self._take(arrived)
+
+    def _take(self, arrived: Arrivals) -> None:
+        counts = np.array(
+            [
+                self._repeated.get(batch, attempt) == attempt
+                for batch, attempt in zip(arrived.batch.tolist(), arrived.attempt.tolist(), strict=True)
+            ]
+        )
+        rows = np.flatnonzero(counts)
+        guesses = arrived.guesses.part(rows)
+        if len(guesses) and int(guesses.ids.max()) >= self.spec.examples:
+            raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round lacks.")
+        is_correct = self._standing.add(guesses)
+        for place in range(max(0, len(rows) - LINES_HELD), len(rows)):
+            row = rows[place]
+            verdict = Verdict.UNKNOWN
+            if is_correct is not None:
+                verdict = Verdict.RIGHT if is_correct[place] else Verdict.WRONG
+            self._lines.append(
+                GuessLine(
+                    int(arrived.seq[row]),
+                    float(arrived.at[row]),
+                    int(guesses.ids[place]),
+                    float(guesses.score[place]),
+                    guesses.suffixes[place],
+                    verdict,
+                )
+            )
+
+    def _take_points(self, reader: RunReader) -> None:
+        points = reader.points(self._points_seen)
+        if not points:
+            return
+        self._points_seen = points[-1].seq
+        self._points += points
+        if len(self._points) > _MOST_POINTS:
+            # The newest stays: it is the one that the header's recall agrees with.
+            self._points = [*self._points[:-1:2], self._points[-1]]
+
+    def _take_work(self, reader: RunReader) -> None:
+        for seq, at, weight in reader.work_done(self._work_seen):
+            self._work_seen = seq
+            self._work.append((at, weight))
+        while len(self._work) > 2 and self._work[-1][0] - self._work[1][0] > _RATE_SECONDS:
+            self._work.popleft()
+
+    def _settle(self, reader: RunReader, *, is_over: bool) -> None:
+        """Read the submission whole where arrivals alone cannot tell it: a final order, or scores that fell."""
+        is_final = is_over and reader.last_event("final_order") is not None
+        if not (self._standing.is_stale or is_final) or time.monotonic() < self._exact_due:
+            return
+        before = time.monotonic()
+        submission = submission_of(self.spec, reader)
+        self._standing.hold_exactly(Guesses(submission.ids, submission.suffixes, np.zeros(len(submission.ids))))
+        after = time.monotonic()
+        self._exact_due = after + (after - before) / _SHARE_FOR_EXACT
+
+    def _history(self) -> History:
+        recalls = [point.recall for point in self._points]
+        return History(
+            np.array([point.spent for point in self._points]),
+            None if self.answers is None else np.array([np.nan if recall is None else recall for recall in recalls]),
+            np.array([point.guesses for point in self._points], np.int64),
+        )
+
+    def _suffixes_per_s(self) -> float | None:
+        if len(self._work) < 2:
+            return None
+        seconds = self._work[-1][0] - self._work[0][0]
+        return sum(weight for _, weight in list(self._work)[1:]) / seconds if seconds > 0 else None
+
+
+def _last_lines(folder: RunFolder) -> tuple[str, ...]:
+    try:
+        with folder.log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _LOG_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ()
+    lines = text.splitlines()
+    return tuple(lines[1:] if size > _LOG_BYTES else lines)

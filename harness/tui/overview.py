@@ -1,0 +1,70 @@
+"""What Home lists: attacks with their best recall on a round, and every run; read by polling, cached once over."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.errors import HarnessError
+from harness.runs.discovery import AttackFile, find_attacks
+from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.summary import RunSummary, run_summary
+
+
+@dataclass(frozen=True)
+class Overview:
+    """attacks: by name, broken ones with their error; runs: newest first; unreadable: ids of runs that cannot be read;
+    fault: why the attacks could not be listed."""
+
+    attacks: tuple[AttackFile, ...]
+    runs: tuple[RunSummary, ...]
+    unreadable: tuple[str, ...]
+    fault: str | None = None
+
+    def best_recall(self, attack: str, round_name: str) -> float | None:
+        """The best recall at the cap that a whole run of `attack` has reached on the round."""
+        return max(
+            (
+                run.recall_at_cap
+                for run in self.runs
+                if run.attack == attack
+                and run.round == round_name
+                and not run.is_partial
+                and run.recall_at_cap is not None
+            ),
+            default=None,
+        )
+
+
+class OverviewFeed:
+    """Reads what changed. Not thread-safe: one thread polls."""
+
+    def __init__(self, attacks_folder: Path | None) -> None:
+        self._attacks_folder = attacks_folder
+        self._over: dict[str, tuple[tuple[int, ...], RunSummary]] = {}
+
+    def poll(self) -> Overview:
+        """What there is now."""
+        fault: str | None = None
+        attacks: tuple[AttackFile, ...] = ()
+        try:
+            attacks = find_attacks(self._attacks_folder)
+        except HarnessError as error:
+            fault = str(error)
+        runs, unreadable = [], []
+        for folder in all_run_folders():
+            try:
+                runs.append(self._summary(folder))
+            except (HarnessError, OSError):
+                unreadable.append(folder.id)
+        return Overview(attacks, tuple(runs), tuple(unreadable), fault)
+
+    def _summary(self, folder: RunFolder) -> RunSummary:
+        stamp = tuple(
+            path.stat().st_mtime_ns if path.exists() else 0 for path in (folder.store, folder.scorecard, folder.note)
+        )
+        known = self._over.get(folder.id)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        summary = run_summary(folder)
+        if summary.status.is_over:
+            self._over[folder.id] = (stamp, summary)
+        return summary

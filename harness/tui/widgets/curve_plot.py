@@ -1,0 +1,81 @@
+"""A plot of one or more curves: the one place that knows the plotting library."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from textual_plot import HiResMode, PlotWidget
+from textual_plot.axis_formatter import AxisFormatter
+
+from harness.core.arrays import Floats
+from harness.core.durations import clock
+
+
+class Curve(NamedTuple):
+    """x, y: [points]; style: a Rich style; is_dotted: drawn as markers, to be told apart without colour."""
+
+    x: Floats
+    y: Floats
+    style: str
+    label: str = ""
+    is_dotted: bool = False
+
+
+class ErrorsAxis(AxisFormatter):
+    """Ticks at 1, 10, 100 … errors, for an axis of log10(1 + errors)."""
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        """The powers of ten between the two."""
+        return [position for power in range(8) if min_ <= (position := float(np.log10(1 + 10**power))) <= max_]
+
+    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
+        """Each tick as a count of errors."""
+        return [f"{round(10**tick - 1):,}" for tick in ticks]
+
+
+class ClockAxis(AxisFormatter):
+    """Ticks at even times of day-long runs, as a clock reads."""
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        """Four times from one end to the other."""
+        return [float(tick) for tick in np.linspace(min_, max_, 4)]
+
+    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
+        """Each tick as a clock reads."""
+        return [clock(tick) for tick in ticks]
+
+
+class CurvePlot(PlotWidget, can_focus=False):
+    """Curves over one axis that begins at zero, redrawn only when they changed."""
+
+    def __init__(self, x_axis: AxisFormatter, *, id: str) -> None:
+        super().__init__(id=id, allow_pan_and_zoom=False)
+        self._x_axis = x_axis
+        self._shown: tuple[object, ...] = ()
+
+    def on_mount(self) -> None:
+        """Small margins: a terminal has few lines."""
+        super().on_mount()
+        self.margin_bottom = 1
+        self.margin_left = 6
+        self.margin_top = 0
+        self.set_x_formatter(self._x_axis)
+
+    def show(self, curves: Sequence[Curve], *, mark: float | None = None, x_most: float, y_most: float) -> None:
+        """Draw `curves`, those behind first; `mark` is a vertical line at an x."""
+        key = (*((curve.x.tobytes(), curve.y.tobytes(), curve.style) for curve in curves), mark, x_most, y_most)
+        if key == self._shown:
+            return
+        self._shown = key
+        self.clear()
+        self.set_xlimits(0.0, x_most)
+        self.set_ylimits(0.0, y_most)
+        for curve in curves:
+            if len(curve.x) == 0:
+                continue
+            if curve.is_dotted or len(curve.x) == 1:
+                self.scatter(curve.x, curve.y, marker="·" if curve.is_dotted else "•", marker_style=curve.style)
+            else:
+                self.plot(curve.x, curve.y, line_style=curve.style, hires_mode=HiResMode.BRAILLE)
+        if mark is not None and mark <= x_most:
+            self.add_v_line(mark, "dim")

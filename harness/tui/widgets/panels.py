@@ -1,0 +1,80 @@
+"""The run in words: its header, its figures and what the machine does, each a pure function of a snapshot."""
+
+from collections.abc import Iterable
+
+from harness.core.durations import clock
+from harness.core.visible import visible
+from harness.tui.snapshot import Snapshot
+
+_GAUGE_CELLS = 24
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def header_lines(snapshot: Snapshot) -> tuple[str, str]:
+    """Who runs, and how far: status, gauge of the budget, what is left, progress and ETA."""
+    summary = snapshot.summary
+    target = "" if summary.target is None else f" · target {visible(summary.target)}"
+    first = f"{visible(summary.attack)} on {visible(summary.round)}{target} · {str(summary.status).replace('_', ' ')}"
+    share = min(1.0, summary.elapsed_s / summary.budget_s)
+    filled = round(share * _GAUGE_CELLS)
+    gauge = "█" * filled + "░" * (_GAUGE_CELLS - filled)
+    left = max(0.0, summary.budget_s - summary.elapsed_s)
+    parts = [f"{gauge} {clock(summary.elapsed_s)} of {clock(summary.budget_s)}, {clock(left)} left"]
+    if summary.progress is not None:
+        parts.append(f"{summary.progress:.0%} done")
+    if summary.eta_s is not None:
+        parts.append(f"ETA {clock(summary.eta_s)} {'fits' if summary.eta_s <= left else 'beyond the budget!'}")
+    if snapshot.fault is not None:
+        return f"{first} · cannot be read now: {visible(snapshot.fault)}", " · ".join(parts)
+    if summary.reason:
+        parts.append(visible(summary.reason))
+    return first, " · ".join(parts)
+
+
+def figure_lines(snapshot: Snapshot) -> list[str]:
+    """The score and what stands behind it; counts and the spread of scores where the round is blind."""
+    summary, figures = snapshot.summary, snapshot.figures
+    lines = []
+    if figures.recall_at_cap is None or figures.exact_at_1 is None or figures.any_of_n is None:
+        lines += ["this round is blind: no answers", f"score spread  {_spread(figures.score_counts.tolist())}"]
+        low, high = figures.score_edges[0], figures.score_edges[-1]
+        lines.append(f"best scores   {low:.3f} … {high:.3f}")
+    else:
+        interval = summary.recall_interval
+        bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+        lines += [
+            f"recall at {summary.error_cap:<5} {figures.recall_at_cap:.3f}{bounds}",
+            f"exact@1         {figures.exact_at_1:.3f}",
+            f"any of n        {figures.any_of_n:.3f}  (any ranker's ceiling)",
+        ]
+    lines += [
+        f"guesses         {summary.guesses:,}",
+        f"examples        {figures.guessed:,} guessed",
+        f"submission      {figures.rows:,} rows",
+    ]
+    if snapshot.loaded < 1:
+        lines.append(f"reading the store: {snapshot.loaded:.0%}")
+    return lines
+
+
+def resource_lines(snapshot: Snapshot, suffix_length: int) -> list[str]:
+    """What the machine does for the run, with GPU readings where there are any."""
+    seen, lines = snapshot.telemetry, []
+    if snapshot.suffixes_per_s is not None:
+        rate = snapshot.suffixes_per_s
+        lines.append(f"speed           {rate:,.1f} suffixes/s, {rate * suffix_length:,.0f} tokens/s")
+    if "cpu" in seen:
+        lines.append(f"CPU             {seen['cpu']:.0f} % of a core; machine {seen.get('machine_cpu', 0):.0f} %")
+        free = seen.get("machine_memory_free", 0) / 2**30
+        lines.append(f"memory          {seen.get('memory', 0) / 2**30:.2f} GiB; {free:.1f} GiB free")
+    if "gpu" in seen:
+        lines.append(f"GPU             {seen['gpu']} %, {seen.get('gpu_memory', 0) / 2**30:.1f} GiB")
+        if "gpu_power" in seen and "gpu_temperature" in seen:
+            lines.append(f"                {seen['gpu_power']:.0f} W, {seen['gpu_temperature']} °C")
+    return lines
+
+
+def _spread(counts: Iterable[int]) -> str:
+    heights = list(counts)
+    most = max(heights, default=0)
+    return "".join(_BARS[min(7, height * 8 // (most + 1))] if height else " " for height in heights)
