@@ -96,7 +96,7 @@ def test_two_terminals_watch_one_run_and_closing_them_changes_nothing(machine: M
     starter, window = _in_terminal(machine, "run", "draws", *machine.plugin(), "--set", "pause=0.2")
     _seen(window, b"running")
     folder = RunFolder(next(path.path for path in machine.folders() if path.id != whole["id"]))
-    watchers = [_in_terminal(machine, "watch", folder.id) for _ in range(3)]
+    watchers = [_in_terminal(machine, "watch", "--plain", folder.id) for _ in range(3)]
     for _, terminal in watchers:
         _seen(terminal, b"guesses")
     os.close(window)
