@@ -15,7 +15,7 @@ help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.installed ## run the baseline attack on the bundled demo target, and score it
-	@$(BIN)/harness run baseline --round demo --set trials=4
+	@$(BIN)/harness demo --plain
 
 install: $(VENV)/.installed ## make .venv from the pinned lock
 

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from harness.cli import attacks, compare, data, doctor, rounds, run, runs, score
+from harness.cli import attacks, compare, data, demo, doctor, rounds, run, runs, score
 from harness.cli.output import say, visible
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ def open_screen(context: typer.Context) -> None:
 for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export, score.score, score.validate):
     app.command()(command)
 app.command()(compare.compare)
+app.command()(demo.demo)
 app.command()(doctor.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(attacks.app, name="attacks")

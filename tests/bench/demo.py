@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.cli.demo import TRIALS
 from harness.core.examples import load_answers
 from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
@@ -17,7 +18,6 @@ from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.target.demo import ROUND_ARRAYS
 
 ROOT = Path(__file__).parents[2]
-DEMO_TRIALS = 4  # what `make demo` sets
 SEEDS = (0, 1, 2)
 BAND = (0.20, 0.50)
 
@@ -25,7 +25,7 @@ BAND = (0.20, 0.50)
 def measure() -> dict[str, Any]:
     """Recall at 100 errors of six runs, and the share of examples that one of them has right by repetition."""
     with tempfile.TemporaryDirectory() as place:
-        runs = {seed: _run(place, "baseline", f"trials={DEMO_TRIALS}", seed) for seed in SEEDS}
+        runs = {seed: _run(place, "baseline", f"trials={TRIALS}", seed) for seed in SEEDS}
         figures: dict[str, Any] = {f"seed_{seed}": run["recall_at_cap"] for seed, run in runs.items()}
         figures["band"] = BAND
         for trials in (1, 10):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.cli.demo import TRIALS
 from harness.core.examples import load_answers
 from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
@@ -13,7 +14,6 @@ from harness.target.demo import ROUND_ARRAYS
 from tests.functional.machine import Machine
 
 EXAMPLES = 200
-DEMO_TRIALS = 4  # what `make demo` sets
 BANDS = ((1, 5), (8, 33), (33, 65))  # repetitions, half-open
 
 
@@ -33,7 +33,7 @@ def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
 def test_the_demo_lands_between_nothing_and_all_and_what_was_repeated_more_is_known_better(
     machine: Machine, seed: int
 ) -> None:
-    options = ("--set", f"trials={DEMO_TRIALS}", "--seed", str(seed), "--limit", str(EXAMPLES))
+    options = ("--set", f"trials={TRIALS}", "--seed", str(seed), "--limit", str(EXAMPLES))
     summary = machine.json("run", "baseline", "--round", "demo", *options)
     assert 0.20 <= summary["recall_at_cap"] <= 0.50
     exact = _exact(Path(summary["submission"]))
