@@ -2,6 +2,8 @@
 
 import os
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -18,11 +20,24 @@ app = typer.Typer(
 
 
 @app.callback()
-def open_screen(context: typer.Context) -> None:
+def open_screen(
+    context: typer.Context,
+    home: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where runs live, instead of HARNESS_HOME.", show_default=False)
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
     """Targeted training-data extraction from language models: run attacks under a budget, score and compare them.
 
-    Alone, in a terminal: the screen.
+    Alone, in a terminal: the screen. With --debug a defect shows its traceback.
     """
+    if home is not None:
+        os.environ["HARNESS_HOME"] = str(home.absolute())
+    if version:
+        from harness import __version__
+
+        print(__version__)
+        raise typer.Exit
     if context.invoked_subcommand is not None:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -27,7 +27,10 @@ def described(folder: RunFolder) -> str:
     rows: list[tuple[str, str]] = [
         ("run", summary.id),
         ("status", f"{summary.status}{f' – {visible(summary.reason)}' if summary.reason else ''}"),
-        ("attack", f"{spec.attack.name} ({spec.attack.origin}){' – a control' if spec.attack.control else ''}"),
+        (
+            "attack",
+            f"{spec.attack.name} ({visible(spec.attack.origin)}){' – a control' if spec.attack.control else ''}",
+        ),
         ("params", visible(", ".join(f"{name}={value}" for name, value in spec.params.items()) or "none")),
         ("seed", str(spec.seed)),
         ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples"),
@@ -35,7 +38,7 @@ def described(folder: RunFolder) -> str:
     if target is not None:
         commit = f" at {target.commit}" if target.commit else ""
         rows += [
-            ("target", f"{target.id}{commit}, weights {target.weights_sha256[:12]}"),
+            ("target", f"{visible(target.id)}{commit}, weights {target.weights_sha256[:12]}"),
             ("device", _device_in_words(target, _loaded_target(folder))),
         ]
     rows += [
@@ -55,7 +58,7 @@ def described(folder: RunFolder) -> str:
     rows.append(("reproducible", f"not promised: {'; '.join(reasons)}" if reasons else "yes, to the byte"))
     rows.append(("versions", ", ".join(f"{name} {value}" for name, value in spec.versions.items())))
     rows.append(("created", _when(summary.created_at)))
-    rows.append(("directory", summary.directory))
+    rows.append(("directory", visible(summary.directory)))
     if summary.submission is not None:
         rows.append(("submission", summary.submission))
     if summary.note:

@@ -1,5 +1,6 @@
 """From a command line to a resolved run: attack, parameters, round, target."""
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,11 @@ from harness.runs.machine import usable_cores
 from harness.runs.planning import planned_run
 from harness.runs.schema import validated_params
 from harness.target.devices import resolved_device
-from harness.target.resolving import ResolvedTarget, resolve_target
+from harness.target.resolving import ResolvedTarget, require_room, resolve_target
 
 _SAY_PROGRESS_ABOVE_BYTES = 256 << 20
+_MOST_THREADS = 4096
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
@@ -52,11 +55,19 @@ def resolved_run(
     if attack.uses_target:
         if dtype not in _DTYPES:
             raise HarnessError(f"unknown dtype {shortened(dtype)!r}: {', '.join(_DTYPES)}.")
+        if _DEVICE.fullmatch(device) is None:
+            raise HarnessError(f"unknown device {shortened(device)!r}: auto, cpu, cuda, cuda:N or mps.")
+        if threads is not None and threads > _MOST_THREADS:
+            raise HarnessError(f"--threads {threads}: this machine has {usable_cores()} usable cores.")
         record = target_record(
             round_, target=target, revision=revision, device=device, dtype=dtype, threads=threads or usable_cores()
         )
-    elif target is not None:
-        raise HarnessError(f"the attack {attack.name} uses no target; leave --target away.")
+    else:
+        named = {"--target": target, "--revision": revision, "--threads": threads}
+        named |= {"--device": None if device == "auto" else device, "--dtype": None if dtype == "auto" else dtype}
+        for option, value in named.items():
+            if value is not None:
+                raise HarnessError(f"the attack {attack.name} uses no target; leave {option} away.")
     spec = planned_run(
         attack,
         params,
@@ -91,6 +102,7 @@ def target_record(
     # The round's revision belongs to the round's target.
     wanted = revision or (round_.revision if target is None else "main")
     found = _found(id_, wanted)
+    require_room(found, round_)
     return TargetRecord(
         id=found.id,
         revision=found.revision,

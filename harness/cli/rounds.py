@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.completion import round_names
 from harness.cli.output import print_json, say, visible
 
 if TYPE_CHECKING:
@@ -27,13 +28,6 @@ _RULES = (
     "target",
     "revision",
 )
-
-
-def round_names(incomplete: str) -> list[str]:
-    """The shipped rounds whose names begin with `incomplete`."""
-    from harness.core.rounds import shipped_rounds
-
-    return [name for name in shipped_rounds() if name.startswith(incomplete)]
 
 
 RoundArgument = Annotated[
@@ -79,6 +73,8 @@ def show_round(name: RoundArgument, as_json: JsonOption = False) -> None:
     print(f"{visible(round_.name)}: {visible(round_.title)}")
     print(f"{state_of(status)}, {'?' if status.examples is None else f'{status.examples:,}'} examples")
     for rule in _RULES:
+        if round_.fold is not None and rule in ("answer_rows", "train_rows", "error_cap"):
+            continue
         if (value := getattr(round_, rule)) is not None:
             print(f"  {rule.replace('_', ' '):14} {visible(_as_text(rule, value))}")
     print_files(status)

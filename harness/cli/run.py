@@ -168,6 +168,10 @@ def export(
     destination = out if out is not None else Path(f"{folder.id}.csv")
     if destination.exists() and not force and str(destination) != "-":
         raise HarnessError(f"{destination} is there already; --force replaces it.")
+    if not all_ and str(destination) != "-" and destination.suffix != ".csv":
+        raise HarnessError(f"{destination}: a submission is a .csv; --all writes .parquet and .jsonl as well.")
+    if not destination.absolute().parent.is_dir():
+        raise HarnessError(f"{destination.parent}: no such folder.")
     if all_:
         from harness.core.tables import write_guesses
         from harness.runs.results import every_guess

@@ -21,6 +21,8 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     if context.invoked_subcommand is not None:
+        if json or round_ is not None:
+            raise typer.BadParameter("options stand after the command: harness runs rm RUN")
         return
     from harness.cli.describing import runs_table
     from harness.core.errors import HarnessError
@@ -41,6 +43,8 @@ def list_runs(
         print_json([summary.as_json() for summary in summaries])
     elif summaries:
         print(runs_table(summaries))
+    elif round_ is not None:
+        say(f"no runs of the round {visible(round_)}.")
     else:
         say("no runs yet: harness run ATTACK --round ROUND starts one.")
 
@@ -56,7 +60,7 @@ def rm(
     from harness.runs.launch import stop_run
     from harness.runs.summary import run_status
 
-    folders = [run_folder(name) for name in runs]
+    folders = list(dict.fromkeys(run_folder(name) for name in runs))
     for folder in folders:
         if not run_status(folder).is_over:
             if not force:

@@ -121,6 +121,8 @@ def judged(
     if last is not None and answers is None:
         raise typer.BadParameter("goes with --answers; a round knows its rows.", param_hint="--last")
     if not Path(source).exists() and "/" not in source and not source.endswith(".csv"):
+        if round_name is not None:
+            raise typer.BadParameter("a run is scored by the round that it attacked.", param_hint="--round")
         return _judged_run(source, answers, last, cap)
     if answers is not None:
         return _judged_by_answers(Path(source), answers, last, cap)
@@ -169,7 +171,7 @@ def _judged_by_answers(submission: Path, answers: Path, last: int | None, cap: i
 
 def _judged_by_round(submission: Path, name: str, cap: int | None) -> Judgement:
     from harness.core.errors import HarnessError
-    from harness.core.examples import load_answers, load_clusters
+    from harness.core.examples import error_cap_of, load_answers, load_clusters
     from harness.core.rounds import load_round
     from harness.core.submission_reader import SubmissionRules, read_submission
 
@@ -180,7 +182,7 @@ def _judged_by_round(submission: Path, name: str, cap: int | None) -> Judgement:
     rules = SubmissionRules(len(answers), round_.suffix_length, round_.vocabulary, round_.row_cap)
     rows = read_submission(submission, rules)
     clusters = load_clusters(round_)
-    return Judgement(submission.name, rows.ids, rows.suffixes, answers, clusters, cap or round_.error_cap)
+    return Judgement(submission.name, rows.ids, rows.suffixes, answers, clusters, cap or error_cap_of(round_))
 
 
 def _answers_in(path: Path, last: int | None) -> "Tokens":

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import counted, print_json, say, visible
 from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
@@ -74,7 +74,7 @@ def score_in_words(summary: RunSummary) -> str:
     interval = summary.recall_interval
     bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"recall at {summary.error_cap} errors: {summary.recall_at_cap:.3f}{bounds}{part}"
+    return f"recall at {counted(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:

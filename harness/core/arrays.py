@@ -1,6 +1,7 @@
 """Reading token arrays from files that nobody vouches for."""
 
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,10 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
-    except (ValueError, EOFError, OSError) as error:
-        raise HarnessError(f"{path}: not a plain .npy array ({error}).") from None
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror or 'cut short'}).") from None
+    except (ValueError, EOFError, SyntaxError, RecursionError, TokenError):
+        raise HarnessError(f"{path}: not a plain .npy array of numbers.") from None
     if not isinstance(array, np.ndarray):
         raise HarnessError(f"{path}: an archive of arrays where one .npy array is wanted.")
     return array

@@ -18,6 +18,16 @@ def load_prefixes(round_: Round) -> Tokens:
     )
 
 
+def error_cap_of(round_: Round) -> int:
+    """The cap on errors; a fold's is in proportion to its examples among its round's own, and at least 1."""
+    if round_.fold is None:
+        return round_.error_cap
+    whole = round_.model_copy(update={"fold": None})
+    if not whole.prefix_file.exists():
+        return round_.error_cap
+    return max(1, round(round_.error_cap * len(load_prefixes(round_)) / len(load_prefixes(whole))))
+
+
 def load_answers(round_: Round) -> Tokens | None:
     """The attacked examples' suffixes, [examples, suffix length]; None for a blind round."""
     if round_.fold is not None:

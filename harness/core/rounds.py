@@ -19,7 +19,12 @@ FILE_FIELDS = (
     "train_suffix_file",
     "train_preprefix_file",
 )
-_FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d+)of(?P<folds>\d+)")
+_WORDS = {
+    "extra_forbidden": "no round has such a field",
+    "missing": "is missing",
+    "path_type": "must be a path, as text",
+}
+_FOLD = re.compile(r"(?P<base>.+):fold(?P<fold>\d{1,4})of(?P<folds>\d{1,4})")
 _MAX_ROUND_BYTES = 1 << 20
 
 
@@ -95,6 +100,11 @@ class Round(BaseModel):
         return self.fold is None and (self.answer_file is None or not self.answer_file.exists())
 
     @property
+    def file_with_answers(self) -> Path | None:
+        """The file that the attacked examples' suffixes come from; a fold's are training rows."""
+        return self.answer_file if self.fold is None else self.train_suffix_file
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """Every file that the round names, once each."""
         named = (getattr(self, field) for field in FILE_FIELDS)
@@ -159,7 +169,7 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such round file.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"{path}: not a TOML file ({shortened(str(error), 120)}).") from None
     for field in FILE_FIELDS:
         if (value := fields.get(field)) and isinstance(value, str):
@@ -169,6 +179,8 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     base = fields.pop("base", None)
     if base is None:
         return fields
+    if not isinstance(base, str):
+        raise HarnessError(f"{path}: base: the name or the file of another round, as text.")
     shipped = shipped_rounds()
     base_path = shipped[base] if base in shipped else (path.parent / str(base)).resolve()
     return {**_resolved_fields(base_path, (*below, path)), **fields}
@@ -177,10 +189,14 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
 def _located(value: str, folder: Path) -> Path:
     """A file beside the round file where there is one, else its place in the data directory."""
     beside = folder / paths.with_home(value)
-    return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
+    try:
+        return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
+    except (OSError, ValueError):
+        raise HarnessError(f"{shortened(value)}: no path of this machine.") from None
 
 
 def _first_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
-    return f"{where + ': ' if where else ''}{fault['msg']}"
+    words = _WORDS.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+    return f"{where + ': ' if where else ''}{words}"

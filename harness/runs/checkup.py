@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 
 from harness.core import paths
+from harness.core.errors import HarnessError
 from harness.runs.folder import runs_home
 from harness.runs.machine import hardware, versions
 from harness.runs.sandbox import Means, offered_means
@@ -75,7 +76,10 @@ def _place(name: str, path: Path) -> Finding:
 
 
 def _sandbox() -> Finding:
-    means = offered_means()
+    try:
+        means = offered_means()
+    except HarnessError as error:
+        return Finding("sandbox", "none works as asked", str(error))
     advice = None
     if means is Means.NONE:
         advice = "install bubblewrap (Debian: apt-get install bubblewrap), and allow user namespaces."

@@ -14,7 +14,7 @@ from harness.core.spec import RunSpec
 from harness.runs import keeper
 from harness.runs.capped_log import CappedLog
 from harness.runs.deadline import Deadline
-from harness.runs.folder import RunFolder, runs_home
+from harness.runs.folder import RunFolder, holds_more_than, runs_home
 from harness.runs.inputs import lay_inputs
 from harness.runs.intake import Intake, IntakeFault
 from harness.runs.ledger import TICK_SECONDS, Budget
@@ -24,11 +24,13 @@ from harness.runs.sandbox import offered_means
 from harness.runs.status import Status, process_with
 from harness.runs.store import RunStore
 from harness.runs.telemetry import Telemetry
+from harness.runs.ticking import Ticking
 from harness.runs.worker_process import WorkerProcess
 
 _STOP_GRACE_SECONDS = 5.0
 _SILENT_GRACE_SECONDS = 2.0
 _TELEMETRY_SECONDS = 2.0
+MOST_SCRATCH_BYTES = 4 << 30
 _FRAMES_AT_ONCE = 1 << 20
 _LOG_AT_ONCE = 4 << 20
 _PIPE_CHUNK = 1 << 18
@@ -66,7 +68,7 @@ class Execution:
         self._frames = FrameReader()
         self._telemetry = Telemetry(None if spec.target is None else spec.target.device)
         self._telemetry_due = 0.0
-        self._tick_due = 0.0
+        self._look_due = 0.0
         self._stop_at: float | None = None
         self._silent_since: float | None = None
         self._finish_was_asked = False
@@ -77,11 +79,12 @@ class Execution:
         lay_inputs(self._folder, self._spec, self._committed, finish_at=finish_at)
         log = CappedLog(self._folder.log)
         worker = self._started()
-        deadline = Deadline(self._budget, worker.kill)
+        deadline, ticking = Deadline(self._budget, worker.kill), Ticking(self._folder.store, self._budget)
         try:
-            ending = self._followed(worker, log, deadline, stop_is_asked)
+            ending = self._followed(worker, log, deadline, ticking, stop_is_asked)
         finally:
             deadline.cancel()
+            ticking.stop()
             is_clean = worker.kill()
             worker.close()
             log.close()
@@ -110,13 +113,20 @@ class Execution:
         return worker
 
     def _followed(
-        self, worker: WorkerProcess, log: CappedLog, deadline: Deadline, stop_is_asked: Callable[[], bool]
+        self,
+        worker: WorkerProcess,
+        log: CappedLog,
+        deadline: Deadline,
+        ticking: Ticking,
+        stop_is_asked: Callable[[], bool],
     ) -> Ending:
         with selectors.DefaultSelector() as selector:
             for descriptor in (worker.frames, worker.log, worker.ended):
                 selector.register(descriptor, selectors.EVENT_READ)
             while not deadline.has_passed:
-                ready = {key.fd for key, _ in selector.select(max(0.0, self._tick_due - now()))}
+                ready = {key.fd for key, _ in selector.select(max(0.0, self._look_due - now()))}
+                if ticking.fault is not None:
+                    raise ticking.fault
                 if worker.log in ready and not _drained(worker.log, log):
                     selector.unregister(worker.log)
                 if worker.frames in ready:
@@ -146,8 +156,10 @@ class Execution:
             return Ending(Status.CRASHED, "the attack's process closed the pipe that its guesses travel on.")
         if not self._finish_was_asked and self._budget.until_soft_deadline(at) <= 0:
             self._ask_to_finish(worker)
-        if at >= self._tick_due:
-            self._tick(worker, at)
+        if at >= self._look_due:
+            self._look_due = at + TICK_SECONDS
+            worker.say_what_is_unsaid()
+            return self._looked(at)
         return None
 
     def _took_frames(self, worker: WorkerProcess) -> bool:
@@ -179,29 +191,36 @@ class Execution:
         with self._store.transaction():
             self._store.add_event("phase", phase=Status.FINISHING)
 
-    def _tick(self, worker: WorkerProcess, at: float) -> None:
-        self._tick_due = at + TICK_SECONDS
-        worker.say_what_is_unsaid()
+    def _looked(self, at: float) -> Ending | None:
+        """Record the running curve and the machine where they are due; an end for an attack that fills the disk."""
+        if self._curve.is_due(at):
+            self._add_point(at)
+        if at < self._telemetry_due:
+            return None
+        self._telemetry_due = at + _TELEMETRY_SECONDS
+        sample = self._telemetry.sample(keeper.descendants_of(os.getpid()))
         with self._store.transaction():
-            self._store.add_ledger("tick", self._budget.spent(at))
-            if self._curve.is_due(at):
-                self._add_point(at)
-            if at >= self._telemetry_due:
-                self._telemetry_due = at + _TELEMETRY_SECONDS
-                self._store.add_telemetry(self._telemetry.sample(keeper.descendants_of(os.getpid())))
+            self._store.add_telemetry(sample)
+        if holds_more_than(self._folder.scratch, MOST_SCRATCH_BYTES):
+            return Ending(
+                Status.CRASHED, f"the attack wrote more than {MOST_SCRATCH_BYTES >> 30} GiB into its scratch folder."
+            )
+        return None
 
     def _add_point(self, at: float) -> None:
+        # Ranking millions of guesses takes seconds, and the ledger's own connection must not wait for it.
         before = time.thread_time()
         standing = self._curve.standing()
         self._curve.postpone(at, time.thread_time() - before)
-        self._store.add_point(
-            spent=self._budget.spent(at),
-            guesses=self._intake.guesses,
-            rows=standing.rows,
-            solved=standing.solved,
-            wrong=standing.wrong,
-            recall=standing.recall,
-        )
+        with self._store.transaction():
+            self._store.add_point(
+                spent=self._budget.spent(at),
+                guesses=self._intake.guesses,
+                rows=standing.rows,
+                solved=standing.solved,
+                wrong=standing.wrong,
+                recall=standing.recall,
+            )
 
     def _ended_by_itself(self, worker: WorkerProcess, log: CappedLog) -> Ending:
         """What the worker's last word or its process's end means, once everything that it sent has been taken in."""
@@ -211,8 +230,7 @@ class Execution:
                 pass
         except (FrameError, IntakeFault) as fault:
             return _forged(fault)
-        with self._store.transaction():
-            self._add_point(now())
+        self._add_point(now())
         end = self._intake.end
         if end is None:
             return _ended_without_a_word(worker)

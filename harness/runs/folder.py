@@ -11,6 +11,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError, shortened, unknown_name
 from harness.core.spec import RunSpec, read_spec
 
+_MOST_FOLDERS = 50_000
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -124,6 +125,19 @@ def remove_run(folder: RunFolder) -> None:
     """Delete a run: first its spec, so that a half-deleted one is no run."""
     folder.spec_file.unlink(missing_ok=True)
     remove_tree(folder.path)
+
+
+def holds_more_than(path: Path, most: int) -> bool:
+    """Whether the files below `path` take more than `most` bytes, or are more than anybody counts."""
+    total = 0
+    for count, (folder, _, names) in enumerate(os.walk(path)):
+        for name in names:
+            with contextlib.suppress(OSError):
+                # Blocks of 512 bytes: a file with holes takes less than its length.
+                total += (Path(folder) / name).lstat().st_blocks * 512
+        if total > most or count > _MOST_FOLDERS:
+            return True
+    return False
 
 
 def remove_tree(path: Path) -> None:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,19 @@ from harness.runs.store import RunStore
 _ROWS_STORED_PER_ROW_CAP = 100
 _MOST_BYTES = {"kept": 1 << 30, "final": 1 << 30, "messages": 128 << 20}
 _MAX_KEY = 200
+_TARGET_FIELDS: dict[str, type | UnionType] = {
+    "architecture": str,
+    "parameters": int,
+    "vocabulary": int,
+    "context_length": int | None,
+    "device": str,
+    "device_name": str | None,
+    "dtype": str,
+    "rows_at_once": int,
+    "threads": int,
+    "torch": str,
+    "transformers": str,
+}
 _EVENTS = frozenset({"started", "target", "read_clock"})
 
 
@@ -131,7 +145,9 @@ class Intake:
         self.has_started = True
         detail: dict[str, Any] = {key: value for key, value in frame.fields.items() if key != "name"}
         if name == "target":
-            detail["rows_at_once"] = _count(detail["rows_at_once"])
+            detail = {field: _checked(detail[field], kind) for field, kind in _TARGET_FIELDS.items()}
+        else:
+            detail = {}
         self._store.add_event(f"worker_{name}", **detail)
 
     def _end(self, frame: Frame) -> None:
@@ -147,6 +163,14 @@ class Intake:
         )
         if fault is not None:
             raise IntakeFault(fault)
+
+
+def _checked(value: Any, kind: type | UnionType) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError("a field of another type than the target's record has")
+    if isinstance(value, int):
+        return _count(value)
+    return shortened(value, _MAX_KEY) if isinstance(value, str) else value
 
 
 def _positive(value: Any) -> float:

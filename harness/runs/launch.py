@@ -31,8 +31,13 @@ def start_run(spec: RunSpec, attack: AttackFile) -> RunFolder:
     Raises HarnessError when the supervisor does not come up.
     """
     folder = RunFolder(runs_home() / spec.id)
-    runs_home().mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.path.mkdir(mode=0o700)
+    try:
+        runs_home().mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.path.mkdir(mode=0o700)
+    except OSError as error:
+        raise HarnessError(
+            f"{folder.path}: cannot be made ({error.strerror}); HARNESS_HOME names another place."
+        ) from None
     folder.code.mkdir()
     shutil.copyfile(attack.path, folder.code / spec.attack.file)
     if spec.target is not None and (tokenizer := spec.target.path / "tokenizer.json").is_file():

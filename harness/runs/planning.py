@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError, shortened
-from harness.core.examples import load_prefixes
+from harness.core.examples import error_cap_of, load_answers, load_prefixes
 from harness.core.files import sha256_of
 from harness.core.rounds import Round
 from harness.core.spec import AttackRecord, PathRecord, RunSpec, TargetRecord
@@ -35,8 +35,16 @@ def planned_run(
     round's answers.
     """
     if not round_.prefix_file.exists():
-        raise HarnessError(f"{round_.prefix_file}: no such file; harness data status {round_.name} says how to get it.")
+        raise HarnessError(
+            f"{round_.prefix_file}: no such file; harness data status says how to get a shipped round's."
+        )
     round_examples = len(load_prefixes(round_))
+    answers = load_answers(round_)
+    if answers is not None and len(answers) != round_examples:
+        raise HarnessError(
+            f"{round_.file_with_answers}: {len(answers):,} answers beside {round_examples:,} attacked prefixes."
+        )
+    round_ = round_.model_copy(update={"error_cap": error_cap_of(round_)})
     path_records = {
         name: _recorded_path(name, params.params[name], round_)
         for name in params.path_params
@@ -101,7 +109,7 @@ def _recorded_path(name: str, value: Any, round_: Round) -> PathRecord:
 
 
 def _holds_answers(file: Path, round_: Round) -> bool:
-    answers = round_.answer_file
+    answers = round_.file_with_answers
     if answers is None or not answers.exists():
         return False
     if file.samefile(answers):

@@ -69,7 +69,8 @@ def confined_command(
 
 def _bwrap(hidden: Iterable[Path], readable: Iterable[Path], writable: Iterable[Path]) -> list[str]:
     command = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
-    command += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    # Root keeps its capabilities otherwise, and with them unmounts what hides the answers.
+    command += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for node in sorted(map(str, [*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dri")])):
         command += ["--dev-bind", node, node]
     for path in _outermost([*hidden, *_DOORS]):

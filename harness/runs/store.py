@@ -155,6 +155,13 @@ class RunStore:
         self._db.close()
 
 
+def append_ledger(path: Path, entry: str, spent: float) -> None:
+    """Commit one word of the ledger on a connection of its own, beside the writer's."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=30.0)) as db:
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("INSERT INTO ledger (at, entry, spent) VALUES (?, ?, ?)", (time.time(), entry, spent))
+
+
 def _make(path: Path) -> None:
     """An empty store that appears at `path` whole, so that whoever finds a run.db can read it."""
     unfinished = path.with_name(f".{path.name}.new")

@@ -12,6 +12,7 @@ from typing import Any
 from harness.core.errors import HarnessError, shortened
 from harness.core.files import CHUNK_BYTES, write_whole
 from harness.core.paths import cache_home, with_home
+from harness.core.rounds import Round
 from harness.target.demo import WEIGHTS as DEMO_WEIGHTS
 
 OnProgress = Callable[[int, int], None]
@@ -35,6 +36,24 @@ class ResolvedTarget:
     path: Path
     weights_sha256: str
     bytes: int
+
+
+def require_room(target: ResolvedTarget, round_: Round) -> None:
+    """Raise HarnessError when config.json says that the target lacks tokens or context that the round needs.
+
+    What it does not say is found out when the model is loaded.
+    """
+    try:
+        config = json.loads((target.path / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    config = config if isinstance(config, dict) else {}
+    vocabulary, context = config.get("vocab_size"), config.get("max_position_embeddings")
+    if isinstance(vocabulary, int) and vocabulary < round_.vocabulary:
+        raise HarnessError(f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}.")
+    wanted = round_.prefix_length + round_.suffix_length
+    if isinstance(context, int) and context < wanted:
+        raise HarnessError(f"{target.id} attends to {context:,} tokens; the round's prefix and suffix take {wanted:,}.")
 
 
 def resolve_target(

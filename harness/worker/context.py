@@ -156,7 +156,10 @@ class RunContext:
 
     def finish(self, order: Guesses) -> None:
         self._check(order)
-        self._channel.send("final", {"ids": order.ids, "suffixes": self._narrowed(order.suffixes)})
+        suffixes = self._narrowed(order.suffixes)
+        if order.ids.nbytes + suffixes.nbytes > MAX_BODY_BYTES:
+            raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission holds; cut the order.")
+        self._channel.send("final", {"ids": order.ids, "suffixes": suffixes})
 
     def emit(self, guesses: Guesses) -> None:
         """Hand the attack's guesses to the supervisor, under the batch that is open."""
