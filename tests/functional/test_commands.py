@@ -17,7 +17,7 @@ import pytest
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
-from tests.functional.machine import Machine, guess_count, processes_that_name, wait_until, write_round
+from tests.functional.machine import PLUGINS, Machine, guess_count, processes_that_name, wait_until, write_round
 
 KEYS = {
     "id",
@@ -200,6 +200,11 @@ def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) 
         (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or folder",)),
         (("run", "draws", "--budget", "soon"), ("'soon' is not a duration",)),
         (("run", "draws", "--target", "gpt2"), ("uses no target",)),
+        (("run", "draws", "--device", "cpu"), ("uses no target; leave --device away",)),
+        (("run", "greedy", "--device", "gpu0"), ("unknown device 'gpu0'",)),
+        (("run", "greedy", "--threads", "99999"), ("usable cores",)),
+        (("run", "greedy", "--target", "demo"), ("predicts 384 tokens and the round has 50,257",)),
+        (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),
         (("run", "\x1b[31mred"), ("unknown attack",)),
         (("show", "nothing"), ("unknown run 'nothing'", "harness runs lists them")),
         (("watch", "latest"), ("there is no run yet",)),
@@ -271,3 +276,30 @@ def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
             ledger = reader.ledger()
         spans.append((ledger[0].at, ledger[-1].at))
     assert spans[0][1] <= spans[1][0]
+
+
+def test_answers_that_are_fewer_than_the_prefixes_are_refused_before_any_clock(machine: Machine) -> None:
+    answers = machine.folder / "answer-64.npy"
+    np.save(answers, np.load(answers)[:-1])
+    refused = machine.run("run", "draws", *machine.plugin(), code=1)
+    assert "63 answers beside 64 attacked prefixes" in refused.stderr
+    assert machine.folders() == []
+
+
+def test_a_folds_cap_is_in_proportion_to_its_examples(machine: Machine) -> None:
+    options = ("--attacks", str(PLUGINS), "--round", f"{machine.folder / 'round.toml'}:fold0of4")
+    summary = machine.json("run", "draws", *options, "--set", "pause=0")
+    assert (summary["is_blind"], summary["error_cap"]) == (False, 25)
+
+
+def test_an_export_refuses_what_it_would_not_write(machine: Machine) -> None:
+    machine.attack("draws", "--set", "pause=0")
+    assert "a submission is a .csv" in machine.run("export", "latest", "--out", "a.parquet", code=1).stderr
+    assert "no such folder" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
+
+
+def test_runs_live_where_home_says(machine: Machine) -> None:
+    home = machine.folder / "elsewhere"
+    assert machine.run("--home", str(home), "runs").stderr.startswith("no runs yet")
+    done = machine.run("--home", str(home), "run", "draws", *machine.plugin(), "--set", "pause=0", "--json")
+    assert json.loads(done.stdout)["directory"].startswith(str(home / "runs"))

@@ -2,6 +2,7 @@
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,22 @@ def test_messages_without_end_do_not_fill_the_disk(machine: Machine) -> None:
     assert (Path(summary["directory"]) / "run.db").stat().st_size < 200 * MIB
 
 
+def test_an_attack_that_fills_its_scratch_folder_is_ended(machine: Machine) -> None:
+    machine.run("run", "hoarding", *machine.plugin(), "--budget", "60s", code=1)
+    summary = machine.newest()
+    assert summary["status"] == "crashed" and summary["rows"] == 1
+    assert summary["reason"] == "the attack wrote more than 4 GiB into its scratch folder."
+    assert not any(RunFolder(Path(summary["directory"])).path.rglob("hoard"))
+
+
+@pytest.mark.parametrize("deed", ["bare_target", "endless_target"])
+def test_a_forged_word_about_the_target_leaves_a_run_that_can_be_shown(machine: Machine, deed: str) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
+    summary = machine.newest()
+    assert summary["status"] == "crashed" and "sent what no attack may" in summary["reason"]
+    assert machine.json("show", summary["id"])["target_as_loaded"] is None
+
+
 def test_binary_rubbish_on_stdout_harms_nothing(machine: Machine) -> None:
     summary = _misbehaved(machine, "binary_rubbish", code=0)
     assert summary["status"] == "finished"
@@ -192,5 +209,8 @@ def test_of_a_million_guesses_the_best_are_submitted_and_show_says_so(machine: M
     with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
         ledger, points = reader.ledger(), reader.points()
     assert 1_000_000 / ledger[-1].spent > 10_000
+    # However long a ranking takes, what has been spent is committed once a second (and a half, on a busy machine).
+    pauses = [later.at - earlier.at for earlier, later in pairwise(ledger)]
+    assert max(pauses) < 1.5
     assert points[-1].guesses == 1_000_000
     assert json.loads((Path(summary["directory"]) / "scorecard.json").read_text())["rows_left_out"] == 900_000

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core import paths
 from harness.runs.folder import RunFolder
-from tests.functional.machine import Machine, write_round
+from tests.functional.machine import PLUGINS, Machine, write_round
 
 PATTERN = bytes(np.random.default_rng(99).integers(0, 256, 16, dtype=np.uint8))
 
@@ -115,6 +115,29 @@ def test_an_attack_in_a_sandbox_cannot_look_for_the_answers(
     assert [line for line in log.splitlines() if line.startswith("READ")] == []
     assert log.count("hidden ") == len(hidden)
     assert "socket refused" in log and "FOUND" not in log
+
+
+def test_an_attack_in_a_sandbox_cannot_uncover_what_is_hidden_not_even_as_root(
+    bubblewrap: None, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_SANDBOX", "bwrap")
+    data = machine.folder / "data"
+    data.mkdir()
+    (data / "answers.npy").write_bytes(b"answers")
+    places = str([str(data), str(machine.runs), str(paths.SHIPPED_ROUNDS)]).replace("'", '"')
+    summary = machine.attack("escaping", "--set", f"places={places}")
+    log = RunFolder(Path(summary["directory"])).log.read_text()
+    assert "capabilities 0\n" in log
+    assert log.count("refused") == 4 and "UNDONE" not in log
+    assert f"hidden {data}" in log and f"hidden {paths.SHIPPED_ROUNDS}" in log
+    assert "SEEN" not in log.replace(f"SEEN {machine.runs}", "")
+
+
+def test_a_folds_answers_are_training_rows_and_are_refused_as_a_path_parameter(machine: Machine) -> None:
+    answers = paths.SHIPPED_ROUNDS / "demo" / "train_suffix.npy"
+    options = ("--attacks", str(PLUGINS), "--round", "demo:fold0of5")
+    refused = machine.run("run", "draws", *options, "--set", f"file={answers}", code=1)
+    assert "holds the round's answers; an attack may not read it" in refused.stderr
 
 
 def test_without_a_sandbox_show_says_so(bare_machine: Machine) -> None:

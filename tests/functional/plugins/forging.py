@@ -87,6 +87,15 @@ class Forging(Attack[ForgingParams]):
                 data = data[os.write(pipe, data) :]
             sequence += 1
 
+    def _bare_target(self, context: Context, pipe: int) -> None:
+        self._send(pipe, Frame("event", fields={"name": "target", "rows_at_once": 3}))
+
+    def _endless_target(self, context: Context, pipe: int) -> None:
+        words = ("architecture", "device", "device_name", "dtype", "torch", "transformers")
+        counts = ("vocabulary", "context_length", "rows_at_once", "threads")
+        told = dict.fromkeys(words, "x") | dict.fromkeys(counts, 1) | {"parameters": float("inf")}
+        self._send(pipe, Frame("event", fields={"name": "target", **told}))
+
     def _forked_child(self, context: Context, pipe: int) -> None:
         for _ in range(4):
             if os.fork() == 0:
