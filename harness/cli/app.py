@@ -61,7 +61,8 @@ app.add_typer(rounds.app, name="rounds")
 
 def main() -> None:
     """Entry point: one sentence and exit code 1 for a HarnessError, 2 for usage; a traceback only with --debug."""
-    debug = "--debug" in sys.argv
+    options = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
+    debug = "--debug" in options
     if debug:
         sys.argv.remove("--debug")
     try:

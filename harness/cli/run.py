@@ -17,15 +17,23 @@ Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout."
 
 def run(
     attack: Annotated[
-        str, typer.Argument(help="An attack's name; `harness attacks` lists them.", autocompletion=attack_names)
+        str,
+        typer.Argument(
+            metavar="ATTACK", help="An attack's name; `harness attacks` lists them.", autocompletion=attack_names
+        ),
     ],
     round_: Annotated[
-        str, typer.Option("--round", "-r", help="A round's name, or its TOML file.", autocompletion=round_names)
+        str,
+        typer.Option(
+            "--round", "-r", metavar="ROUND", help="A round's name, or its TOML file.", autocompletion=round_names
+        ),
     ] = "demo",
     target: Annotated[str | None, typer.Option(help="A hub id or a folder, instead of the round's target.")] = None,
     revision: Annotated[str | None, typer.Option(help="The revision of a hub target.")] = None,
     budget: Annotated[str | None, typer.Option(help="Wall clock such as 24h or 90m, instead of the round's.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", "-s", help="A parameter: key=value.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="A parameter; may be given often.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Attack the first N examples only.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",

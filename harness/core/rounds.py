@@ -84,6 +84,7 @@ class Round(BaseModel):
     target: str
     revision: str = "main"
     fold: Fold | None = None
+    source: Path | None = Field(None, description="The file that it was read from; not a field of that file.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -151,8 +152,10 @@ def load_round(name: str) -> Round:
     path = path.resolve()
     # An empty string takes back what the base named: TOML has no null.
     fields = {field: value for field, value in _resolved_fields(path, ()).items() if value != ""}
+    if "source" in fields:
+        raise HarnessError(f"{path}: source: no round has such a field.")
     try:
-        return Round.model_validate(fields)
+        return Round.model_validate({**fields, "source": path})
     except ValidationError as error:
         raise HarnessError(f"{path}: {_first_fault(error)}") from None
 

@@ -24,7 +24,7 @@ from harness.runs.summary import run_status
 
 BUDGET_SHARES = (0.01, 0.1, 1.0)
 _MOST_POINTS = 200
-_NO_RULES = {"title", "budget", "target", "revision", *FILE_FIELDS}
+_NO_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
 _TOLD_OF_TARGET = ("device", "device_name", "dtype", "threads", "rows_at_once")
 
 

@@ -9,7 +9,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError, shortened
 from harness.core.examples import error_cap_of, load_answers, load_prefixes
 from harness.core.files import sha256_of
-from harness.core.rounds import Round
+from harness.core.rounds import Round, load_round
 from harness.core.spec import AttackRecord, PathRecord, RunSpec, TargetRecord
 from harness.runs.discovery import AttackFile
 from harness.runs.machine import hardware, versions
@@ -78,10 +78,12 @@ def planned_run(
 
 
 def what_changed(spec: RunSpec, code: Path, weights_sha256: str | None) -> list[str]:
-    """Names of the run's inputs that are no longer what its record says: code, data files, paths, weights."""
+    """Names of the run's inputs that are no longer what its record says: code, round, data files, paths, weights."""
     changed = []
     if not code.exists() or sha256_of(code) != spec.attack.sha256:
         changed.append(f"the attack's source {code}")
+    if spec.round.source is not None and not _is_as_recorded(spec.round):
+        changed.append(f"the round in {spec.round.source}")
     for name, recorded in spec.data_sha256.items():
         if not Path(name).exists() or sha256_of(Path(name)) != recorded:
             changed.append(f"the round's file {name}")
@@ -91,6 +93,19 @@ def what_changed(spec: RunSpec, code: Path, weights_sha256: str | None) -> list[
     if spec.target is not None and weights_sha256 != spec.target.weights_sha256:
         changed.append(f"the weights of {spec.target.id}")
     return changed
+
+
+def _is_as_recorded(recorded: Round) -> bool:
+    """The round's file says what the record says; a fold's cap, which follows from its data, apart."""
+    assert recorded.source is not None
+    try:
+        now = load_round(str(recorded.source))
+    except HarnessError:
+        return False
+    if recorded.fold is not None:
+        now = now.derived_fold(recorded.fold.index, recorded.fold.folds)
+    apart = {"error_cap"} if recorded.fold is not None else set()
+    return now.model_dump(exclude=apart) == recorded.model_dump(exclude=apart)
 
 
 def _recorded_path(name: str, value: Any, round_: Round) -> PathRecord:

@@ -138,6 +138,12 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
     assert "the attack's source" in machine.run("resume", folder.id, code=1).stderr
     code.write_bytes(source)
 
+    rules = machine.folder / "round.toml"
+    text = rules.read_text()
+    rules.write_text(text + "error_cap = 3\n")
+    assert f"the round in {rules}" in machine.run("resume", folder.id, code=1).stderr
+    rules.write_text(text)
+
     data = machine.folder / "train_prefix-64.npy"
     content = data.read_bytes()
     data.write_bytes(content[:-1] + b"\0" if content[-1:] != b"\0" else content[:-1] + b"\1")
