@@ -79,5 +79,5 @@ class HarnessApp(App[None]):
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self.notify(visible(f"on_finish did not start ({error})"), severity="error", markup=False)

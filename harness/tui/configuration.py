@@ -50,5 +50,5 @@ def read_configuration() -> Configuration:
 
 
 def _line_of(field: str, text: str) -> int:
-    match = re.search(rf"^\s*[\"']?{re.escape(field)}[\"']?\s*[=.\]]", text, re.MULTILINE)
+    match = re.search(rf"^\s*\[*\s*[\"']?{re.escape(field)}[\"']?\s*[=.\]]", text, re.MULTILINE)
     return 1 if match is None else text.count("\n", 0, match.end()) + 1

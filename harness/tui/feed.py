@@ -1,6 +1,7 @@
 """A run's store read again and again, by sequence number, into snapshots: each row is read once."""
 
 import dataclasses
+import sqlite3
 import time
 from collections import deque
 from pathlib import Path
@@ -8,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, shortened
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
+from harness.core.submission import submission_order
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Arrivals, Point, RunReader
 from harness.runs.results import submission_of
@@ -59,6 +61,7 @@ class RunFeed:
         )
         self._repeated = repeated
         self._seq = 0
+        self._settled_at: int | None = None
         self._points: list[Point] = []
         self._points_seen = 0
         self._lines: deque[GuessLine] = deque(maxlen=LINES_HELD)
@@ -70,10 +73,16 @@ class RunFeed:
         try:
             self._last = self._read()
         except HarnessError as error:
-            if self._last is None:
-                raise
-            self._last = dataclasses.replace(self._last, fault=str(error))
+            self._last = self._last_with(str(error))
+        except (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError) as error:
+            # A folder that goes while it is read, or a store whose rows are no rows of ours.
+            self._last = self._last_with(f"{self.folder.path}: cannot be read ({shortened(str(error), 120)}).")
         return self._last
+
+    def _last_with(self, fault: str) -> Snapshot:
+        if self._last is None:
+            raise HarnessError(fault) from None
+        return dataclasses.replace(self._last, fault=fault)
 
     def _read(self) -> Snapshot:
         summary = run_summary(self.folder)
@@ -102,7 +111,7 @@ class RunFeed:
         if repeated != self._repeated:
             self._begin_anew(repeated)
         until = time.monotonic() + _READING_SECONDS
-        while time.monotonic() < until:
+        while True:
             arrived = reader.arrivals(
                 suffix_length=self.spec.round.suffix_length,
                 vocabulary=self.spec.round.vocabulary,
@@ -111,8 +120,10 @@ class RunFeed:
             )
             if not len(arrived.seq):
                 return
-            self._seq = int(arrived.seq[-1])
             self._take(arrived)
+            self._seq = int(arrived.seq[-1])
+            if time.monotonic() > until:
+                return
 
     def _take(self, arrived: Arrivals) -> None:
         counts = np.array(
@@ -123,7 +134,7 @@ class RunFeed:
         )
         rows = np.flatnonzero(counts)
         guesses = arrived.guesses.part(rows)
-        if len(guesses) and int(guesses.ids.max()) >= self.spec.examples:
+        if len(guesses) and not (int(guesses.ids.min()) >= 0 and int(guesses.ids.max()) < self.spec.examples):
             raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round lacks.")
         is_correct = self._standing.add(guesses)
         for place in range(max(0, len(rows) - LINES_HELD), len(rows)):
@@ -161,14 +172,32 @@ class RunFeed:
 
     def _settle(self, reader: RunReader, *, is_over: bool) -> None:
         """Read the submission whole where arrivals alone cannot tell it: a final order, or scores that fell."""
-        is_final = is_over and reader.last_event("final_order") is not None
+        is_final = is_over and self._settled_at != self._seq and reader.last_event("final_order") is not None
         if not (self._standing.is_stale or is_final) or time.monotonic() < self._exact_due:
             return
         before = time.monotonic()
-        submission = submission_of(self.spec, reader)
-        self._standing.hold_exactly(Guesses(submission.ids, submission.suffixes, np.zeros(len(submission.ids))))
+        if self._standing.is_stale:
+            self._standing.hold_exactly(self._submission(reader))
+        if is_final:
+            final = submission_of(self.spec, reader)
+            self._standing.hold_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))
+            self._settled_at = self._seq
         after = time.monotonic()
         self._exact_due = after + (after - before) / _SHARE_FOR_EXACT
+
+    def _submission(self, reader: RunReader) -> Guesses:
+        """The submission of all guesses so far, with their scores."""
+        rules = self.spec.round
+        guesses = reader.guesses(suffix_length=rules.suffix_length, vocabulary=rules.vocabulary)
+        return guesses.part(
+            submission_order(
+                guesses.ids,
+                guesses.suffixes,
+                guesses.score,
+                per_example=self.spec.attack.guesses_per_example,
+                row_cap=rules.row_cap,
+            )
+        )
 
     def _history(self) -> History:
         recalls = [point.recall for point in self._points]
@@ -194,4 +223,4 @@ def _last_lines(folder: RunFolder) -> tuple[str, ...]:
     except OSError:
         return ()
     lines = text.splitlines()
-    return tuple(lines[1:] if size > _LOG_BYTES else lines)
+    return tuple(lines[1:] or lines if size > _LOG_BYTES else lines)

@@ -1,5 +1,6 @@
 """What Home lists: attacks with their best recall on a round, and every run; read by polling, cached once over."""
 
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +51,10 @@ class OverviewFeed:
         except HarnessError as error:
             fault = str(error)
         runs, unreadable = [], []
-        for folder in all_run_folders():
+        for folder in _run_folders():
             try:
                 runs.append(self._summary(folder))
-            except (HarnessError, OSError):
+            except (HarnessError, OSError, sqlite3.Error, ValueError, TypeError, LookupError):
                 unreadable.append(folder.id)
         return Overview(attacks, tuple(runs), tuple(unreadable), fault)
 
@@ -68,3 +69,11 @@ class OverviewFeed:
         if summary.status.is_over:
             self._over[folder.id] = (stamp, summary)
         return summary
+
+
+def _run_folders() -> list[RunFolder]:
+    try:
+        return all_run_folders()
+    except OSError:
+        # One of them went while they were sorted: the next look finds the others.
+        return []

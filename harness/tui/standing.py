@@ -52,6 +52,7 @@ class Standing:
         self._row_cap = row_cap
         self._per_example = per_example
         self._held: Guesses | None = None
+        self._final: Guesses | None = None
         self._has_right = np.zeros(examples, np.bool_)
         self.is_stale = False
         """A held guess came again with a lower score: one that was forgotten may now stand before it."""
@@ -63,26 +64,34 @@ class Standing:
             is_correct = correct_rows(guesses.ids, guesses.suffixes, self._answers)
             self._has_right[guesses.ids[is_correct]] = True
         if len(guesses):
+            self._final = None
             self._hold(guesses)
         return is_correct
 
     def hold_exactly(self, submission: Guesses) -> None:
-        """Let these rows, in this order, be the submission: what reading all guesses anew has given."""
-        falling = np.arange(len(submission), 0, -1, dtype=np.float64)
-        self._held = Guesses(submission.ids, submission.suffixes, falling)
+        """Let these rows with their scores be the submission: what reading all guesses anew has given."""
+        self._held = submission
         self.is_stale = False
+
+    def hold_final(self, submission: Guesses) -> None:
+        """Let these rows, in this order and whatever their scores, be the submission until a guess comes."""
+        self._final = submission
+        if self._answers is not None:
+            is_correct = correct_rows(submission.ids, submission.suffixes, self._answers)
+            self._has_right[submission.ids[is_correct]] = True
 
     def figures(self) -> Figures:
         """What the submission comes to now."""
-        held = self._held
-        if held is None:
+        held = self._held if self._final is None else self._final
+        if held is None or not len(held):
             nothing = np.empty(0, np.int64)
             known = None if self._answers is None else 0.0
             empty = None if self._answers is None else nothing
             recall = None if self._answers is None else np.empty(0)
             return Figures(empty, recall, known, known, known, 0, 0, np.array([0.0, 1.0]), np.zeros(1, np.int64))
         guessed, first = np.unique(held.ids, return_index=True)
-        counts, edges = _histogram(held.score[first])
+        best = held.score[first] if self._held is None else _best_scores(self._held)
+        counts, edges = _histogram(best)
         if self._answers is None:
             return Figures(None, None, None, None, None, len(guessed), len(held), edges, counts)
         is_correct = correct_rows(held.ids, held.suffixes, self._answers)
@@ -130,6 +139,10 @@ def _has_fallen(guesses: Guesses, held: int) -> bool:
     return False
 
 
+def _best_scores(guesses: Guesses) -> Floats:
+    return guesses.score[np.unique(guesses.ids, return_index=True)[1]]
+
+
 def _thinned(points: int) -> Ints:
     """At most 160 whole numbers from 1 to `points`, both among them, evenly spread on a log scale."""
     if points <= _CURVE_POINTS:
@@ -142,8 +155,8 @@ def _histogram(scores: Floats) -> tuple[Ints, Floats]:
     if not len(finite):
         return np.zeros(1, np.int64), np.array([0.0, 1.0])
     low, high = float(finite.min()), float(finite.max())
-    if not np.isfinite(high - low) or high == low:
-        high, low = np.nextafter(low, np.inf), low
+    edges = np.linspace(low, high, _BINS + 1) if np.isfinite(high - low) else np.array([low, high])
+    if not (np.diff(edges) > 0).all():
+        # Too near to each other for bins between them.
         return np.array([len(finite)], np.int64), np.array([low, high])
-    counts, edges = np.histogram(finite, bins=_BINS, range=(low, high))
-    return counts.astype(np.int64), edges
+    return np.histogram(finite, edges)[0].astype(np.int64), edges

@@ -15,10 +15,10 @@ DIFFERING = Style(underline=True, bold=True)
 class TokenText:
     """Token ids as text, by a tokenizer.json; as numbers where there is none."""
 
-    def __init__(self, tokenizer_file: Path) -> None:
+    def __init__(self, tokenizer_file: Path | None) -> None:
         """Raises HarnessError when the file is there and is no tokenizer."""
         self._tokenizer = None
-        if tokenizer_file.is_file():
+        if tokenizer_file is not None and tokenizer_file.is_file():
             from tokenizers import Tokenizer
 
             try:

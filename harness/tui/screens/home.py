@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from threading import Event
 from typing import ClassVar, Literal
 
 from rich.text import Text
@@ -10,9 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
-from textual.worker import get_current_worker
 
 from harness.core.durations import clock
 from harness.core.errors import HarnessError
@@ -47,8 +48,23 @@ class HomeScreen(Screen[None]):
         Binding("escape", "leave_filter", show=False),
     ]
 
+    class Looked(Message):
+        """What there is now."""
+
+        def __init__(self, overview: Overview) -> None:
+            super().__init__()
+            self.overview = overview
+
+    class Described(Message):
+        """What the attack of this key does, in words."""
+
+        def __init__(self, key: str, words: str) -> None:
+            super().__init__()
+            self.key, self.words = key, words
+
     def __init__(self, *, attacks_folder: Path | None, round_name: str) -> None:
         super().__init__()
+        self._is_gone = Event()
         self._attacks_folder = attacks_folder
         self._round_name = round_name
         self._overview: Overview | None = None
@@ -80,17 +96,19 @@ class HomeScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
-        worker, feed = get_current_worker(), OverviewFeed(self._attacks_folder)
-        while not worker.is_cancelled:
-            overview = feed.poll()
-            if worker.is_cancelled:
-                return
-            self.app.call_from_thread(self._take, overview)
-            time.sleep(_POLL_SECONDS)
+        feed = OverviewFeed(self._attacks_folder)
+        while not self._is_gone.is_set():
+            self.post_message(self.Looked(feed.poll()))
+            self._is_gone.wait(_POLL_SECONDS)
 
-    def _take(self, overview: Overview) -> None:
-        if self.is_attached and overview != self._overview:
-            self._overview = overview
+    def on_unmount(self) -> None:
+        """No more polls."""
+        self._is_gone.set()
+
+    @on(Looked)
+    def _take(self, event: Looked) -> None:
+        if event.overview != self._overview:
+            self._overview = event.overview
             self._show()
 
     def _show(self) -> None:
@@ -105,8 +123,9 @@ class HomeScreen(Screen[None]):
             unreadable = f" · {len(overview.unreadable)} cannot be read" if overview.unreadable else ""
             runs.border_title = f"runs · by {self._sorting}{unreadable}"
             if overview.fault is not None:
+                self._described = None
                 self.query_one("#words", Static).update(Content(visible(overview.fault)))
-            elif self._described is None:
+            else:
                 self._describe()
 
     def _chosen_runs(self) -> list[RunSummary]:
@@ -153,11 +172,10 @@ class HomeScreen(Screen[None]):
             )
             return
         self.query_one("#words", Static).update(Content(f"{visible(attack.name)}\n\n{visible(attack.summary)}"))
-        self._fetch(attack)
+        self._fetch(attack, key)
 
     @work(thread=True, exclusive=True, group="schema")
-    def _fetch(self, attack: AttackFile) -> None:
-        worker = get_current_worker()
+    def _fetch(self, attack: AttackFile, key: str) -> None:
         try:
             schema = fetch_schema(attack.path, digest=attack.sha256)
             lines = [visible(attack.name), *map(visible, schema.doc.splitlines()), ""]
@@ -170,8 +188,12 @@ class HomeScreen(Screen[None]):
             words = "\n".join(lines)
         except HarnessError as error:
             words = visible(str(error))
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self.query_one("#words", Static).update, Content(words))
+        self.post_message(self.Described(key, words))
+
+    @on(Described)
+    def _take_words(self, event: Described) -> None:
+        if event.key == self._described:
+            self.query_one("#words", Static).update(Content(event.words))
 
     @on(DataTable.RowSelected, "#attacks")
     def action_new_run(self) -> None:
@@ -275,6 +297,10 @@ def _fill(table: DataTable[Text], rows: list[tuple[str, tuple[Text, ...]]]) -> N
     table.clear()
     for key, cells in rows:
         table.add_row(*cells, key=key)
+    for number, column in enumerate(table.ordered_columns):
+        # Before the rows are drawn: the table widens its columns too late for rows that come in one batch.
+        widths = [cells[number].cell_len for _, cells in rows]
+        column.content_width = max([column.label.cell_len, *widths])
     keys = [key for key, _ in rows]
     if keys:
         table.move_cursor(row=keys.index(before) if before in keys else min(place, len(keys) - 1), animate=False)

@@ -1,10 +1,11 @@
 """One run, live, for as long as anybody looks: closing this screen changes nothing for the run."""
 
-import time
+import sqlite3
+from threading import Event
 from typing import ClassVar, Literal
 
 import numpy as np
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
@@ -59,6 +60,27 @@ class RunScreen(Screen[None]):
             super().__init__()
             self.summary = summary
 
+    class Opened(Message):
+        """The run can be read; what was found amiss in its tokenizer."""
+
+        def __init__(self, feed: RunFeed, text: TokenText, fault: str | None) -> None:
+            super().__init__()
+            self.feed, self.text, self.fault = feed, text, fault
+
+    class Looked(Message):
+        """The run as it is now."""
+
+        def __init__(self, snapshot: Snapshot) -> None:
+            super().__init__()
+            self.snapshot = snapshot
+
+    class Unreadable(Message):
+        """Nothing of the run could be read yet."""
+
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
@@ -67,6 +89,7 @@ class RunScreen(Screen[None]):
         self._suffix_length = 0
         self._log_shown: tuple[str, ...] = ()
         self._was_over: bool | None = None
+        self._is_gone = Event()
 
     def compose(self) -> ComposeResult:
         yield Static(Content(visible(self._folder.id)), id="who")
@@ -94,36 +117,48 @@ class RunScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
-        worker = get_current_worker()
+        feed: RunFeed | None = None
+        while not self._is_gone.is_set():
+            wait = _POLL_SECONDS
+            try:
+                if feed is None:
+                    feed = self._opened()
+                snapshot = feed.poll()
+                self.post_message(self.Looked(snapshot))
+                if snapshot.loaded < 1 and snapshot.fault is None:
+                    wait = 0.0
+            except HarnessError as error:
+                self.post_message(self.Unreadable(str(error)))
+            self._is_gone.wait(wait)
+
+    def _opened(self) -> RunFeed:
+        feed, fault = RunFeed(self._folder), None
         try:
-            feed = RunFeed(self._folder)
             text = TokenText(feed.tokenizer_file)
         except HarnessError as error:
-            self.app.call_from_thread(self._say_fault, str(error))
-            return
-        self.app.call_from_thread(self._take_feed, feed, text)
-        while not worker.is_cancelled:
-            try:
-                snapshot = feed.poll()
-            except HarnessError as error:
-                self.app.call_from_thread(self._say_fault, str(error))
-                return
-            if not worker.is_cancelled:
-                self.app.call_from_thread(self._take, snapshot)
-            if snapshot.loaded >= 1:
-                time.sleep(_POLL_SECONDS)
+            text, fault = TokenText(None), str(error)
+        self.post_message(self.Opened(feed, text, fault))
+        return feed
 
-    def _say_fault(self, sentence: str) -> None:
-        self.query_one("#how-far", Static).update(Content(visible(sentence)))
+    def on_unmount(self) -> None:
+        """No more polls."""
+        self._is_gone.set()
 
-    def _take_feed(self, feed: RunFeed, text: TokenText) -> None:
-        self._suffix_length = feed.spec.round.suffix_length
-        self.query_one(GuessStream).tell(text, feed.prefixes, feed.answers)
+    @on(Unreadable)
+    def _say_fault(self, event: Unreadable) -> None:
+        self.query_one("#how-far", Static).update(Content(visible(event.reason)))
 
-    def _take(self, snapshot: Snapshot) -> None:
+    @on(Opened)
+    def _take_feed(self, event: Opened) -> None:
+        self._suffix_length = event.feed.spec.round.suffix_length
+        self.query_one(GuessStream).tell(event.text, event.feed.prefixes, event.feed.answers)
+        if event.fault is not None:
+            self.notify(visible(event.fault), severity="error", markup=False)
+
+    @on(Looked)
+    def _take(self, event: Looked) -> None:
         """Apply a snapshot in one repaint."""
-        if not self.is_attached:
-            return
+        snapshot = event.snapshot
         with self.app.batch_update():
             who, how_far = header_lines(snapshot)
             self.query_one("#who", Static).update(Content(who))
@@ -198,7 +233,7 @@ class RunScreen(Screen[None]):
     def action_copy_id(self) -> None:
         """Copy the run's id."""
         self.app.copy_to_clipboard(self._folder.id)
-        self.notify(f"copied {visible(self._folder.id)}")
+        self.notify(f"copied {visible(self._folder.id)}", markup=False)
 
     def action_stop(self) -> None:
         """Ask once, then stop the run."""
@@ -235,8 +270,10 @@ class RunScreen(Screen[None]):
                 )
         except HarnessError as error:
             words, is_fault = visible(str(error)), True
+        except (OSError, sqlite3.Error) as error:
+            words, is_fault = visible(f"{self._folder.path}: cannot be read ({error})."), True
         severity: Literal["error", "information"] = "error" if is_fault else "information"
-        self.app.call_from_thread(self.notify, words, severity=severity, markup=False)
+        self.notify(words, severity=severity, markup=False)
 
 
 def _headroom(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:

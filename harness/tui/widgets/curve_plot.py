@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from textual.app import ComposeResult
+from textual.containers import Grid
+from textual.strip import Strip
+from textual_hires_canvas import Canvas
 from textual_plot import HiResMode, PlotWidget
 from textual_plot.axis_formatter import AxisFormatter
+from textual_plot.plot_widget import Legend
 
 from harness.core.arrays import Floats
 from harness.core.durations import clock
@@ -45,6 +50,14 @@ class ClockAxis(AxisFormatter):
         return [clock(tick) for tick in ticks]
 
 
+class _StyledCanvas(Canvas):
+    """A canvas whose every cell has a style: without colours, Textual asks each for one."""
+
+    def render_line(self, y: int) -> Strip:
+        """The line at `y`."""
+        return super().render_line(y).apply_style(self.rich_style)
+
+
 class CurvePlot(PlotWidget, can_focus=False):
     """Curves over one axis that begins at zero, redrawn only when they changed."""
 
@@ -52,6 +65,13 @@ class CurvePlot(PlotWidget, can_focus=False):
         super().__init__(id=id, allow_pan_and_zoom=False)
         self._x_axis = x_axis
         self._shown: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """The library's own parts, with a canvas that can be drawn without colours."""
+        with Grid():
+            for part in ("margin-top", "margin-left", "plot", "margin-bottom"):
+                yield _StyledCanvas(1, 1, id=part)
+        yield Legend(id="legend")
 
     def on_mount(self) -> None:
         """Small margins: a terminal has few lines."""
@@ -70,7 +90,9 @@ class CurvePlot(PlotWidget, can_focus=False):
         self.clear()
         self.set_xlimits(0.0, x_most)
         self.set_ylimits(0.0, y_most)
-        for curve in curves:
+        for whole in curves:
+            is_known = np.isfinite(whole.x) & np.isfinite(whole.y)
+            curve = whole._replace(x=whole.x[is_known], y=whole.y[is_known])
             if len(curve.x) == 0:
                 continue
             if curve.is_dotted or len(curve.x) == 1:

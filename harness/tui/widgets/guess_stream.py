@@ -39,15 +39,24 @@ class GuessStream(ScrollView, can_focus=True):
 
     def show(self, lines: Sequence[GuessLine]) -> None:
         """Replace the lines."""
+        if self._lines and not self.is_following:
+            return
         if lines and self._lines and lines[-1].seq == self._lines[-1].seq and len(lines) == len(self._lines):
+            self.scroll_end(animate=False)
             return
         self._lines = lines
         if len(self._strips) > _LINES_REMEMBERED:
             self._strips.clear()
-        self.virtual_size = Size(self.size.width, len(lines))
-        if self.is_following:
-            self.scroll_end(animate=False)
+        # As wide as anything: lines are cut, never scrolled sideways.
+        self.virtual_size = Size(1, len(lines))
+        self.scroll_end(animate=False)
         self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Whoever looks back wants the lines to stay."""
+        super().watch_scroll_y(old_value, new_value)
+        if new_value < min(old_value, self.max_scroll_y):
+            self.is_following = False
 
     def render_line(self, y: int) -> Strip:
         """The line at `y` of what can be seen."""
@@ -59,11 +68,6 @@ class GuessStream(ScrollView, can_focus=True):
         if strip is None:
             strip = self._strips[line.seq] = Strip(self._segments(line))
         return strip.crop_extend(0, self.size.width, self.rich_style).apply_style(self.rich_style)
-
-    def line_under_cursor(self) -> GuessLine | None:
-        """The newest line that can be seen."""
-        last = min(len(self._lines), self.scroll_offset.y + self.size.height) - 1
-        return self._lines[last] if last >= 0 else None
 
     def _segments(self, line: GuessLine) -> list[Segment]:
         assert self._text is not None and self._prefixes is not None

@@ -25,7 +25,7 @@ def header_lines(snapshot: Snapshot) -> tuple[str, str]:
     if summary.eta_s is not None:
         parts.append(f"ETA {clock(summary.eta_s)} {'fits' if summary.eta_s <= left else 'beyond the budget!'}")
     if snapshot.fault is not None:
-        return f"{first} · cannot be read now: {visible(snapshot.fault)}", " · ".join(parts)
+        return first, " · ".join([f"cannot be read now: {visible(snapshot.fault)}", *parts])
     if summary.reason:
         parts.append(visible(summary.reason))
     return first, " · ".join(parts)

@@ -1,0 +1,221 @@
+"""Home: attacks and runs as they are on disk, whatever state they are in."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Input, Static
+
+from harness.runs.folder import RunFolder, remove_run
+from harness.tui.app import HarnessApp
+from harness.tui.screens.home import HomeScreen
+from harness.tui.screens.run import RunScreen
+from tests.functional.machine import PLUGINS, ROOT, Machine, homes, processes_that_name, write_round
+from tests.tui.piloting import until, words_on
+
+SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine with two runs."""
+    folder = tmp_path_factory.mktemp("machine")
+    write_round(folder)
+    made = Machine(folder)
+    made.attack("draws", "--set", "pause=0", "--limit", "8")
+    made.run("run", "misbehaving", *made.plugin(), "--set", "deed=raises", code=1)
+    yield made
+    for process in processes_that_name(str(folder)):
+        process.kill()
+
+
+@pytest.fixture(autouse=True)
+def places(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in homes(machine.folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def plugins(tmp_path: Path) -> Path:
+    """Two attacks, one of them broken in hostile words."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    shutil.copy(PLUGINS / "draws.py", folder)
+    (folder / "broken.py").write_text("def broken(:  # [/ \x1b[31m\n")
+    return folder
+
+
+def home(
+    plugins: Path | None, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
+) -> None:
+    async def play() -> None:
+        async with HarnessApp(attacks_folder=plugins).run_test(size=size) as pilot:
+            await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+            await until(pilot, lambda: table(pilot, "runs").row_count)
+            await scenario(pilot)
+
+    asyncio.run(play())
+
+
+def table(pilot: Pilot[None], name: str) -> DataTable[Any]:
+    return pilot.app.screen_stack[1].query_one(f"#{name}", DataTable)
+
+
+def rows(pilot: Pilot[None], name: str) -> list[list[str]]:
+    shown = table(pilot, name)
+    return [[str(cell) for cell in shown.get_row_at(row)] for row in range(shown.row_count)]
+
+
+def words(pilot: Pilot[None]) -> str:
+    return str(pilot.app.screen_stack[1].query_one("#words", Static).content)
+
+
+async def attack_chosen(pilot: Pilot[None], name: str) -> None:
+    place = [row[0] for row in rows(pilot, "attacks")].index(name)
+    table(pilot, "attacks").move_cursor(row=place)
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_attacks_and_runs_are_listed_at_any_size(plugins: Path, size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        assert {"broken", "draws"} <= {row[0] for row in rows(pilot, "attacks")}
+        assert {(row[1], row[2]) for row in rows(pilot, "runs")} == {("finished", "draws"), ("crashed", "misbehaving")}
+        if size[0] >= 80:
+            await until(
+                pilot, lambda: "baseline" in words_on(pilot.app) and "finished" in words_on(pilot.app), seconds=8
+            )
+        pilot.app.export_screenshot()
+
+    home(plugins, scenario, size=size)
+
+
+def test_a_broken_attack_is_a_row_with_its_error(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        (broken,) = [row for row in rows(pilot, "attacks") if row[0] == "broken"]
+        assert broken[3].startswith("broken: ") and broken[3].isprintable()
+        await attack_chosen(pilot, "broken")
+        await until(pilot, lambda: "broken is broken" in words(pilot))
+        table(pilot, "attacks").focus()
+        await pilot.press("n")
+        await until(pilot, lambda: pilot.app._notifications)
+        assert isinstance(pilot.app.screen, HomeScreen)
+
+    home(plugins, scenario, size=(200, 50))
+
+
+def test_the_chosen_attack_is_described_with_its_parameters(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await attack_chosen(pilot, "draws")
+        await until(pilot, lambda: "trials: " in words(pilot) and "Draws an example." in words(pilot))
+
+    home(plugins, scenario, size=(200, 50))
+
+
+def test_an_attack_that_is_saved_appears_and_one_that_is_mended_is_described_anew(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await attack_chosen(pilot, "broken")
+        await until(pilot, lambda: "broken is broken" in words(pilot))
+        source = (PLUGINS / "patient.py").read_text()
+        (plugins / "patient.py").write_text(source)
+        await until(pilot, lambda: "patient" in [row[0] for row in rows(pilot, "attacks")])
+        (plugins / "broken.py").write_text(source.replace("patient", "broken"))
+        await until(pilot, lambda: "Would go on for minutes" in words(pilot))
+
+    home(plugins, scenario)
+
+
+def test_a_filter_keeps_the_runs_that_match_and_escape_brings_all_back(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("slash", *"CRASH")
+        await until(pilot, lambda: [row[2] for row in rows(pilot, "runs")] == ["misbehaving"])
+        await pilot.press(*"[/q")
+        await until(pilot, lambda: rows(pilot, "runs") == [])
+        assert pilot.app.screen.query_one("#filter", Input).value == "CRASH[/q"
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: len(rows(pilot, "runs")) == 2)
+
+    home(plugins, scenario)
+
+
+def test_o_sorts_by_the_next_column(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        assert [row[2] for row in rows(pilot, "runs")] == ["misbehaving", "draws"]
+        orders = []
+        for _ in range(4):
+            await pilot.press("o")
+            await pilot.pause()
+            orders.append([row[2] for row in rows(pilot, "runs")])
+        assert orders[1:] == [["draws", "misbehaving"], ["misbehaving", "draws"], ["misbehaving", "draws"]]
+
+    home(plugins, scenario)
+
+
+def test_enter_on_a_run_opens_it_and_escape_comes_back(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        table(pilot, "runs").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        await until(pilot, lambda: "misbehaving on small" in words_on(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+
+    home(plugins, scenario)
+
+
+def test_a_run_that_cannot_be_read_is_counted_and_the_others_stand(plugins: Path, machine: Machine) -> None:
+    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
+    shutil.copytree(finished.path, spoilt.path)
+    spoilt.store.write_bytes(b"\x00[/ no store" * 1000)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        assert "1 cannot be read" in str(table(pilot, "runs").border_title)
+        assert len(rows(pilot, "runs")) == 2
+        remove_run(spoilt)
+        await until(pilot, lambda: "cannot be read" not in str(table(pilot, "runs").border_title))
+
+    home(plugins, scenario)
+
+
+def test_a_folder_of_attacks_that_is_not_there_is_a_message(tmp_path: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "nowhere" in words(pilot))
+
+    home(tmp_path / "nowhere", scenario, size=(200, 50))
+
+
+@pytest.mark.parametrize("editor", ["no-such-editor-[/", "vi '", " "])
+def test_an_editor_that_does_not_start_is_a_message(
+    plugins: Path, editor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", editor)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: words(pilot))
+        await pilot.press("e")
+        await until(pilot, lambda: pilot.app._notifications)
+        assert isinstance(pilot.app.screen, HomeScreen)
+
+    home(plugins, scenario)
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "nord"])
+def test_home_can_be_read_in_any_theme_and_without_colour(
+    plugins: Path, theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        pilot.app.theme = theme
+        await pilot.pause()
+        assert "finished" in words_on(pilot.app)
+
+    home(plugins, scenario)

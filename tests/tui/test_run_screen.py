@@ -1,0 +1,338 @@
+"""One run on the screen, live: its figures, its keys, and that nothing on the screen ever touches it but stop."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import RichLog, Static
+
+from harness.runs.folder import RunFolder, remove_run
+from harness.runs.summary import run_summary
+from harness.tui.app import HarnessApp
+from harness.tui.screens.question import Question
+from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.guess_stream import GuessStream
+from tests.functional.machine import (
+    Machine,
+    guess_count,
+    homes,
+    kill_supervisor,
+    processes_that_name,
+    wait_until,
+    write_round,
+)
+from tests.tui.piloting import played, until, words_on
+
+SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
+ROOT = Path(__file__).parents[2]
+TOKENIZER = ROOT / "harness" / "target" / "demo" / "weights" / "tokenizer.json"
+HOSTILE = """
+import numpy as np
+from harness import Attack, Guesses, Params
+class Hostile(Attack[Params]):
+    name = "hostile"
+    uses_target = False
+    def run(self, context):
+        print("[/ [bold]x \\x1b[31m\\u202e log", flush=True)
+        tokens = np.arange(64 * context.suffix_length) % 4096
+        yield Guesses(context.ids, tokens.reshape(64, -1), np.full(64, 1e300))
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine with a few runs; what runs there still is ended with it."""
+    folder = tmp_path_factory.mktemp("machine")
+    write_round(folder)
+    yield Machine(folder)
+    for process in processes_that_name(str(folder)):
+        process.kill()
+
+
+@pytest.fixture(autouse=True)
+def places(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in homes(machine.folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture(scope="module")
+def finished(machine: Machine) -> RunFolder:
+    return RunFolder(Path(machine.attack("draws", "--set", "pause=0")["directory"]))
+
+
+@pytest.fixture
+def running(machine: Machine) -> Iterator[RunFolder]:
+    folder = machine.detached("patient")
+    wait_until(lambda: guess_count(folder) > 0)
+    yield folder
+    if not run_summary(folder).status.is_over:
+        machine.run("stop", folder.id)
+
+
+@pytest.fixture
+def copy(finished: RunFolder) -> Iterator[RunFolder]:
+    """The finished run a second time, to be done away with."""
+    folder = RunFolder(finished.path.with_name("zzzz-copy"))
+    shutil.copytree(finished.path, folder.path)
+    yield folder
+    shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def watched(
+    folder: RunFolder, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
+) -> Any:
+    return played(RunScreen(folder), scenario, size=size)
+
+
+def text_of(pilot: Pilot[None], selector: str) -> str:
+    return str(pilot.app.screen_stack[1].query_one(selector, Static).content)
+
+
+async def shown(pilot: Pilot[None]) -> None:
+    """Wait for the first snapshot."""
+    await until(pilot, lambda: "guesses" in text_of(pilot, "#figures-text"))
+
+
+def said(pilot: Pilot[None]) -> str:
+    return " ".join(message.message for message in pilot.app._notifications)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_finished_run_shows_its_header_figures_and_guesses_at_any_size(
+    finished: RunFolder, size: tuple[int, int]
+) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        assert text_of(pilot, "#who").startswith("draws on small · finished")
+        assert " of 1:00, " in text_of(pilot, "#how-far")
+        for key in "12345":
+            await pilot.press(key)
+            await pilot.pause()
+        await pilot.press("3")
+        await pilot.pause()
+        words = words_on(pilot.app)
+        assert "draws on small" in words
+        if size[0] >= 80:
+            assert "✗" in words and "→" in words
+            await pilot.press("4")
+            await pilot.pause()
+            assert "exact@1" in words_on(pilot.app)
+        pilot.app.export_screenshot()
+
+    watched(finished, scenario, size=size)
+
+
+def test_the_keys_1_to_5_and_tab_switch_between_panels(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        names = ["curve", "history", "guesses", "figures", "log"]
+        for key, name in zip("12345", names, strict=True):
+            await pilot.press(key)
+            await pilot.pause()
+            assert [panel.id for panel in pilot.app.screen.query(".panel") if panel.display] == [name]
+        await pilot.press("tab")
+        await pilot.pause()
+        assert pilot.app.screen.query_one("#curve").display
+
+    watched(finished, scenario)
+
+
+def test_a_terminal_may_shrink_and_grow_under_the_screen(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        for size in [(20, 5), (250, 70), (1, 1), (80, 24), (109, 3), (110, 24)]:
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        assert "draws on small" in words_on(pilot.app)
+
+    watched(finished, scenario)
+
+
+def test_a_pause_holds_the_view_and_the_run_goes_on(running: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        await pilot.press("p")
+        await pilot.pause()
+        held, count = text_of(pilot, "#figures-text"), guess_count(running)
+        await until(pilot, lambda: guess_count(running) > count + 30)
+        await pilot.pause(0.7)
+        assert text_of(pilot, "#figures-text") == held
+        await pilot.press("p")
+        await until(pilot, lambda: text_of(pilot, "#figures-text") != held, seconds=5)
+
+    watched(running, scenario)
+
+
+def test_looking_back_holds_the_stream_and_f_follows_again(running: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        stream = pilot.app.screen.query_one(GuessStream)
+        await pilot.press("3")
+        await until(pilot, lambda: stream.max_scroll_y > 5 and stream.scroll_y == stream.max_scroll_y)
+        stream.focus()
+        await pilot.press("up", "up", "up")
+        await until(pilot, lambda: not stream.is_following)
+        await pilot.pause(0.3)
+        before, count = stream.scroll_y, len(stream._lines)
+        await pilot.pause(1.2)
+        assert stream.scroll_y == before and len(stream._lines) == count
+        await pilot.press("f")
+        await until(pilot, lambda: len(stream._lines) > count and stream.scroll_y == stream.max_scroll_y, seconds=5)
+
+    watched(running, scenario)
+
+
+def test_stop_asks_once_and_no_leaves_the_run_alone(running: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        for answer in ("n", "escape"):
+            await pilot.press("s")
+            await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+            await pilot.press(answer)
+            await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        assert not run_summary(running).status.is_over
+
+    watched(running, scenario)
+
+
+def test_a_run_is_stopped_and_resumed_and_left_to_itself(running: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await pilot.press("y")
+        await until(pilot, lambda: "· stopped" in text_of(pilot, "#who"))
+        await until(pilot, lambda: "the run is stopped" in said(pilot))
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await pilot.press("y")
+        await until(pilot, lambda: "· running" in text_of(pilot, "#who"))
+
+    watched(running, scenario)
+    assert run_summary(running).status == "running"
+
+
+def test_the_end_of_a_run_is_told_once(running: RunFolder, machine: Machine) -> None:
+    ends: list[str] = []
+
+    class Listening(HarnessApp):
+        def on_run_screen_ended(self, event: RunScreen.Ended) -> None:
+            ends.append(str(event.summary.status))
+
+    async def play() -> None:
+        app = Listening(watched=running)
+        async with app.run_test() as pilot:
+            await until(pilot, lambda: "· running" in str(app.screen.query_one("#who", Static).content))
+            kill_supervisor(running)
+            await until(pilot, lambda: ends)
+            await pilot.pause(1.2)
+            assert "· lost" in words_on(app)
+
+    asyncio.run(play())
+    assert ends == ["lost"]
+
+
+def test_ending_the_application_leaves_the_run_running(running: RunFolder) -> None:
+    async def play() -> None:
+        app = HarnessApp(watched=running)
+        async with app.run_test() as pilot:
+            await until(pilot, lambda: "patient" in words_on(app))
+            await pilot.press("q")
+            await pilot.press("q")
+            await until(pilot, lambda: not app.is_running or app._exit)
+
+    asyncio.run(play())
+    count = guess_count(running)
+    wait_until(lambda: guess_count(running) > count)
+    assert run_summary(running).status == "running"
+
+
+def test_a_run_deleted_under_the_screen_is_a_message_and_the_application_works_on(copy: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        remove_run(copy)
+        await until(pilot, lambda: "cannot be read now" in text_of(pilot, "#how-far"))
+        assert "cannot be read now" in words_on(pilot.app)
+        for key in "12345":
+            await pilot.press(key)
+        await pilot.press("s", "y")
+        await until(pilot, lambda: "cannot be read" in said(pilot) or "lost" in said(pilot))
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
+
+    watched(copy, scenario)
+
+
+def test_a_run_that_cannot_be_read_yet_is_looked_at_again(copy: RunFolder) -> None:
+    spec = copy.spec_file.read_bytes()
+    copy.spec_file.write_bytes(b"{")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "not a run's spec" in text_of(pilot, "#how-far"))
+        copy.spec_file.write_bytes(spec)
+        await shown(pilot)
+
+    watched(copy, scenario)
+
+
+def test_a_tokenizer_that_is_none_leaves_numbers_and_a_message(copy: RunFolder) -> None:
+    copy.tokenizer.write_text("[/ no tokenizer")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        await pilot.press("3")
+        await pilot.pause()
+        assert "no tokenizer" in said(pilot)
+        assert "→" in words_on(pilot.app)
+
+    watched(copy, scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_hostile_guesses_and_log_lines_stay_text(machine: Machine, size: tuple[int, int]) -> None:
+    plugins = machine.folder / "hostile"
+    plugins.mkdir(exist_ok=True)
+    (plugins / "hostile.py").write_text(HOSTILE)
+    summary = machine.json(
+        "run", "hostile", "--attacks", str(plugins), "--round", str(machine.folder / "round.toml"), "--limit", "64"
+    )
+    folder = RunFolder(Path(summary["directory"]))
+    shutil.copy(TOKENIZER, folder.tokenizer)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        await pilot.press("3")
+        stream = pilot.app.screen.query_one(GuessStream)
+        await until(pilot, lambda: len(stream._lines) == 64)
+        for _ in range(20):
+            await pilot.pause()
+            words = words_on(pilot.app)
+            assert all(line.isprintable() for line in words.splitlines())
+            stream.scroll_page_up(animate=False)
+        await pilot.press("5")
+        await until(pilot, lambda: any("[/" in line.text for line in pilot.app.screen.query_one(RichLog).lines))
+        assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
+
+    watched(folder, scenario, size=size)
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "nord"])
+def test_a_run_can_be_read_in_any_theme_and_without_colour(
+    finished: RunFolder, theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        pilot.app.theme = theme
+        await shown(pilot)
+        await pilot.press("3")
+        await pilot.pause()
+        assert "✗" in words_on(pilot.app)
+
+    watched(finished, scenario)

@@ -1,0 +1,98 @@
+"""A run's folder written row by row, as a supervisor would have left it."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.examples import load_answers
+from harness.core.rounds import load_round
+from harness.core.spec import AttackRecord, RunSpec
+from harness.runs.folder import RunFolder, runs_home
+from harness.runs.status import process_with
+from harness.runs.store import RunStore
+from tests.functional.machine import write_round
+
+EXAMPLES, LENGTH = 16, 4
+
+
+@dataclass
+class Recorded:
+    """A run and the means to go on writing it."""
+
+    folder: RunFolder
+    store: RunStore
+    answers: np.ndarray
+
+    def batch(self, key: str) -> tuple[int, int]:
+        """Begin the batch `key`, anew if need be."""
+        with self.store.transaction():
+            return self.store.begin_batch(key, 1.0)
+
+    def guess(self, batch: tuple[int, int], rows: Sequence[tuple[int, bool, float]]) -> None:
+        """Commit guesses: example, whether it is right, score."""
+        ids = np.array([example for example, _, _ in rows])
+        suffixes = self.answers[ids].copy()
+        suffixes[[not is_right for _, is_right, _ in rows], 0] ^= 1
+        with self.store.transaction():
+            self.store.add_guesses(*batch, ids, suffixes, np.array([score for _, _, score in rows], np.float64))
+
+    def event(self, name: str, **detail: object) -> None:
+        """Commit an event."""
+        with self.store.transaction():
+            self.store.add_event(name, **detail)
+
+    def supervised_by(self, pid: int) -> None:
+        """Let the record name this process as the run's supervisor."""
+        self.event("supervisor", **process_with(pid).as_record())
+
+
+def recorded_run(
+    folder: Path, *, per_example: int = 1, is_blind: bool = False, id_: str = "abcd-some", pid: int | None = None
+) -> Recorded:
+    """A run of a small round in the homes that the environment names, without a guess so far."""
+    write_round(folder, "small.toml", examples=EXAMPLES, length=LENGTH)
+    if is_blind:
+        text = (folder / "small.toml").read_text()
+        lines = [line for line in text.splitlines() if not line.startswith("answer_file")]
+        (folder / "small.toml").write_text("\n".join(lines) + "\n")
+    round_ = load_round(str(folder / "small.toml"))
+    answers = np.load(folder / f"answer-{EXAMPLES}.npy")
+    known = load_answers(round_)
+    assert is_blind or (known is not None and (known == answers).all())
+    run = RunFolder(runs_home() / id_)
+    run.path.mkdir(parents=True)
+    spec = RunSpec(
+        id=id_,
+        created_at=time.time(),
+        attack=AttackRecord(
+            name="some",
+            origin="test",
+            file="some.py",
+            sha256="",
+            reference="",
+            control=False,
+            uses_target=False,
+            guesses_per_example=per_example,
+        ),
+        params={},
+        paths={},
+        seed=0,
+        examples=EXAMPLES,
+        round_examples=EXAMPLES,
+        round=round_,
+        data_sha256={},
+        target=None,
+        budget=60.0,
+        versions={},
+        hardware={},
+    )
+    run.spec_file.write_text(spec.model_dump_json())
+    os.utime(run.spec_file, (time.time() - 60, time.time() - 60))
+    recorded = Recorded(run, RunStore(run.store), answers)
+    if pid is not None:
+        recorded.supervised_by(pid)
+    return recorded

@@ -1,0 +1,114 @@
+"""The user's settings: read whole, or refused in a sentence that names the file and the line."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import run_summary
+from harness.tui.app import HarnessApp
+from harness.tui.configuration import Configuration, configuration_file, read_configuration
+from harness.tui.screens.run import RunScreen
+from tests.functional.machine import homes
+from tests.tui.piloting import until
+from tests.unit.tui.recorded import recorded_run
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in {**homes(tmp_path), "HARNESS_CONFIG": str(tmp_path / "config")}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "config").mkdir()
+    assert configuration_file() == tmp_path / "config" / "config.toml"
+    return configuration_file()
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    assert read_configuration() == Configuration(theme=None, round="demo", on_finish=[])
+
+
+def test_every_setting_is_read(file: Path) -> None:
+    file.write_text('theme = "nord"\nround = "dev"\non_finish = ["notify-send", "done"]\n')
+    assert read_configuration() == Configuration(theme="nord", round="dev", on_finish=["notify-send", "done"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "clause"),
+    [
+        ('round = "demo"\ntheme = = 5\n', 2, "Invalid value"),
+        ("\n\n theme = 5\n", 3, "theme: Input should be a valid string"),
+        ('round = "x"\ncolour = "red"\n', 2, "colour: Extra inputs"),
+        ('theme = "nord"\n\non_finish = "notify-send done"\n', 3, "on_finish: Input should be a valid list"),
+        ('on_finish = [\n  "a",\n  5,\n]\n', 1, "on_finish: Input should be a valid string"),
+        ('theme = "nord"\n[round]\nx = 1\n', 2, "round: Input should be a valid string"),
+        ('"col\\nour" = 1\n', 1, "Extra inputs"),
+    ],
+)
+def test_a_fault_names_the_file_and_the_line(file: Path, text: str, line: int, clause: str) -> None:
+    file.write_text(text)
+    with pytest.raises(HarnessError) as raised:
+        read_configuration()
+    sentence = str(raised.value)
+    assert sentence.startswith(str(file)) and f"line {line}" in sentence and clause in sentence
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * 70_000])
+def test_what_is_no_configuration_is_one_sentence(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(HarnessError, match=str(file)):
+        read_configuration()
+
+
+def test_a_theme_that_there_is_not_is_refused_with_those_that_there_are(file: Path) -> None:
+    file.write_text('theme = "plaid"\n')
+    with pytest.raises(HarnessError, match=r"'plaid' is unknown: .*textual-light"):
+        HarnessApp()
+
+
+def ended(folder: RunFolder) -> RunScreen.Ended:
+    return RunScreen.Ended(run_summary(folder))
+
+
+def test_the_command_at_the_end_is_started_as_it_is_written_with_the_run_and_its_status(
+    file: Path, tmp_path: Path
+) -> None:
+    script = (
+        "import json, os, sys; "
+        "json.dump([sys.argv[2:], os.environ['HARNESS_RUN'], os.environ['HARNESS_STATUS']], open(sys.argv[1], 'w'))"
+    )
+    told = tmp_path / "told.json"
+    command = [sys.executable, "-c", script, str(told), "$HOME; touch x", "a b"]
+    file.write_text(f"on_finish = {json.dumps(command)}\n")
+    folder = recorded_run(tmp_path).folder
+
+    async def play() -> None:
+        app = HarnessApp()
+        async with app.run_test() as pilot:
+            app.post_message(ended(folder))
+            await until(pilot, lambda: told.exists() and told.read_text().endswith("]"))
+
+    asyncio.run(play())
+    assert json.loads(told.read_text()) == [["$HOME; touch x", "a b"], folder.id, str(Status.LOST)]
+    assert not (Path.cwd() / "x").exists()
+
+
+@pytest.mark.parametrize("command", [["no-such-command-[/"], ["a\x00b"], [""]])
+def test_a_command_that_does_not_start_is_a_message_and_the_application_goes_on(
+    file: Path, tmp_path: Path, command: list[str]
+) -> None:
+    file.write_text(f"on_finish = {json.dumps(command)}\n")
+    folder = recorded_run(tmp_path).folder
+
+    async def play() -> None:
+        app = HarnessApp()
+        async with app.run_test() as pilot:
+            app.post_message(ended(folder))
+            said = await until(pilot, lambda: [message.message for message in app._notifications])
+            assert said[0].startswith("on_finish did not start") and said[0].isprintable()
+
+    asyncio.run(play())
