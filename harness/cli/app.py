@@ -25,6 +25,10 @@ def open_screen(
     home: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where runs live, instead of HARNESS_HOME.", show_default=False)
     ] = None,
+    attacks_folder: Annotated[
+        Path | None,
+        typer.Option("--attacks", metavar="DIR", help="A folder of attacks that the screen lists before all others."),
+    ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Targeted training-data extraction from language models: run attacks under a budget, score and compare them.
@@ -39,13 +43,15 @@ def open_screen(
         print(__version__)
         raise typer.Exit
     if context.invoked_subcommand is not None:
+        if attacks_folder is not None:
+            raise typer.BadParameter("--attacks stands after the command: harness run ATTACK --attacks DIR")
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(context.get_help())
         raise typer.Exit(2)
     from harness.tui.app import HarnessApp
 
-    HarnessApp().run()
+    HarnessApp(attacks_folder=attacks_folder).run()
 
 
 for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export, score.score, score.validate):

@@ -11,7 +11,6 @@ from harness.cli.output import print_json, say, visible
 
 if TYPE_CHECKING:
     from harness.runs.discovery import AttackFile
-    from harness.runs.parameters import Parameter
 
 app = typer.Typer(help="List attacks, show one, or begin a new one.", rich_markup_mode=None)
 
@@ -72,7 +71,7 @@ def show_attack(
     print("\n  parameters" if parameters else "\n  no parameters")
     width = max((len(visible(parameter.name)) for parameter in parameters), default=0)
     for parameter in parameters:
-        print(f"    {visible(parameter.name):{width}}  {visible(_described(parameter))}")
+        print(f"    {visible(parameter.name):{width}}  {visible(parameter.in_words)}")
 
 
 @app.command("new")
@@ -102,9 +101,3 @@ def _flags(attack: "AttackFile") -> str:
     if attack.guesses_per_example != 1:
         flags.append(f"{attack.guesses_per_example or 'any number of'} guesses an example")
     return "; ".join(flags)
-
-
-def _described(parameter: "Parameter") -> str:
-    default = "required" if parameter.default is None else f"default {parameter.default or repr('')}"
-    facts = ", ".join((parameter.type, *parameter.bounds, default))
-    return f"{facts}. {parameter.description}".rstrip()

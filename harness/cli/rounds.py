@@ -8,7 +8,6 @@ from harness.cli.completion import round_names
 from harness.cli.output import print_json, say, visible
 
 if TYPE_CHECKING:
-    from harness.core.rounds import Round
     from harness.data.status import RoundStatus
 
 app = typer.Typer(help="List rounds, or show the rules and files of one.", rich_markup_mode=None)
@@ -24,7 +23,7 @@ _RULES = (
     "vocabulary",
     "error_cap",
     "row_cap",
-    "budget",
+    "budget_s",
     "target",
     "revision",
 )
@@ -67,16 +66,15 @@ def show_round(name: RoundArgument, as_json: JsonOption = False) -> None:
 
     status = round_status(load_round(name))
     round_ = status.round
+    rules = _rules(status)
     if as_json:
-        print_json({**_summary(status), **_rules(round_), "files": files_as_json(status)})
+        print_json({**_summary(status), **rules, "files": files_as_json(status)})
         return
     print(f"{visible(round_.name)}: {visible(round_.title)}")
     print(f"{state_of(status)}, {'?' if status.examples is None else f'{status.examples:,}'} examples")
     for rule in _RULES:
-        if round_.fold is not None and rule in ("answer_rows", "train_rows", "error_cap"):
-            continue
-        if (value := getattr(round_, rule)) is not None:
-            print(f"  {rule.replace('_', ' '):14} {visible(_as_text(rule, value))}")
+        if (value := rules[rule]) is not None:
+            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {visible(_as_text(rule, value))}")
     print_files(status)
 
 
@@ -123,16 +121,22 @@ def _summary(status: "RoundStatus") -> dict[str, Any]:
     }
 
 
-def _rules(round_: "Round") -> dict[str, Any]:
-    rules = round_.model_dump(mode="json", include={*_RULES, "fold"})
+def _rules(status: "RoundStatus") -> dict[str, Any]:
+    """The rules by name. What a fold has of its own is not its round's: None where its files must be there to know."""
+    from harness.core.examples import error_cap_of
+
+    rules = status.round.model_dump(mode="json", include={*_RULES, "budget", "fold"})
     rules["budget_s"] = rules.pop("budget")
+    if status.round.fold is not None:
+        rules |= {"answer_rows": None, "train_rows": None}
+        rules["error_cap"] = error_cap_of(status.round) if status.is_complete else None
     return rules
 
 
 def _as_text(rule: str, value: Any) -> str:
     from harness.core.durations import clock
 
-    if rule == "budget":
+    if rule == "budget_s":
         return clock(value)
     if rule in ("answer_rows", "train_rows"):
         return f"{value[0]:,} to {value[1] - 1:,}"

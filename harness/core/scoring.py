@@ -105,6 +105,13 @@ def solved_curve(is_correct: Bools, example_ids: Ints) -> Ints:
     return np.cumsum(np.bincount(wrong_before, minlength=int((~is_correct).sum()) + 1))
 
 
+def log_spaced(longest: int, *, most: int) -> Ints:
+    """Error counts from 1 to `longest`, ascending: all of them, or `most` at the most, evenly spread on a log scale."""
+    if longest <= most:
+        return np.arange(1, longest + 1)
+    return np.unique(np.geomspace(1, longest, most).round().astype(np.int64))
+
+
 def score_rows(is_correct: Bools, example_ids: Ints, *, cap: int, examples: int, clusters: Ints | None = None) -> Score:
     """The score of a submission whose rows, [rows] in submission order, are known to be right or wrong.
 

@@ -14,7 +14,7 @@ from harness.core.examples import load_answers, load_clusters
 from harness.core.intervals import Walk
 from harness.core.overlap import overlap
 from harness.core.rounds import FILE_FIELDS
-from harness.core.scoring import Score, correct_rows
+from harness.core.scoring import Score, correct_rows, log_spaced
 from harness.core.spec import RunSpec
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -276,8 +276,7 @@ def _differing(settings: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]
 def _score_as_json(score: Score) -> dict[str, Any]:
     """The score with its curve: recall at so many errors, thinned evenly in their logarithm, the cap among them."""
     longest = len(score.curve)
-    errors = np.geomspace(1, longest, min(longest, _MOST_POINTS - 1)).round().astype(np.int64)
-    errors = np.union1d(errors, min(score.cap, longest))
+    errors = np.union1d(log_spaced(longest, most=_MOST_POINTS - 1), min(score.cap, longest))
     curve = {"errors": errors.tolist(), "recall": (score.curve[errors - 1] / score.examples).tolist()}
     return score.as_json() | {"curve": curve}
 

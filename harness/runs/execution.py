@@ -145,7 +145,7 @@ class Execution:
         return Ending(Status.OUT_OF_TIME, f"its budget ended before its work did.{nothing}")
 
     def _ending_due(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> Ending | None:
-        """What the clock asks for: a tick, the call to finish, or an end that does not wait for the worker."""
+        """What the clock asks for: the call to finish, or an end that does not wait for the worker."""
         at = now()
         if self._stop_at is None and stop_is_asked():
             self._stop_at = at + _STOP_GRACE_SECONDS

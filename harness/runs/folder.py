@@ -11,7 +11,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError, shortened, unknown_name
 from harness.core.spec import RunSpec, read_spec
 
-_MOST_FOLDERS = 50_000
+_MOST_ENTRIES = 50_000
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -37,6 +37,11 @@ class RunFolder:
     @property
     def store(self) -> Path:
         return self.path / "run.db"
+
+    @property
+    def journal(self) -> Path:
+        """What is committed and not in run.db yet (SQLite's write-ahead log); absent once the run has ended."""
+        return self.path / "run.db-wal"
 
     @property
     def log(self) -> Path:
@@ -129,14 +134,20 @@ def remove_run(folder: RunFolder) -> None:
 
 def holds_more_than(path: Path, most: int) -> bool:
     """Whether the files below `path` take more than `most` bytes, or are more than anybody counts."""
-    total = 0
-    for count, (folder, _, names) in enumerate(os.walk(path)):
-        for name in names:
-            with contextlib.suppress(OSError):
-                # Blocks of 512 bytes: a file with holes takes less than its length.
-                total += (Path(folder) / name).lstat().st_blocks * 512
-        if total > most or count > _MOST_FOLDERS:
-            return True
+    total, counted, folders = 0, 0, [str(path)]
+    while folders:
+        # Not os.walk: it lists a folder whole, and an attack may have filled it with millions of names.
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                counted += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with contextlib.suppress(OSError):
+                        # Blocks of 512 bytes: a file with holes takes less than its length.
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                if total > most or counted > _MOST_ENTRIES:
+                    return True
     return False
 
 

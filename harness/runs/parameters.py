@@ -42,6 +42,12 @@ class Parameter:
     bounds: tuple[str, ...]
     description: str
 
+    @property
+    def in_words(self) -> str:
+        """Type, bounds, default and description in one line."""
+        default = "required" if self.default is None else f"default {self.default or repr('')}"
+        return f"{', '.join((self.type, *self.bounds, default))}. {self.description}".rstrip()
+
 
 def parameters_in(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """The parameters that a JSON schema describes, in the order of their declaration."""

@@ -63,11 +63,10 @@ class CommittedGuesses(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """Work done and announced, in draws, and in how many batches."""
+    """Work done and announced, in draws."""
 
     done: float
     announced: float
-    batches_done: int
 
     @property
     def fraction(self) -> float | None:
@@ -134,11 +133,9 @@ class RunReader:
 
     def progress(self) -> Progress:
         """What is done of what the attack announced."""
-        done, batches = self._all(
-            "SELECT COALESCE(SUM(weight), 0), COUNT(*) FROM batch WHERE batch IN (SELECT batch FROM done)"
-        )[0]
+        done = self._all("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT batch FROM done)")[0][0]
         announced = self._all("SELECT COALESCE(SUM(weight), 0) FROM plan")[0][0]
-        return Progress(done, announced, batches)
+        return Progress(done, announced)
 
     def done_keys(self) -> list[str]:
         """The keys of the batches that will not be run again."""

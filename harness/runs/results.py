@@ -29,17 +29,22 @@ class Submission:
 def submission_of(spec: RunSpec, reader: RunReader) -> Submission:
     """The submission that run.db holds now."""
     rules = spec.round
-    shape = {"suffix_length": rules.suffix_length, "vocabulary": rules.vocabulary}
-    final = reader.final_order(**shape)
+    final = reader.final_order(suffix_length=rules.suffix_length, vocabulary=rules.vocabulary)
     if final is not None:
         kept = min(len(final), rules.row_cap)
         return Submission(final.ids[:kept], final.suffixes[:kept], len(final) - kept)
-    guesses = reader.guesses(**shape)
+    ranked = ranked_guesses(spec, reader)
+    kept = min(len(ranked), rules.row_cap)
+    return Submission(ranked.ids[:kept], ranked.suffixes[:kept], len(ranked) - kept)
+
+
+def ranked_guesses(spec: RunSpec, reader: RunReader) -> Guesses:
+    """The guesses that run.db holds now in the order of their scores, as many an example as the attack may submit."""
+    guesses = reader.guesses(suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary)
     order = submission_order(
         guesses.ids, guesses.suffixes, guesses.score, per_example=spec.attack.guesses_per_example, row_cap=None
     )
-    kept = min(len(order), rules.row_cap)
-    return Submission(guesses.ids[order[:kept]], guesses.suffixes[order[:kept]], len(order) - kept)
+    return guesses.part(order)
 
 
 def scorecard_of(spec: RunSpec, submission: Submission) -> dict[str, Any]:

@@ -28,6 +28,11 @@ class Status(StrEnum):
     LOST = "lost"
 
     @property
+    def words(self) -> str:
+        """As people read it."""
+        return self.value.replace("_", " ")
+
+    @property
     def is_over(self) -> bool:
         """No supervisor is at work on the run."""
         return self in (Status.FINISHED, Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST)

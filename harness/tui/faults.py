@@ -5,14 +5,14 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from harness.core.durations import clock, seconds_in
 from harness.core.errors import HarnessError, shortened
-from harness.core.rounds import Round, load_round
+from harness.core.paths import with_home
+from harness.core.rounds import load_round
 from harness.runs.parameters import parameters_in
 from harness.tui.form import Field, Kind
 
@@ -25,7 +25,6 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _TEXT_SIZE = {"minLength": operator.ge, "maxLength": operator.le}
 _LIST_SIZE = {"minItems": operator.ge, "maxItems": operator.le}
-_FOLDS = re.compile(r"(:fold\d+of\d+)+$")
 
 
 def fault_in(field: Field, text: str) -> str | None:
@@ -46,7 +45,7 @@ def fault_in(field: Field, text: str) -> str | None:
 
 def round_in_words(name: str) -> str:
     """What the round called `name` is, as a clause. Raises HarnessError when it cannot be loaded."""
-    round_ = _round(name)
+    round_ = load_round(name)
     words = (round_.title, f"budget {clock(round_.budget)}", *(("blind",) if round_.is_blind else ()))
     return ", ".join(words)
 
@@ -103,28 +102,17 @@ def _json(text: str, rules: Mapping[str, Any]) -> str | None:
 
 def _path(text: str, rules: Mapping[str, Any]) -> str | None:
     try:
-        return None if Path(text).expanduser().exists() else "no such file or folder"
-    except (OSError, RuntimeError, ValueError):
+        return None if with_home(text).exists() else "no such file or folder"
+    except (HarnessError, OSError, ValueError):
         return "not a path of this machine"
 
 
 def _round_fault(text: str, rules: Mapping[str, Any]) -> str | None:
     try:
-        prefixes = _round(text).prefix_file
+        prefixes = load_round(text).prefix_file
         return None if prefixes.exists() else f"{prefixes.name} is not here: harness data status says how to get it"
     except HarnessError as error:
         return str(error).rstrip(".")
-
-
-def _round(name: str) -> Round:
-    base = _FOLDS.sub("", name)
-    try:
-        # A pipe or a device would never end.
-        if "/" in base and (file := Path(base).expanduser()).exists() and not file.is_file():
-            raise HarnessError(f"{shortened(base)}: not a file.")
-        return load_round(name)
-    except (OSError, RuntimeError, ValueError):
-        raise HarnessError(f"{shortened(name)}: not a round.") from None
 
 
 def _duration(text: str, rules: Mapping[str, Any]) -> str | None:

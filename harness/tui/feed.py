@@ -12,10 +12,9 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError, shortened
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
-from harness.core.submission import submission_order
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Arrivals, Point, RunReader
-from harness.runs.results import submission_of
+from harness.runs.results import ranked_guesses, submission_of
 from harness.runs.summary import run_summary
 from harness.tui.snapshot import GuessLine, History, Snapshot, Verdict
 from harness.tui.standing import Standing
@@ -177,27 +176,14 @@ class RunFeed:
             return
         before = time.monotonic()
         if self._standing.is_stale:
-            self._standing.hold_exactly(self._submission(reader))
+            ranked = ranked_guesses(self.spec, reader)
+            self._standing.hold_exactly(ranked.part(np.arange(min(len(ranked), self.spec.round.row_cap))))
         if is_final:
             final = submission_of(self.spec, reader)
             self._standing.hold_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))
             self._settled_at = self._seq
         after = time.monotonic()
         self._exact_due = after + (after - before) / _SHARE_FOR_EXACT
-
-    def _submission(self, reader: RunReader) -> Guesses:
-        """The submission of all guesses so far, with their scores."""
-        rules = self.spec.round
-        guesses = reader.guesses(suffix_length=rules.suffix_length, vocabulary=rules.vocabulary)
-        return guesses.part(
-            submission_order(
-                guesses.ids,
-                guesses.suffixes,
-                guesses.score,
-                per_example=self.spec.attack.guesses_per_example,
-                row_cap=rules.row_cap,
-            )
-        )
 
     def _history(self) -> History:
         recalls = [point.recall for point in self._points]

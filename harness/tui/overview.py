@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.core.errors import HarnessError
 from harness.runs.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 
 
@@ -59,16 +60,22 @@ class OverviewFeed:
         return Overview(attacks, tuple(runs), tuple(unreadable), fault)
 
     def _summary(self, folder: RunFolder) -> RunSummary:
-        stamp = tuple(
-            path.stat().st_mtime_ns if path.exists() else 0 for path in (folder.store, folder.scorecard, folder.note)
-        )
+        stamp = tuple(_changed_at(path) for path in (folder.store, folder.journal, folder.scorecard, folder.note))
         known = self._over.get(folder.id)
         if known is not None and known[0] == stamp:
             return known[1]
         summary = run_summary(folder)
-        if summary.status.is_over:
+        # A lost run is not cached: a supervisor that takes it up shows in the processes before it shows in the store.
+        if summary.status.is_over and summary.status is not Status.LOST:
             self._over[folder.id] = (stamp, summary)
         return summary
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _run_folders() -> list[RunFolder]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.guesses import Guesses, joined
-from harness.core.scoring import correct_rows, solved_curve
+from harness.core.scoring import correct_rows, log_spaced, solved_curve
 from harness.core.submission import current_rows, submission_order
 
 _BINS = 24
@@ -96,7 +96,7 @@ class Standing:
             return Figures(None, None, None, None, None, len(guessed), len(held), edges, counts)
         is_correct = correct_rows(held.ids, held.suffixes, self._answers)
         curve = solved_curve(is_correct, held.ids) / self._examples  # [wrong rows + 1]
-        errors = _thinned(len(curve))
+        errors = log_spaced(len(curve), most=_CURVE_POINTS)
         return Figures(
             errors=errors,
             recall=curve[errors - 1],
@@ -141,13 +141,6 @@ def _has_fallen(guesses: Guesses, held: int) -> bool:
 
 def _best_scores(guesses: Guesses) -> Floats:
     return guesses.score[np.unique(guesses.ids, return_index=True)[1]]
-
-
-def _thinned(points: int) -> Ints:
-    """At most 160 whole numbers from 1 to `points`, both among them, evenly spread on a log scale."""
-    if points <= _CURVE_POINTS:
-        return np.arange(1, points + 1)
-    return np.unique(np.geomspace(1, points, _CURVE_POINTS).round().astype(np.int64))
 
 
 def _histogram(scores: Floats) -> tuple[Ints, Floats]:

@@ -33,7 +33,7 @@ def test_a_run_killed_in_either_stage_keeps_its_arrays_and_ends_with_the_same_ro
 
     def batches_done() -> int:
         with RunReader(folder.store) as reader:
-            return reader.progress().batches_done
+            return len(reader.done_keys())
 
     for reached in (2, 5):
         wait_until(lambda reached=reached: batches_done() >= reached)

@@ -153,6 +153,14 @@ def test_rounds_show_gives_every_rule_and_file(small_round, tmp_path):
     assert "24:00:00" in text and str(small_round.parent / "prefix.npy") in text
 
 
+def test_rounds_show_gives_a_fold_its_own_rules_and_not_its_rounds(tmp_path):
+    shown = json.loads(harness("rounds", "show", "demo:fold0of5", "--json", data=tmp_path).stdout)
+    assert shown["answer_rows"] is None and shown["train_rows"] is None
+    whole = json.loads(harness("rounds", "show", "demo", "--json", data=tmp_path).stdout)
+    assert shown["error_cap"] == round(whole["error_cap"] * shown["examples"] / whole["examples"])
+    assert f"error cap      {shown['error_cap']}\n" in harness("rounds", "show", "demo:fold0of5", data=tmp_path).stdout
+
+
 def test_a_title_cannot_steer_the_terminal(small_round, tmp_path):
     small_round.write_text(small_round.read_text().replace('title = "small"', 'title = "\\u001b[2Jsmall"'))
     assert "\x1b" not in harness("rounds", "show", small_round, data=tmp_path).stdout

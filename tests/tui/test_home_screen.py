@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +14,17 @@ from harness.runs.folder import RunFolder, remove_run
 from harness.tui.app import HarnessApp
 from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.run import RunScreen
-from tests.functional.machine import PLUGINS, ROOT, Machine, homes, processes_that_name, write_round
+from tests.functional.machine import PLUGINS, Machine
 from tests.tui.piloting import until, words_on
 
 SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
 
 
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine with two runs."""
-    folder = tmp_path_factory.mktemp("machine")
-    write_round(folder)
-    made = Machine(folder)
-    made.attack("draws", "--set", "pause=0", "--limit", "8")
-    made.run("run", "misbehaving", *made.plugin(), "--set", "deed=raises", code=1)
-    yield made
-    for process in processes_that_name(str(folder)):
-        process.kill()
-
-
-@pytest.fixture(autouse=True)
-def places(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in homes(machine.folder).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+@pytest.fixture(scope="module", autouse=True)
+def two_runs(machine: Machine) -> None:
+    """One that finished and one that crashed."""
+    machine.attack("draws", "--set", "pause=0", "--limit", "8")
+    machine.run("run", "misbehaving", *machine.plugin(), "--set", "deed=raises", code=1)
 
 
 @pytest.fixture

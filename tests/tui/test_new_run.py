@@ -50,7 +50,7 @@ class P(Params):
 
 
 @pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Homes and a round of the test's own; what runs there still is ended with it."""
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
@@ -152,7 +152,7 @@ def test_a_round_says_what_it_is_and_what_is_wrong_with_it() -> None:
     played(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
-def test_enter_goes_from_field_to_field_and_the_choice_and_the_command_line_follow(machine: Path) -> None:
+def test_enter_goes_from_field_to_field_and_the_choice_and_the_command_line_follow(place: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
         await pilot.press("enter", "end", "ctrl+u", "5", "enter", "enter", "enter", "down", "enter")
@@ -253,7 +253,7 @@ def test_a_slow_import_holds_nothing_up_and_escape_leaves_at_once(plugins: Path)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_run_is_started_from_the_form_and_its_values_are_remembered(machine: Path, size: tuple[int, int]) -> None:
+def test_a_run_is_started_from_the_form_and_its_values_are_remembered(place: Path, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> str:
         rows = await form(pilot)
         await typed(pilot, rows["pause"], "0")
@@ -265,7 +265,7 @@ def test_a_run_is_started_from_the_form_and_its_values_are_remembered(machine: P
         assert isinstance(run_id, str)
         return run_id
 
-    run_id = played(screen_of("draws", PLUGINS, str(machine / "round.toml")), scenario, size=size)
+    run_id = played(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario, size=size)
     folder = run_folder(run_id)
     spec = folder.spec()
     assert (spec.attack.name, spec.params["pause"], spec.seed, spec.examples) == ("draws", 0.0, 9, 8)
@@ -304,7 +304,7 @@ def test_a_start_without_a_required_value_goes_to_its_field_and_starts_nothing(p
     assert all_run_folders() == []
 
 
-def test_what_the_command_refuses_is_one_sentence_and_the_form_stays(plugins: Path, machine: Path) -> None:
+def test_what_the_command_refuses_is_one_sentence_and_the_form_stays(plugins: Path, place: Path) -> None:
     written(plugins, PAIR)
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -316,11 +316,11 @@ def test_what_the_command_refuses_is_one_sentence_and_the_form_stays(plugins: Pa
         assert rows["low"].text == "5"
         assert not stage(pilot).shown.query_one("#fields").disabled
 
-    played(screen_of("some", plugins, str(machine / "round.toml")), scenario)
+    played(screen_of("some", plugins, str(place / "round.toml")), scenario)
     assert all_run_folders() == []
 
 
-def test_escape_gives_up_a_start_that_is_under_way_and_keeps_the_form(plugins: Path, machine: Path) -> None:
+def test_escape_gives_up_a_start_that_is_under_way_and_keeps_the_form(plugins: Path, place: Path) -> None:
     written(plugins, SLOW)
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -334,11 +334,11 @@ def test_escape_gives_up_a_start_that_is_under_way_and_keeps_the_form(plugins: P
         await pilot.press("escape")
         assert stage(pilot).results == [None]
 
-    played(screen_of("some", plugins, str(machine / "round.toml")), scenario)
+    played(screen_of("some", plugins, str(place / "round.toml")), scenario)
     assert all_run_folders() == []
 
 
-def test_a_start_goes_on_when_the_application_ends(plugins: Path, machine: Path) -> None:
+def test_a_start_goes_on_when_the_application_ends(plugins: Path, place: Path) -> None:
     written(plugins, SLOW)
 
     async def scenario(pilot: Pilot[None]) -> list[str | None]:
@@ -348,6 +348,6 @@ def test_a_start_goes_on_when_the_application_ends(plugins: Path, machine: Path)
         pilot.app.exit()
         return stage(pilot).results
 
-    assert played(screen_of("some", plugins, str(machine / "round.toml")), scenario) == []
+    assert played(screen_of("some", plugins, str(place / "round.toml")), scenario) == []
     (folder,) = wait_until(all_run_folders)
     wait_until(lambda: run_summary(folder).status in OVER)

@@ -19,11 +19,8 @@ from harness.tui.widgets.guess_stream import GuessStream
 from tests.functional.machine import (
     Machine,
     guess_count,
-    homes,
     kill_supervisor,
-    processes_that_name,
     wait_until,
-    write_round,
 )
 from tests.tui.piloting import played, until, words_on
 
@@ -41,24 +38,6 @@ class Hostile(Attack[Params]):
         tokens = np.arange(64 * context.suffix_length) % 4096
         yield Guesses(context.ids, tokens.reshape(64, -1), np.full(64, 1e300))
 """
-
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine with a few runs; what runs there still is ended with it."""
-    folder = tmp_path_factory.mktemp("machine")
-    write_round(folder)
-    yield Machine(folder)
-    for process in processes_that_name(str(folder)):
-        process.kill()
-
-
-@pytest.fixture(autouse=True)
-def places(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in homes(machine.folder).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 @pytest.fixture(scope="module")

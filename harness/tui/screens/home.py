@@ -182,9 +182,7 @@ class HomeScreen(Screen[None]):
             if attack.reference:
                 lines += [f"reference: {visible(attack.reference)}", ""]
             for parameter in parameters_in(schema.schema):
-                default = "required" if parameter.default is None else f"default {parameter.default or repr('')}"
-                facts = ", ".join((parameter.type, *parameter.bounds, default))
-                lines.append(visible(f"{parameter.name}: {facts}. {parameter.description}"))
+                lines.append(visible(f"{parameter.name}: {parameter.in_words}"))
             words = "\n".join(lines)
         except HarnessError as error:
             words = visible(str(error))
@@ -275,7 +273,7 @@ def _run_cells(run: RunSummary) -> tuple[Text, ...]:
     started = time.strftime("%b %d %H:%M", time.localtime(run.created_at))
     cells = (
         run.id,
-        str(run.status).replace("_", " "),
+        run.status.words,
         run.attack,
         run.round,
         recall,

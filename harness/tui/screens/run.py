@@ -259,7 +259,7 @@ class RunScreen(Screen[None]):
         words, is_fault = f"{verb}: done", False
         try:
             if verb == "stop":
-                words = f"the run is {str(stop_run(self._folder)).replace('_', ' ')}"
+                words = f"the run is {stop_run(self._folder).words}"
             else:
                 nobody = get_current_worker()
                 started_run(

@@ -14,7 +14,7 @@ def header_lines(snapshot: Snapshot) -> tuple[str, str]:
     """Who runs, and how far: status, gauge of the budget, what is left, progress and ETA."""
     summary = snapshot.summary
     target = "" if summary.target is None else f" · target {visible(summary.target)}"
-    first = f"{visible(summary.attack)} on {visible(summary.round)}{target} · {str(summary.status).replace('_', ' ')}"
+    first = f"{visible(summary.attack)} on {visible(summary.round)}{target} · {summary.status.words}"
     share = min(1.0, summary.elapsed_s / summary.budget_s)
     filled = round(share * _GAUGE_CELLS)
     gauge = "█" * filled + "░" * (_GAUGE_CELLS - filled)

@@ -133,8 +133,12 @@ def test_a_field_tells_its_bounds_its_default_and_what_it_is_for() -> None:
         ("--round", "demo", None),
         ("--round", "demo:fold1of5", None),
         ("--round", "demmo", "unknown round 'demmo': did you mean demo?"),
-        ("--round", "/dev/zero", "/dev/zero: not a file"),
-        ("--round", "~nobody-of-this-name/x.toml", "~nobody-of-this-name/x.toml: not a round"),
+        ("--round", "/dev/zero", "/dev/zero: a folder or a device, not a round file"),
+        (
+            "--round",
+            "~nobody-of-this-name/x.toml",
+            "~nobody-of-this-name/x.toml: there is no such user's home; write the whole path",
+        ),
         ("--round", "", "required"),
     ],
 )
