@@ -1,18 +1,16 @@
 """`harness compare`: runs of one round side by side, in tables, in a figure, or as JSON."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.completion import run_names
-from harness.cli.output import aligned, counted, print_json, visible
+from harness.cli.output import aligned, print_json, visible
 
 if TYPE_CHECKING:
-    from harness.core.comparison import Contrast, Part
-    from harness.core.intervals import Interval
-    from harness.core.scoring import Score
-    from harness.runs.comparison import ComparedRun, Comparison
+    from harness.runs.comparison import Comparison
+    from harness.runs.comparison_tables import Table
 
 _IDS_SHOWN = 10
 _CELL = 44
@@ -56,98 +54,27 @@ def _draw(comparison: "Comparison", path: Path) -> None:
 
 
 def _sections(comparison: "Comparison") -> list[str]:
-    whole, part = comparison.whole, comparison.unreachable
-    sections = [f"round {comparison.round}, {len(whole):,} examples\n{_scores_and_pace(comparison)}"]
-    if part is None:
-        sections.append(
-            f"nothing on the part that cannot be reached: {visible(comparison.no_unreachable_because or '')}"
-        )
-    else:
-        sections.append(
-            f"the {len(part):,} examples that cannot be reached from the training rows\n{_scores_on(comparison, part)}"
-        )
-    sections.append(_recall_in_time(comparison))
-    if comparison.contrast is not None:
-        sections.append(_contrast_in_words(comparison, comparison.contrast, "all examples"))
-    if comparison.unreachable_contrast is not None:
-        sections.append(
-            _contrast_in_words(comparison, comparison.unreachable_contrast, "the part that cannot be reached")
-        )
-    sections.append(_settings_that_differ(comparison))
+    from harness.runs import comparison_tables as tables
+
+    first, second = (comparison.runs[0].id, comparison.runs[1].id)
+    sections = [
+        _section(f"round {comparison.round}, {len(comparison.whole):,} examples", tables.scores_and_pace(comparison)),
+        _section(tables.unreachable_in_words(comparison), tables.scores_on_unreachable(comparison)),
+        _section(tables.recall_in_time_in_words(comparison), tables.recall_in_time(comparison)),
+    ]
+    for where, contrast in tables.contrasts(comparison):
+        lines = tables.contrast_in_words(comparison, contrast, where)
+        for name, ids in ((first, contrast.only_first), (second, contrast.only_second)):
+            lines.append(f"solved within the cap by {name} alone: {_first_ids(ids.tolist())}")
+        sections.append("\n".join(map(visible, lines)))
+    differing = tables.settings_that_differ(comparison)
+    sections.append(_section("", differing) if differing else tables.NOTHING_DIFFERS)
     return sections
 
 
-def _scores_and_pace(comparison: "Comparison") -> str:
-    from harness.core.durations import clock
-
-    header = ("run", "attack", "status", *_score_header(comparison.whole), "time", "suffixes/s")
-    rows = [
-        (
-            *_names(run),
-            str(run.status),
-            *_score_cells(run.score),
-            f"{clock(run.elapsed_s)}/{clock(run.budget_s)}",
-            "–" if run.suffixes_per_s is None else f"{run.suffixes_per_s:,.1f}",
-        )
-        for run in comparison.runs
-    ]
-    return aligned([header, *rows])
-
-
-def _scores_on(comparison: "Comparison", part: "Part") -> str:
-    rows = [(*_names(run), *_score_cells(run.unreachable)) for run in comparison.runs if run.unreachable is not None]
-    return aligned([("run", "attack", *_score_header(part)), *rows])
-
-
-def _recall_in_time(comparison: "Comparison") -> str:
-    from harness.runs.comparison import BUDGET_SHARES
-
-    header = ("run", *(f"{share:.0%}" for share in BUDGET_SHARES))
-    rows = [
-        (visible(run.id), *("–" if recall is None else f"{recall:.3f}" for recall in run.recall_at_shares))
-        for run in comparison.runs
-    ]
-    return f"recall at {counted(comparison.whole.cap, 'error')} after a part of the budget\n{aligned([header, *rows])}"
-
-
-def _contrast_in_words(comparison: "Comparison", contrast: "Contrast", where: str) -> str:
-    from harness.core.comparison import MCNEMAR_CAVEAT
-
-    first, second = (visible(run.id) for run in comparison.runs)
-    difference, interval = contrast.difference
-    return "\n".join(
-        [
-            f"{first} less {second}, on {where}",
-            f"difference {difference:+.3f} {_bounds(interval, '+.3f')} ({interval.unit})",
-            f"McNemar's exact test p = {contrast.mcnemar_p:.3g} ({MCNEMAR_CAVEAT})",
-            f"solved within the cap by {first} alone: {_first_ids(contrast.only_first.tolist())}",
-            f"solved within the cap by {second} alone: {_first_ids(contrast.only_second.tolist())}",
-        ]
-    )
-
-
-def _settings_that_differ(comparison: "Comparison") -> str:
-    if not comparison.differing:
-        return "nothing differs in attack, parameters, seed, budget, target, versions and hardware"
-    header = ("what differs", *(visible(run.id) for run in comparison.runs))
-    rows = [(visible(name), *map(_value, values)) for name, values in comparison.differing.items()]
-    return aligned([header, *rows])
-
-
-def _names(run: "ComparedRun") -> tuple[str, str]:
-    return visible(run.id), visible(run.attack)
-
-
-def _score_header(part: "Part") -> tuple[str, str]:
-    return f"recall at {counted(part.cap, 'error')}", "precision"
-
-
-def _score_cells(score: "Score") -> tuple[str, str]:
-    return f"{score.recall_at_cap:.3f} {_bounds(score.interval, '.3f')}", f"{score.precision_at_cap:.3f}"
-
-
-def _bounds(interval: "Interval", form: str) -> str:
-    return f"[{interval.low:{form}}, {interval.high:{form}}]"
+def _section(title: str, table: "Table") -> str:
+    rows = [[_cut(visible(cell)) for cell in row] for row in table]
+    return "\n".join(filter(None, (visible(title), aligned(rows) if rows else "")))
 
 
 def _first_ids(ids: list[int]) -> str:
@@ -157,7 +84,6 @@ def _first_ids(ids: list[int]) -> str:
     return f"{len(ids):,} ({', '.join(map(str, ids[:_IDS_SHOWN]))}{rest})"
 
 
-def _value(value: Any) -> str:
-    """A setting in a cell; of a long one both ends, since paths differ in the last part."""
-    text = "–" if value is None else visible(str(value))
+def _cut(text: str) -> str:
+    """Of a long text both ends, since paths differ in the last part."""
     return text if len(text) <= _CELL else f"{text[: _CELL // 2]}…{text[1 - _CELL // 2 :]}"

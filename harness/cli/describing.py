@@ -7,10 +7,12 @@ from harness.cli.output import aligned, visible
 from harness.cli.watching import score_in_words
 from harness.core.durations import clock
 from harness.core.spec import TargetRecord
+from harness.runs.candidates import VERDICTS, Example
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.sandbox import Means
 from harness.runs.summary import RunSummary, run_summary, what_is_promised
+from harness.runs.text import text_of_run
 
 
 def shown_json(folder: RunFolder) -> dict[str, Any]:
@@ -64,6 +66,27 @@ def described(folder: RunFolder) -> str:
     if summary.note:
         rows.append(("note", visible(summary.note)))
     return "\n".join(f"{name:<13} {value}" for name, value in rows)
+
+
+def example_described(folder: RunFolder, example: Example) -> str:
+    """`show --example`: the prefix, the answer where it is known, and each candidate with its verdict and score."""
+    text = text_of_run(folder, folder.spec())
+    rows = [("", "", "", "prefix", text.text(example.prefix.tolist()))]
+    answer = "unknown: the round is blind" if example.answer is None else text.text(example.answer.tolist())
+    rows.append(("", "", "", "answer", answer))
+    for place, candidate in enumerate(example.candidates, 1):
+        rows.append(
+            (
+                f"{place}",
+                VERDICTS[candidate.is_right],
+                f"{candidate.score:.4f}",
+                f"× {candidate.times}",
+                text.text(candidate.suffix.tolist()),
+            )
+        )
+    if not example.candidates:
+        rows.append(("", "", "", "", "no candidate yet"))
+    return aligned(rows)
 
 
 def runs_table(summaries: list[RunSummary]) -> str:

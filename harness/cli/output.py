@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from harness.core.counting import counted
 from harness.core.visible import visible
 
 __all__ = ["aligned", "counted", "print_json", "say", "visible"]
@@ -21,11 +22,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
-
-
-def counted(number: int, what: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def say(sentence: str) -> None:

@@ -148,13 +148,24 @@ def logs(
         print(visible(line), flush=follow)
 
 
-def show(run: RunName, json: Json = False) -> None:
+def show(
+    run: RunName,
+    example: Annotated[
+        int | None, typer.Option(metavar="ID", help="One example instead: its prefix, answer and all candidates.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """Print everything about a run: what was resolved, how it went, what it came to."""
-    from harness.cli.describing import described, shown_json
+    from harness.cli.describing import described, example_described, shown_json
     from harness.runs.folder import run_folder
 
     folder = run_folder(run)
-    if json:
+    if example is not None:
+        from harness.runs.candidates import example_in
+
+        found = example_in(folder, example)
+        print_json(found.as_json()) if json else print(example_described(folder, found))
+    elif json:
         print_json(shown_json(folder))
     else:
         print(described(folder))

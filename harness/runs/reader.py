@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -51,6 +52,11 @@ class Arrivals(NamedTuple):
     guesses: Guesses
     batch: Ints
     attempt: Ints
+
+    def rows_that_count(self, last_attempts: Mapping[int, int]) -> Ints:
+        """The rows that are not void, ascending; `last_attempts` are those of the batches that were begun again."""
+        attempts = zip(self.batch.tolist(), self.attempt.tolist(), strict=True)
+        return np.flatnonzero([last_attempts.get(batch, attempt) == attempt for batch, attempt in attempts])
 
 
 class CommittedGuesses(NamedTuple):

@@ -4,7 +4,6 @@ import dataclasses
 import sqlite3
 import time
 from collections import deque
-from pathlib import Path
 
 import numpy as np
 
@@ -41,13 +40,6 @@ class RunFeed:
         self._last: Snapshot | None = None
         self._exact_due = 0.0
         self._begin_anew({})
-
-    @property
-    def tokenizer_file(self) -> Path:
-        """The run's own copy of its target's tokenizer, else the target's, whether it is there or not."""
-        if self.folder.tokenizer.exists() or self.spec.target is None:
-            return self.folder.tokenizer
-        return self.spec.target.path / "tokenizer.json"
 
     def _begin_anew(self, repeated: dict[int, int]) -> None:
         """Forget what was read: a batch was begun again, and what its earlier attempt gave is void."""
@@ -125,13 +117,7 @@ class RunFeed:
                 return
 
     def _take(self, arrived: Arrivals) -> None:
-        counts = np.array(
-            [
-                self._repeated.get(batch, attempt) == attempt
-                for batch, attempt in zip(arrived.batch.tolist(), arrived.attempt.tolist(), strict=True)
-            ]
-        )
-        rows = np.flatnonzero(counts)
+        rows = arrived.rows_that_count(self._repeated)
         guesses = arrived.guesses.part(rows)
         if len(guesses) and not (int(guesses.ids.min()) >= 0 and int(guesses.ids.max()) < self.spec.examples):
             raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round lacks.")

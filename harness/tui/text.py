@@ -1,55 +1,20 @@
-"""Token ids as text that may stand on a screen: whatever bytes a model produces stay text and steer nothing."""
+"""Suffixes beside their answers: where they differ is marked, in a way that needs no colours."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from textual.content import Content
 from textual.style import Style
 
-from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.runs.text import TokenText
 
 DIFFERING = Style(underline=True, bold=True)
 
 
-class TokenText:
-    """Token ids as text, by a tokenizer.json; as numbers where there is none."""
-
-    def __init__(self, tokenizer_file: Path | None) -> None:
-        """Raises HarnessError when the file is there and is no tokenizer."""
-        self._tokenizer = None
-        if tokenizer_file is not None and tokenizer_file.is_file():
-            from tokenizers import Tokenizer
-
-            try:
-                self._tokenizer = Tokenizer.from_file(str(tokenizer_file))
-            except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-                raise HarnessError(f"{tokenizer_file}: no tokenizer ({visible(str(error))[:120]}).") from None
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The text of each token, [ids], controls made visible; joined they are the text of all.
-
-        A character that several tokens make up belongs to the last of them.
-        """
-        if self._tokenizer is None:
-            return [f"{token} " for token in ids]
-        pieces, told = [], 0
-        for end in range(1, len(ids) + 1):
-            text = self._tokenizer.decode(list(ids[:end]), skip_special_tokens=False)
-            # An unfinished character decodes to U+FFFD until its last token comes.
-            whole = text if end == len(ids) else text.rstrip("\ufffd")
-            pieces.append(visible(whole[told:]))
-            told = max(told, len(whole))
-        return pieces
-
-    def text(self, ids: Sequence[int]) -> str:
-        """All of `ids` as one visible text."""
-        return "".join(self.pieces(ids))
-
-    def compared(self, ids: Sequence[int], answer: Sequence[int] | None) -> Content:
-        """The text of `ids`, the tokens that differ from `answer` underlined and bold."""
-        parts = [
-            Content.styled(piece, DIFFERING) if answer is not None and token != wanted else Content(piece)
-            for piece, token, wanted in zip(self.pieces(ids), ids, answer if answer is not None else ids, strict=True)
-        ]
-        return Content("").join(parts)
+def compared(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Content:
+    """The text of `ids`, the tokens that differ from `answer` underlined and bold."""
+    wanted = ids if answer is None else answer
+    parts = [
+        Content.styled(piece, DIFFERING) if token != right else Content(piece)
+        for piece, token, right in zip(text.pieces(ids), ids, wanted, strict=True)
+    ]
+    return Content("").join(parts)

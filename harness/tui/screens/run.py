@@ -20,11 +20,11 @@ from harness.core.visible import visible
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.summary import RunSummary
+from harness.runs.text import TokenText, text_of_run
 from harness.tui.feed import RunFeed
 from harness.tui.screens.question import Question
 from harness.tui.snapshot import Snapshot
 from harness.tui.starting import started_run
-from harness.tui.text import TokenText
 from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.panels import figure_lines, header_lines, resource_lines
@@ -134,7 +134,7 @@ class RunScreen(Screen[None]):
     def _opened(self) -> RunFeed:
         feed, fault = RunFeed(self._folder), None
         try:
-            text = TokenText(feed.tokenizer_file)
+            text = text_of_run(feed.folder, feed.spec)
         except HarnessError as error:
             text, fault = TokenText(None), str(error)
         self.post_message(self.Opened(feed, text, fault))

@@ -16,14 +16,17 @@ from harness.core.arrays import Floats
 from harness.core.durations import clock
 
 
+_MARKS = 7
+
+
 class Curve(NamedTuple):
-    """x, y: [points]; style: a Rich style; is_dotted: drawn as markers, to be told apart without colour."""
+    """x, y: [points]; style: a Rich style; marker: a sign that stands on the line here and there, to tell it from others
+    without colour."""
 
     x: Floats
     y: Floats
     style: str
-    label: str = ""
-    is_dotted: bool = False
+    marker: str = ""
 
 
 class ErrorsAxis(AxisFormatter):
@@ -83,21 +86,35 @@ class CurvePlot(PlotWidget, can_focus=False):
 
     def show(self, curves: Sequence[Curve], *, mark: float | None = None, x_most: float, y_most: float) -> None:
         """Draw `curves`, those behind first; `mark` is a vertical line at an x."""
-        key = (*((curve.x.tobytes(), curve.y.tobytes(), curve.style) for curve in curves), mark, x_most, y_most)
+        key = (*((curve.x.tobytes(), curve.y.tobytes(), *curve[2:]) for curve in curves), mark, x_most, y_most)
         if key == self._shown:
             return
         self._shown = key
         self.clear()
         self.set_xlimits(0.0, x_most)
         self.set_ylimits(0.0, y_most)
-        for whole in curves:
-            is_known = np.isfinite(whole.x) & np.isfinite(whole.y)
-            curve = whole._replace(x=whole.x[is_known], y=whole.y[is_known])
-            if len(curve.x) == 0:
-                continue
-            if curve.is_dotted or len(curve.x) == 1:
-                self.scatter(curve.x, curve.y, marker="·" if curve.is_dotted else "•", marker_style=curve.style)
-            else:
+        known = [_known_points(curve) for curve in curves]
+        for curve in known:
+            if len(curve.x) > 1:
                 self.plot(curve.x, curve.y, line_style=curve.style, hires_mode=HiResMode.BRAILLE)
+        for place, curve in enumerate(known):
+            if curve.marker or len(curve.x) == 1:
+                x, y = _marks(curve, x_most, place / max(1, len(known)))
+                self.scatter(x, y, marker=curve.marker or "•", marker_style=curve.style)
         if mark is not None and mark <= x_most:
             self.add_v_line(mark, "dim")
+
+
+def _known_points(curve: Curve) -> Curve:
+    is_known = np.isfinite(curve.x) & np.isfinite(curve.y)
+    return curve._replace(x=curve.x[is_known], y=curve.y[is_known])
+
+
+def _marks(curve: Curve, x_most: float, shift: float) -> tuple[Floats, Floats]:
+    """Places on the curve at even distances, the first `shift` of one distance in, so that those of several curves
+    stand apart; of a curve too short for any, its end."""
+    x = (np.arange(_MARKS) + shift) / _MARKS * x_most
+    x = x[(x >= curve.x[:1].min(initial=np.inf)) & (x <= curve.x[-1:].max(initial=-np.inf))]
+    if not len(x):
+        return curve.x[-1:], curve.y[-1:]
+    return x, np.interp(x, curve.x, curve.y)

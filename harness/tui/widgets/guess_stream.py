@@ -10,8 +10,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from harness.core.arrays import Tokens
+from harness.runs.text import TokenText
 from harness.tui.snapshot import GuessLine, Verdict
-from harness.tui.text import TokenText
 
 _PREFIX_CHARACTERS = 16
 _LINES_REMEMBERED = 2_000

@@ -1,71 +1,26 @@
-"""Token ids as text: whatever bytes a model produces, nothing that steers a terminal, and nothing lost on the way."""
+"""A suffix beside its answer: what differs is marked, and nothing that a model writes marks anything."""
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 from tokenizers import Tokenizer
 
-from harness.core.errors import HarnessError
-from harness.core.visible import visible
-from harness.tui.text import DIFFERING, TokenText
+from harness.runs.text import TokenText
+from harness.tui.text import DIFFERING, compared
 
 FILE = Path(__file__).parents[3] / "harness" / "target" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
 TEXT = TokenText(FILE)
-HOSTILE = [
-    "[/ [bold red]no[/bold red] [/] [",
-    "\x1b[31mred\x1b]0;title\x07\x1b[2J",
-    "\u202eright to left\u2066\u2069",
-    "zero\u200bwidth\u200d\ufeff",
-    "line\r\nline\ttab\x00\x7f\x85\u2028",
-    "naïve 你好 👩‍👩‍👧 e\u0301",
-    "x" * 10_000,
-]
 
 token_ids = st.lists(st.integers(0, TOKENIZER.get_vocab_size() - 1), max_size=40)
-
-
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_text_stays_text_that_can_be_seen(text: str) -> None:
-    shown = TEXT.text(TOKENIZER.encode(text).ids)
-    assert shown.isprintable()
-    assert shown == visible(text)
-
-
-@given(token_ids)
-def test_any_tokens_make_text_that_can_be_seen(ids: list[int]) -> None:
-    assert TEXT.text(ids).isprintable()
-
-
-@given(token_ids)
-def test_pieces_joined_are_the_text_of_all(ids: list[int]) -> None:
-    pieces = TEXT.pieces(ids)
-    assert len(pieces) == len(ids)
-    assert "".join(pieces) == visible(TOKENIZER.decode(ids, skip_special_tokens=False)) == TEXT.text(ids)
-
-
-@given(st.text())
-def test_a_text_that_was_tokenized_comes_back(text: str) -> None:
-    encodable = text.encode(errors="replace").decode()
-    assert TEXT.text(TOKENIZER.encode(encodable).ids) == visible(
-        TOKENIZER.decode(TOKENIZER.encode(encodable).ids, skip_special_tokens=False)
-    )
-
-
-def test_bytes_that_are_no_character_are_marked_and_hide_nothing_after_them() -> None:
-    half = next(ids for ids in (TOKENIZER.encode(text).ids for text in ("你", "👩", "ॐ")) if len(ids) > 1)
-    rest = TOKENIZER.encode("and on").ids
-    shown = TEXT.text([half[0], *rest])
-    assert "\ufffd" in shown and shown.endswith("and on")
 
 
 @given(token_ids, st.data())
 def test_the_tokens_that_differ_from_the_answer_are_marked_and_no_others(ids: list[int], data: st.DataObject) -> None:
     answer = [data.draw(st.sampled_from([token, (token + 1) % 256])) for token in ids]
-    content = TEXT.compared(ids, answer)
+    content = compared(TEXT, ids, answer)
     assert content.plain == TEXT.text(ids)
     differing = [piece for piece, token, wanted in zip(TEXT.pieces(ids), ids, answer, strict=True) if token != wanted]
     marked = "".join(content.plain[span.start : span.end] for span in content.spans if span.style == DIFFERING)
@@ -73,27 +28,9 @@ def test_the_tokens_that_differ_from_the_answer_are_marked_and_no_others(ids: li
 
 
 def test_nothing_is_marked_without_an_answer() -> None:
-    assert TEXT.compared([1, 2, 3], None).spans == []
+    assert compared(TEXT, [1, 2, 3], None).spans == []
 
 
 def test_markup_that_a_model_writes_styles_nothing() -> None:
     ids = TOKENIZER.encode("[bold]x[/bold]").ids
-    assert TEXT.compared(ids, ids) == Content("[bold]x[/bold]")
-
-
-@given(st.lists(st.integers(0, 2**32 - 1), max_size=10))
-def test_tokens_that_the_tokenizer_lacks_raise_nothing(ids: list[int]) -> None:
-    assert TEXT.text(ids).isprintable()
-
-
-@pytest.mark.parametrize("file", [None, Path("nowhere/tokenizer.json")])
-def test_without_a_tokenizer_tokens_are_numbers(file: Path | None) -> None:
-    assert TokenText(file).text([7, 50256]) == "7 50256 "
-
-
-@pytest.mark.parametrize("content", ["", "{}", "\x00[/", '{"version": "1.0", "model": {"type": "\\u001b[31m"}}'])
-def test_a_file_that_is_no_tokenizer_is_one_sentence(tmp_path: Path, content: str) -> None:
-    (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(HarnessError, match="no tokenizer") as raised:
-        TokenText(tmp_path / "tokenizer.json")
-    assert str(raised.value).isprintable()
+    assert compared(TEXT, ids, ids) == Content("[bold]x[/bold]")

@@ -1,0 +1,56 @@
+"""Token ids as text that may be printed: whatever bytes a model produces stay text and steer nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.core.errors import HarnessError
+from harness.core.spec import RunSpec
+from harness.core.visible import visible
+from harness.runs.folder import RunFolder
+
+
+def _tokenizer_file(folder: RunFolder, spec: RunSpec) -> Path:
+    """The run's own copy of its target's tokenizer, else the target's, whether it is there or not."""
+    if folder.tokenizer.exists() or spec.target is None:
+        return folder.tokenizer
+    return spec.target.path / "tokenizer.json"
+
+
+def text_of_run(folder: RunFolder, spec: RunSpec) -> "TokenText":
+    """How the run's tokens read. Raises HarnessError when its tokenizer is there and is none."""
+    return TokenText(_tokenizer_file(folder, spec))
+
+
+class TokenText:
+    """Token ids as text, by a tokenizer.json; as numbers where there is none."""
+
+    def __init__(self, tokenizer_file: Path | None) -> None:
+        """Raises HarnessError when the file is there and is no tokenizer."""
+        self._tokenizer = None
+        if tokenizer_file is not None and tokenizer_file.is_file():
+            from tokenizers import Tokenizer
+
+            try:
+                self._tokenizer = Tokenizer.from_file(str(tokenizer_file))
+            except Exception as error:  # tokenizers raises plain Exception for every fault of a file
+                raise HarnessError(f"{tokenizer_file}: no tokenizer ({visible(str(error))[:120]}).") from None
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The text of each token, [ids], controls made visible; joined they are the text of all.
+
+        A character that several tokens make up belongs to the last of them.
+        """
+        if self._tokenizer is None:
+            return [f"{token} " for token in ids]
+        pieces, told = [], 0
+        for end in range(1, len(ids) + 1):
+            text = self._tokenizer.decode(list(ids[:end]), skip_special_tokens=False)
+            # An unfinished character decodes to U+FFFD until its last token comes.
+            whole = text if end == len(ids) else text.rstrip("\ufffd")
+            pieces.append(visible(whole[told:]))
+            told = max(told, len(whole))
+        return pieces
+
+    def text(self, ids: Sequence[int]) -> str:
+        """All of `ids` as one visible text."""
+        return "".join(self.pieces(ids))

@@ -1,0 +1,76 @@
+"""A screen of numbered panels: all of them where there is room, else one at a time."""
+
+from collections.abc import Iterator
+from typing import ClassVar, TypeVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+Result = TypeVar("Result")
+
+
+class PaneledScreen(Screen[Result]):
+    """Has widgets of the class `panel` by the ids in PANELS, in this order, and a Static `#tabs`.
+
+    A style sheet folds them: in `-narrow` and in `-low` only the panel of the class `-chosen` is displayed.
+    """
+
+    PANELS: ClassVar[dict[str, str]] = {}
+    """The panels' titles by their ids."""
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-high")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Back", tooltip="Back to where you came from"),
+        *(Binding(f"{number}", f"panel_number({number})", f"Panel {number}", show=False) for number in range(1, 7)),
+        Binding("tab", "next_panel(1)", "Next panel"),
+        Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._panel = next(iter(self.PANELS))
+
+    def on_mount(self) -> None:
+        """Name the panels and show the first."""
+        for name, title in self.PANELS.items():
+            self.panel(name).border_title = Content(title)
+        self._show_panel()
+
+    def panel(self, name: str) -> Widget:
+        """The panel of this id."""
+        return self.query_one(f"#{name}")
+
+    def action_panel_number(self, number: int) -> None:
+        """Go to this panel."""
+        names = list(self.PANELS)
+        if number <= len(names):
+            self.go_to_panel(names[number - 1])
+
+    def action_next_panel(self, step: int) -> None:
+        """Go to the next panel."""
+        names = list(self.PANELS)
+        self.go_to_panel(names[(names.index(self._panel) + step) % len(names)])
+
+    def go_to_panel(self, name: str) -> None:
+        """Show the panel where not all fit, and let it have the keys."""
+        self._panel = name
+        self._show_panel()
+        panel = self.panel(name)
+        takers: Iterator[Widget] = (part for part in (panel, *panel.query("*")) if part.focusable)
+        self.set_focus(next(takers, None))
+
+    def action_leave(self) -> None:
+        """Back to where one came from."""
+        self.dismiss(None)
+
+    def _show_panel(self) -> None:
+        for name in self.PANELS:
+            self.panel(name).set_class(name == self._panel, "-chosen")
+        tabs = "  ".join(
+            f"[{number} {name}]" if name == self._panel else f" {number} {name} "
+            for number, name in enumerate(self.PANELS, 1)
+        )
+        self.query_one("#tabs", Static).update(Content(tabs))
