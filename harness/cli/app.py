@@ -49,9 +49,9 @@ def open_screen(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(context.get_help())
         raise typer.Exit(2)
-    from harness.tui.app import HarnessApp
+    from harness.tui.app import HarnessApp, show
 
-    HarnessApp(attacks_folder=attacks_folder).run()
+    show(HarnessApp(attacks_folder=attacks_folder))
 
 
 for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export, score.score, score.validate):

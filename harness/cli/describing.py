@@ -1,11 +1,11 @@
 """Runs in words and tables."""
 
-import datetime
 from typing import Any
 
 from harness.cli.output import aligned, visible
 from harness.cli.watching import score_in_words
 from harness.core.durations import clock
+from harness.core.moments import date_and_time
 from harness.core.spec import TargetRecord
 from harness.runs.candidates import VERDICTS, Example
 from harness.runs.folder import RunFolder
@@ -59,7 +59,7 @@ def described(folder: RunFolder) -> str:
     reasons = _promises(folder)
     rows.append(("reproducible", f"not promised: {'; '.join(reasons)}" if reasons else "yes, to the byte"))
     rows.append(("versions", ", ".join(f"{name} {value}" for name, value in spec.versions.items())))
-    rows.append(("created", _when(summary.created_at)))
+    rows.append(("created", date_and_time(summary.created_at)))
     rows.append(("directory", visible(summary.directory)))
     if summary.submission is not None:
         rows.append(("submission", summary.submission))
@@ -108,7 +108,7 @@ def _table_row(summary: RunSummary) -> tuple[str, ...]:
         recall,
         f"{clock(summary.elapsed_s)}/{clock(summary.budget_s)}",
         f"{summary.guesses:,}",
-        _when(summary.created_at),
+        date_and_time(summary.created_at),
         visible(summary.note)[:40],
     )
 
@@ -134,7 +134,3 @@ def _device_in_words(target: TargetRecord, loaded: dict[str, Any] | None) -> str
 
 def _promises(folder: RunFolder) -> list[str]:
     return what_is_promised(folder) if folder.store.exists() else []
-
-
-def _when(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")

@@ -91,8 +91,9 @@ def watch(
     folder = run_folder(run)
     if not plain and not json and sys.stdin.isatty() and sys.stdout.isatty():
         from harness.tui.app import HarnessApp
+        from harness.tui.app import show as show_screen
 
-        HarnessApp(watched=folder).run()
+        show_screen(HarnessApp(watched=folder))
         return
     from harness.cli.watching import follow
 

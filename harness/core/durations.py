@@ -1,5 +1,6 @@
 """Wall-clock durations as people write them: 24h, 90m, 1h30m, 45s."""
 
+import math
 import re
 
 from harness.core.errors import HarnessError, shortened
@@ -28,7 +29,9 @@ def seconds_in(text: str) -> float:
 
 
 def clock(seconds: float) -> str:
-    """`seconds` as a clock reads: 0:07, 12:34, 23:59:59."""
+    """`seconds` as a clock reads: 0:07, 12:34, 23:59:59; a dash for what is no number."""
+    if not math.isfinite(seconds):
+        return "–"
     whole = max(0, int(seconds))
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"

@@ -29,6 +29,12 @@ def config_home() -> Path:
     return _from_environment("HARNESS_CONFIG", "XDG_CONFIG_HOME", ".config")
 
 
+def environment_with_package() -> dict[str, str]:
+    """This process's environment for a Python of its own that is to import this very package."""
+    before = filter(None, [os.environ.get("PYTHONPATH")])
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *before])}
+
+
 def with_home(text: str) -> Path:
     """The path that `text` names, `~` being a home. Raises HarnessError for the home of a user that there is not."""
     try:

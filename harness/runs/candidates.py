@@ -63,9 +63,7 @@ def example_in(folder: RunFolder, id_: int) -> Example:
     """
     spec = folder.spec()
     if not 0 <= id_ < spec.examples:
-        raise HarnessError(
-            f"{folder.id} attacked the examples 0 to {spec.examples - 1:,}: {id_:,} is none of them."
-        )
+        raise HarnessError(f"{folder.id} attacked the examples 0 to {spec.examples - 1:,}: {id_:,} is none of them.")
     answers = load_answers(spec.round)
     answer = None if answers is None else answers[id_]
     guesses = _guesses_for(folder, id_)

@@ -68,13 +68,19 @@ def attack_named(name: str, extra: Path | None = None) -> AttackFile:
     raise unknown_name("attack", name, {attack.name for attack in found}, see="harness attacks")
 
 
-def _in_folders(extra: Path | None) -> Iterator[AttackFile]:
-    shipped = _shipped_folder()
+def attack_folders(extra: Path | None) -> dict[Path, str]:
+    """The folders of attacks that there are now, in the order of their search, each with what it is called."""
     origins: dict[Path, str] = {}
-    for folder, origin in ((extra, f"--attacks {extra}"), (Path("attacks"), "./attacks"), (shipped, "shipped")):
+    places = ((extra, f"--attacks {extra}"), (Path("attacks"), "./attacks"), (_shipped_folder(), "shipped"))
+    for folder, origin in places:
         if folder is not None and folder.is_dir():
             origins.setdefault(folder.resolve(), origin)
-    for folder, origin in origins.items():
+    return origins
+
+
+def _in_folders(extra: Path | None) -> Iterator[AttackFile]:
+    shipped = _shipped_folder()
+    for folder, origin in attack_folders(extra).items():
         try:
             files = sorted(path for path in folder.glob("*.py") if path.is_file() and not path.name.startswith("_"))
         except OSError as error:

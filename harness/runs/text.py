@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.spec import RunSpec
 from harness.core.visible import visible
@@ -50,6 +51,12 @@ class TokenText:
             pieces.append(visible(whole[told:]))
             told = max(told, len(whole))
         return pieces
+
+    def texts(self, rows: Tokens) -> list[str]:
+        """Each row of `rows` [rows, length] as one visible text."""
+        if self._tokenizer is None:
+            return ["".join(f"{token} " for token in row) for row in rows.tolist()]
+        return [visible(text) for text in self._tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)]
 
     def text(self, ids: Sequence[int]) -> str:
         """All of `ids` as one visible text."""

@@ -1,36 +1,57 @@
 """The application: which screen stands first, the user's settings, and what concerns every screen."""
 
 import contextlib
+import logging
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import App
-from textual.binding import Binding, BindingType
+from textual import work
+from textual.app import App, SystemCommand
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
 
+from harness import __version__
 from harness.core.errors import HarnessError
 from harness.core.visible import visible
 from harness.runs.folder import RunFolder
 from harness.tui.configuration import Configuration, read_configuration
+from harness.tui.logbook import open_logbook
 from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.run import RunScreen
+from harness.tui.screenshot import drawn_png, saved_svg
+
+_LOG = logging.getLogger(__name__)
+
+
+def show(app: "HarnessApp") -> None:
+    """Run `app` in this terminal until it is left. Raises what ended it otherwise, the terminal being itself again."""
+    app.run()
+    if app.defect is not None:
+        raise app.defect
 
 
 class HarnessApp(App[None]):
     """Home, and above it whatever was opened; ending it touches no run."""
 
     TITLE = "harness"
-    ENABLE_COMMAND_PALETTE = True
+    CSS = "* { scrollbar-size: 1 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1,question_mark", "toggle_help", "Help"),
-        Binding("f2", "screenshot", "Screenshot", show=False),
+        Binding("f1,question_mark", "toggle_help", "Help", tooltip="The keys of what has the focus, and what it is"),
+        Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
+        Binding("f3", "screenshot_png", "Screenshot as PNG", show=False, tooltip="Save the screen as SVG and PNG"),
     ]
 
     def __init__(self, *, watched: RunFolder | None = None, attacks_folder: Path | None = None) -> None:
         """Begin with the run `watched`, else with Home. Raises HarnessError when the settings do not hold."""
         super().__init__()
+        self.defect: Exception | None = None
+        """What ended the application, if it was not the user."""
         self._watched = watched
         self._attacks_folder = attacks_folder
         self._settings: Configuration = read_configuration()
@@ -42,6 +63,8 @@ class HarnessApp(App[None]):
 
     def on_mount(self) -> None:
         """Show the first screen."""
+        open_logbook()
+        _LOG.info("version %s, %s on %s", __version__, self.size, os.environ.get("TERM", "no terminal"))
         if self._settings.theme is not None:
             self.theme = self._settings.theme
         self.push_screen(HomeScreen(attacks_folder=self._attacks_folder, round_name=self._settings.round))
@@ -54,6 +77,56 @@ class HarnessApp(App[None]):
             self.action_hide_help_panel()
         else:
             self.action_show_help_panel()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every action that has a key here, and themes."""
+        for active in _named_actions(screen):
+            key = self.get_key_display(active.binding)
+            words = f"{active.binding.tooltip or active.binding.description} ({key})"
+            run = partial(self.run_action, active.binding.action, active.node)
+            yield SystemCommand(active.binding.description, words, run)
+        yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
+
+    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
+        """Save the screen as an SVG."""
+        self._save_screenshot(self.export_screenshot(), as_png=False)
+
+    def action_screenshot_png(self) -> None:
+        """Save the screen as an SVG and as a PNG."""
+        self._save_screenshot(self.export_screenshot(), as_png=True)
+
+    @work(thread=True, group="screenshot")
+    def _save_screenshot(self, svg: str, *, as_png: bool) -> None:
+        try:
+            file = saved_svg(svg)
+            words = f"saved {drawn_png(file) if as_png else file}"
+        except HarnessError as error:
+            self.notify(visible(str(error)), severity="error", markup=False)
+            return
+        self.notify(visible(words), markup=False)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Say `message` on the screen, and in the log."""
+        _LOG.log(logging.ERROR if severity == "error" else logging.INFO, "said: %s", message)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def _handle_exception(self, error: Exception) -> None:
+        _LOG.critical("a defect of its own", exc_info=error)
+        self.defect = error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual would print a page of traceback over the terminal; the log has it, and `show` raises the error.
+        self.bell()
+        self._close_messages_no_wait()
 
     def copy_to_clipboard(self, text: str) -> None:
         """By OSC 52; inside tmux through tmux, which ignores a bare OSC 52 unless told otherwise."""
@@ -81,3 +154,13 @@ class HarnessApp(App[None]):
             )
         except (OSError, ValueError) as error:
             self.notify(visible(f"on_finish did not start ({error})"), severity="error", markup=False)
+
+
+def _named_actions(screen: Screen[object]) -> list[ActiveBinding]:
+    """The actions of this project that have a key now and a name, once each."""
+    named: dict[tuple[object, str], ActiveBinding] = {}
+    for active in screen.active_bindings.values():
+        is_ours = type(active.node).__module__.startswith("harness.")
+        if is_ours and active.enabled and active.binding.description and active.binding.action != "command_palette":
+            named.setdefault((active.node, active.binding.action), active)
+    return list(named.values())

@@ -7,10 +7,11 @@ from collections import deque
 
 import numpy as np
 
-from harness.core.arrays import Tokens
+from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError, shortened
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
+from harness.core.scoring import correct_rows
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Arrivals, Point, RunReader
 from harness.runs.results import ranked_guesses, submission_of
@@ -121,22 +122,8 @@ class RunFeed:
         guesses = arrived.guesses.part(rows)
         if len(guesses) and not (int(guesses.ids.min()) >= 0 and int(guesses.ids.max()) < self.spec.examples):
             raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round lacks.")
-        is_correct = self._standing.add(guesses)
-        for place in range(max(0, len(rows) - LINES_HELD), len(rows)):
-            row = rows[place]
-            verdict = Verdict.UNKNOWN
-            if is_correct is not None:
-                verdict = Verdict.RIGHT if is_correct[place] else Verdict.WRONG
-            self._lines.append(
-                GuessLine(
-                    int(arrived.seq[row]),
-                    float(arrived.at[row]),
-                    int(guesses.ids[place]),
-                    float(guesses.score[place]),
-                    guesses.suffixes[place],
-                    verdict,
-                )
-            )
+        self._standing.add(guesses)
+        self._lines.extend(guess_lines(arrived, rows[-LINES_HELD:], self.answers))
 
     def _take_points(self, reader: RunReader) -> None:
         points = reader.points(self._points_seen)
@@ -184,6 +171,17 @@ class RunFeed:
             return None
         seconds = self._work[-1][0] - self._work[0][0]
         return sum(weight for _, weight in list(self._work)[1:]) / seconds if seconds > 0 else None
+
+
+def guess_lines(arrived: Arrivals, rows: Ints, answers: Tokens | None) -> tuple[GuessLine, ...]:
+    """The arrivals at `rows` as lines of the stream, in that order."""
+    guesses = arrived.guesses.part(rows)
+    verdicts = [Verdict.UNKNOWN] * len(rows)
+    if answers is not None:
+        is_correct = correct_rows(guesses.ids, guesses.suffixes, answers)
+        verdicts = [Verdict.RIGHT if is_right else Verdict.WRONG for is_right in is_correct]
+    columns = (arrived.seq[rows].tolist(), arrived.at[rows].tolist(), guesses.ids.tolist(), guesses.score.tolist())
+    return tuple(map(GuessLine, *columns, guesses.suffixes, verdicts))
 
 
 def _last_lines(folder: RunFolder) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What Home lists: attacks with their best recall on a round, and every run; read by polling, cached once over."""
 
 import sqlite3
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from harness.runs.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
+
+_ATTACKS_SECONDS = 30.0
+"""How long a list of attacks is good for without word of a change: what they require may have been installed."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +41,38 @@ class Overview:
 
 
 class OverviewFeed:
-    """Reads what changed. Not thread-safe: one thread polls."""
+    """Reads what changed. One thread polls; any may say that attacks changed."""
 
     def __init__(self, attacks_folder: Path | None) -> None:
         self._attacks_folder = attacks_folder
+        self._attacks: tuple[AttackFile, ...] = ()
+        self._attacks_fault: str | None = None
+        self._attacks_due = 0.0
         self._over: dict[str, tuple[tuple[int, ...], RunSummary]] = {}
 
     def poll(self) -> Overview:
         """What there is now."""
-        fault: str | None = None
-        attacks: tuple[AttackFile, ...] = ()
-        try:
-            attacks = find_attacks(self._attacks_folder)
-        except HarnessError as error:
-            fault = str(error)
+        if time.monotonic() >= self._attacks_due:
+            # Before they are listed: what changes meanwhile is listed again.
+            self._attacks_due = time.monotonic() + _ATTACKS_SECONDS
+            self._list_attacks()
         runs, unreadable = [], []
         for folder in _run_folders():
             try:
                 runs.append(self._summary(folder))
             except (HarnessError, OSError, sqlite3.Error, ValueError, TypeError, LookupError):
                 unreadable.append(folder.id)
-        return Overview(attacks, tuple(runs), tuple(unreadable), fault)
+        return Overview(self._attacks, tuple(runs), tuple(unreadable), self._attacks_fault)
+
+    def attacks_changed(self) -> None:
+        """Let the next poll list the attacks anew."""
+        self._attacks_due = 0.0
+
+    def _list_attacks(self) -> None:
+        try:
+            self._attacks, self._attacks_fault = find_attacks(self._attacks_folder), None
+        except HarnessError as error:
+            self._attacks, self._attacks_fault = (), str(error)
 
     def _summary(self, folder: RunFolder) -> RunSummary:
         stamp = tuple(_changed_at(path) for path in (folder.store, folder.journal, folder.scorecard, folder.note))

@@ -23,6 +23,11 @@ def remembered_values(attack: str, fields: Iterable[Field]) -> dict[str, str]:
     }
 
 
+def remembered_rounds() -> list[str]:
+    """The rounds that runs were last started on, each once, as they were typed."""
+    return sorted({values["--round"] for values in _all_remembered().values() if values.get("--round")})
+
+
 def remember_values(attack: str, values: Mapping[str, str]) -> None:
     """Keep `values` for the next form of `attack`; where nothing can be written, nothing is kept."""
     forms = {**_all_remembered(), attack: dict(values)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.guesses import Guesses, joined
 from harness.core.scoring import correct_rows, log_spaced, solved_curve
 from harness.core.submission import current_rows, submission_order
@@ -57,16 +57,14 @@ class Standing:
         self.is_stale = False
         """A held guess came again with a lower score: one that was forgotten may now stand before it."""
 
-    def add(self, guesses: Guesses) -> Bools | None:
-        """Take guesses; whether each is right, [rows], None in a blind round."""
-        is_correct = None
+    def add(self, guesses: Guesses) -> None:
+        """Take guesses."""
         if self._answers is not None:
             is_correct = correct_rows(guesses.ids, guesses.suffixes, self._answers)
             self._has_right[guesses.ids[is_correct]] = True
         if len(guesses):
             self._final = None
             self._hold(guesses)
-        return is_correct
 
     def hold_exactly(self, submission: Guesses) -> None:
         """Let these rows with their scores be the submission: what reading all guesses anew has given."""

@@ -52,14 +52,13 @@ def started_run(
 
 
 def _process(command: Sequence[str], answer: IO[bytes], talk: IO[bytes]) -> "subprocess.Popen[bytes]":
-    python_path = [str(paths.PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "harness", *command, "--detach", "--json"],
             stdin=subprocess.DEVNULL,
             stdout=answer,
             stderr=talk,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(python_path)},
+            env=paths.environment_with_package(),
             start_new_session=True,
         )
     except (OSError, ValueError) as error:

@@ -1,11 +1,9 @@
 """Home: the attacks there are, what the chosen one does, and the runs so far."""
 
-import time
 from pathlib import Path
 from threading import Event
 from typing import ClassVar, Literal
 
-from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,35 +15,65 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from harness.core.durations import clock
 from harness.core.errors import HarnessError
+from harness.core.moments import day_and_time
+from harness.core.rounds import load_round
 from harness.core.visible import visible
-from harness.runs.discovery import AttackFile
+from harness.runs.discovery import AttackFile, attack_folders
 from harness.runs.folder import RunFolder, runs_home
 from harness.runs.parameters import parameters_in
 from harness.runs.scaffold import new_attack
 from harness.runs.schema import fetch_schema
 from harness.runs.summary import RunSummary
+from harness.tui.editing import edited
 from harness.tui.overview import Overview, OverviewFeed
+from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.new_run import NewRunScreen
+from harness.tui.screens.round_chooser import RoundChooser
 from harness.tui.screens.run import RunScreen
+from harness.tui.watching import watch_folders
+from harness.tui.widgets.keyed_table import KeyedTable, Row
 
 _POLL_SECONDS = 1.0
+_MARK = "●"
+_ATTACK_COLUMNS = ("attack", "best", "from", "what it does")
+_RUN_COLUMNS = ("  run", "status", "attack", "round", "recall at cap", "elapsed / budget", "started")
 Sorting = Literal["started", "recall", "attack", "status"]
 _SORTINGS: tuple[Sorting, ...] = ("started", "recall", "attack", "status")
+
+
+class AttackTable(KeyedTable):
+    """The attacks there are."""
+
+    HELP = "Attacks, with their best recall on the chosen round (`b`). Enter fills in a new run; a broken one says why."
+
+
+class RunTable(KeyedTable):
+    """The runs so far."""
+
+    HELP = "Every run of this machine. Enter opens one; Space marks it, and `c` compares the marked ones."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "screen.mark", "Mark", tooltip="Mark this run for a comparison"),
+    ]
 
 
 class HomeScreen(Screen[None]):
     """Attacks on the left, the chosen one on the right, runs below."""
 
     CSS_PATH = "home.tcss"
+    HELP = "Attacks above, runs below; Tab goes from one to the other."
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "new_run", "New run"),
-        Binding("slash", "filter", "Filter"),
-        Binding("o", "sort", "Sort"),
-        Binding("a", "new_attack", "New attack"),
-        Binding("e", "edit", "Edit"),
-        Binding("q", "app.quit", "Quit"),
-        Binding("escape", "leave_filter", show=False),
+        Binding("n", "new_run", "New run", tooltip="Fill in a new run of the chosen attack"),
+        Binding("c", "compare", "Compare", tooltip="Compare the marked runs with each other"),
+        Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
+        Binding("o", "sort", "Sort", tooltip="Sort the runs by another column"),
+        Binding("b", "round", "Round", tooltip="Choose the round that best recalls are about"),
+        Binding("i", "about", "About", tooltip="What the chosen attack does, where there is no room for it beside"),
+        Binding("a", "new_attack", "New attack", tooltip="Write a new attack and open it in the editor"),
+        Binding("e", "edit", "Edit", tooltip="Open the chosen attack in the editor"),
+        Binding("q", "app.quit", "Quit", tooltip="Leave the screen; runs go on"),
+        Binding("escape", "back_out", show=False),
     ]
 
     class Looked(Message):
@@ -65,45 +93,52 @@ class HomeScreen(Screen[None]):
     def __init__(self, *, attacks_folder: Path | None, round_name: str) -> None:
         super().__init__()
         self._is_gone = Event()
+        self._look_again = Event()
         self._attacks_folder = attacks_folder
-        self._round_name = round_name
+        self._round, self._round_name = round_name, _own_name(round_name)
+        self._marked: set[str] = set()
+        self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._sorting: Sorting = "started"
         self._described: str | None = None
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="above"):
-            yield DataTable(id="attacks", cursor_type="row", zebra_stripes=True)
+            yield AttackTable(id="attacks")
             with VerticalScroll(id="description"):
                 yield Static("", id="words")
         with Vertical(id="below"):
             yield Input(placeholder="filter runs: any part of id, attack, round, status", id="filter")
-            yield DataTable(id="runs", cursor_type="row", zebra_stripes=True)
+            yield RunTable(id="runs")
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin to poll."""
-        self.query_one("#attacks").border_title = f"attacks · best on {visible(self._round_name)}"
         self.query_one("#description").border_title = "attack"
-        self.query_one("#runs").border_title = "runs"
-        self.query_one("#attacks", DataTable).add_columns("attack", "best", "from", "what it does")
-        self.query_one("#runs", DataTable).add_columns(
-            "run", "status", "attack", "round", "recall at cap", "elapsed / budget", "started"
-        )
         self.query_one("#filter").display = False
         self.query_one("#attacks").focus()
         self._poll()
+        self._watch()
 
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
-        feed = OverviewFeed(self._attacks_folder)
         while not self._is_gone.is_set():
-            self.post_message(self.Looked(feed.poll()))
-            self._is_gone.wait(_POLL_SECONDS)
+            self._look_again.clear()
+            self.post_message(self.Looked(self._feed.poll()))
+            self._look_again.wait(_POLL_SECONDS)
+
+    @work(thread=True, exclusive=True, group="watch")
+    def _watch(self) -> None:
+        def changed() -> None:
+            self._feed.attacks_changed()
+            self._look_again.set()
+
+        watch_folders(lambda: tuple(attack_folders(self._attacks_folder)), changed, is_gone=self._is_gone)
 
     def on_unmount(self) -> None:
         """No more polls."""
         self._is_gone.set()
+        self._look_again.set()
 
     @on(Looked)
     def _take(self, event: Looked) -> None:
@@ -116,12 +151,15 @@ class HomeScreen(Screen[None]):
         if overview is None:
             return
         with self.app.batch_update():
-            attacks = self.query_one("#attacks", DataTable)
-            _fill(attacks, [(str(attack.path), self._attack_cells(attack)) for attack in overview.attacks])
-            runs = self.query_one("#runs", DataTable)
-            _fill(runs, [(run.id, _run_cells(run)) for run in self._chosen_runs()])
+            attacks, runs = self.query_one(AttackTable), self.query_one(RunTable)
+            rows = [_attack_row(attack, overview, self._round_name) for attack in overview.attacks]
+            attacks.fill(_ATTACK_COLUMNS, rows)
+            attacks.border_title = Content(f"attacks · best on {visible(self._round_name)}")
+            self._marked &= {run.id for run in overview.runs}
+            runs.fill(_RUN_COLUMNS, [_run_row(run, is_marked=run.id in self._marked) for run in self._chosen_runs()])
             unreadable = f" · {len(overview.unreadable)} cannot be read" if overview.unreadable else ""
-            runs.border_title = f"runs · by {self._sorting}{unreadable}"
+            marked = f" · {len(self._marked)} marked" if self._marked else ""
+            runs.border_title = f"runs · by {self._sorting}{marked}{unreadable}"
             if overview.fault is not None:
                 self._described = None
                 self.query_one("#words", Static).update(Content(visible(overview.fault)))
@@ -144,16 +182,8 @@ class HomeScreen(Screen[None]):
             return sorted(runs, key=lambda run: str(run.status))
         return runs
 
-    def _attack_cells(self, attack: AttackFile) -> tuple[Text, ...]:
-        assert self._overview is not None
-        best = self._overview.best_recall(attack.name, self._round_name)
-        what = attack.summary if attack.error is None else f"broken: {attack.error}"
-        cells = (attack.name, "–" if best is None else f"{best:.3f}", attack.origin, what)
-        style = "" if attack.error is None else "red"
-        return tuple(Text(visible(cell), style=style) for cell in cells)
-
     def _attack(self) -> AttackFile | None:
-        key = _key_under_cursor(self.query_one("#attacks", DataTable))
+        key = self.query_one(AttackTable).key_under_cursor
         attacks = () if self._overview is None else self._overview.attacks
         return next((attack for attack in attacks if str(attack.path) == key), None)
 
@@ -178,7 +208,8 @@ class HomeScreen(Screen[None]):
     def _fetch(self, attack: AttackFile, key: str) -> None:
         try:
             schema = fetch_schema(attack.path, digest=attack.sha256)
-            lines = [visible(attack.name), *map(visible, schema.doc.splitlines()), ""]
+            paragraphs = [" ".join(paragraph.split()) for paragraph in schema.doc.split("\n\n")]
+            lines = [visible(attack.name), "", *(f"{visible(paragraph)}\n" for paragraph in paragraphs)]
             if attack.reference:
                 lines += [f"reference: {visible(attack.reference)}", ""]
             for parameter in parameters_in(schema.schema):
@@ -202,7 +233,7 @@ class HomeScreen(Screen[None]):
         if attack.error is not None:
             self.notify(visible(attack.error), severity="error", markup=False)
             return
-        screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=self._round_name)
+        screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=self._round)
         self.app.push_screen(screen, self._open_run)
 
     @on(DataTable.RowSelected, "#runs")
@@ -227,13 +258,51 @@ class HomeScreen(Screen[None]):
         field.display = True
         field.focus()
 
-    def action_leave_filter(self) -> None:
-        """Show all runs again."""
+    def action_back_out(self) -> None:
+        """Show all runs again; forget the marks; hide what an attack does."""
         field = self.query_one("#filter", Input)
-        if field.display:
+        if self.has_class("-about"):
+            self.action_about()
+        elif self._marked and not field.display:
+            self._marked.clear()
+            self._show()
+        elif field.display:
             field.value = ""
             field.display = False
             self.query_one("#runs").focus()
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor for a comparison, or take its mark away."""
+        table = self.query_one(RunTable)
+        if (id_ := table.key_under_cursor) is not None:
+            self._marked ^= {id_}
+            self._show()
+            table.action_cursor_down()
+
+    def action_compare(self) -> None:
+        """Compare the marked runs; a single marked one with the one under the cursor."""
+        here = self.query_one(RunTable).key_under_cursor
+        chosen = self._marked if len(self._marked) > 1 or here is None else self._marked | {here}
+        if len(chosen) < 2:
+            self.notify("mark two runs or more with Space, then compare them")
+            return
+        ids = [run.id for run in self._overview.runs if run.id in chosen] if self._overview is not None else []
+        self.app.push_screen(CompareScreen([RunFolder(runs_home() / id_) for id_ in reversed(ids)]))
+
+    def action_round(self) -> None:
+        """Choose the round that best recalls and new runs are about."""
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self._round, self._round_name = name, _own_name(name)
+                self._show()
+
+        self.app.push_screen(RoundChooser(self._round), chosen)
+
+    def action_about(self) -> None:
+        """Put what the chosen attack does in the place of the list, and back."""
+        self.toggle_class("-about")
+        self.query_one("#description" if self.has_class("-about") else "#attacks").focus()
 
     def action_sort(self) -> None:
         """Sort the runs by the next column."""
@@ -257,48 +326,39 @@ class HomeScreen(Screen[None]):
             self._edit(attack.path)
 
     def _edit(self, path: Path) -> None:
-        from harness.tui.editing import edited
-
         try:
             edited(self.app, path)
         except HarnessError as error:
             self.notify(visible(str(error)), severity="error", markup=False)
 
 
-def _run_cells(run: RunSummary) -> tuple[Text, ...]:
+def _own_name(round_: str) -> str:
+    """What runs of the round go by: its own name, where it was named by a path."""
+    try:
+        return load_round(round_).name
+    except (HarnessError, OSError):
+        return round_
+
+
+def _attack_row(attack: AttackFile, overview: Overview, round_name: str) -> Row:
+    best = overview.best_recall(attack.name, round_name)
+    what = attack.summary if attack.error is None else f"broken: {attack.error}"
+    cells = (attack.name, "–" if best is None else f"{best:.3f}", attack.origin, what)
+    return Row(str(attack.path), cells, "" if attack.error is None else "red")
+
+
+def _run_row(run: RunSummary, *, is_marked: bool) -> Row:
     recall = "blind" if run.is_blind else "–"
     if run.recall_at_cap is not None:
         bounds = "" if run.recall_interval is None else " [{:.3f}, {:.3f}]".format(*run.recall_interval)
         recall = f"{run.recall_at_cap:.3f}{bounds}"
-    started = time.strftime("%b %d %H:%M", time.localtime(run.created_at))
     cells = (
-        run.id,
+        f"{_MARK if is_marked else ' '} {run.id}",
         run.status.words,
         run.attack,
         run.round,
         recall,
         f"{clock(run.elapsed_s)} / {clock(run.budget_s)}",
-        started,
+        day_and_time(run.created_at),
     )
-    return tuple(Text(visible(cell)) for cell in cells)
-
-
-def _key_under_cursor(table: DataTable[Text]) -> str | None:
-    if not table.row_count:
-        return None
-    return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
-
-
-def _fill(table: DataTable[Text], rows: list[tuple[str, tuple[Text, ...]]]) -> None:
-    """Replace the rows; the cursor stays with what it stood on."""
-    before, place = _key_under_cursor(table), table.cursor_row
-    table.clear()
-    for key, cells in rows:
-        table.add_row(*cells, key=key)
-    for number, column in enumerate(table.ordered_columns):
-        # Before the rows are drawn: the table widens its columns too late for rows that come in one batch.
-        widths = [cells[number].cell_len for _, cells in rows]
-        column.content_width = max([column.label.cell_len, *widths])
-    keys = [key for key, _ in rows]
-    if keys:
-        table.move_cursor(row=keys.index(before) if before in keys else min(place, len(keys) - 1), animate=False)
+    return Row(run.id, cells, "bold" if is_marked else "")

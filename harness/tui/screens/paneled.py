@@ -59,7 +59,7 @@ class PaneledScreen(Screen[Result]):
         self._panel = name
         self._show_panel()
         panel = self.panel(name)
-        takers: Iterator[Widget] = (part for part in (panel, *panel.query("*")) if part.focusable)
+        takers: Iterator[Widget] = (part for part in (panel, *panel.query("*")) if part.focusable and part.display)
         self.set_focus(next(takers, None))
 
     def action_leave(self) -> None:

@@ -1,6 +1,8 @@
 """One run, live, for as long as anybody looks: closing this screen changes nothing for the run."""
 
+import logging
 import sqlite3
+from dataclasses import dataclass
 from threading import Event
 from typing import ClassVar, Literal
 
@@ -8,85 +10,114 @@ import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
-from textual.widgets import Footer, RichLog, Static
+from textual.widgets import Footer, Input, RichLog, Static
 from textual.worker import get_current_worker
 
+from harness.core.arrays import Floats
 from harness.core.errors import HarnessError
 from harness.core.visible import visible
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
+from harness.runs.reference import ReferenceCurve, best_earlier_curve
 from harness.runs.summary import RunSummary
 from harness.runs.text import TokenText, text_of_run
 from harness.tui.feed import RunFeed
+from harness.tui.screens.example import ExampleScreen
+from harness.tui.screens.paneled import PaneledScreen
 from harness.tui.screens.question import Question
-from harness.tui.snapshot import Snapshot
+from harness.tui.search import guesses_for
+from harness.tui.snapshot import GuessLine, Snapshot
 from harness.tui.starting import started_run
-from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis
+from harness.tui.widgets.curve_plot import STYLES, ClockAxis, Curve, CurvePlot, ErrorsAxis
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.panels import figure_lines, header_lines, resource_lines
 
+_LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
-_PANELS = ("curve", "history", "guesses", "figures", "log")
+_YARDSTICK = "baseline"
+_CURVE_POINTS = 160
 
 
-class RunScreen(Screen[None]):
+class RunLog(RichLog):
+    """The last lines of the worker's log."""
+
+    HELP = "What the attack printed, its last lines. `harness logs RUN` has all of it."
+
+
+class RunScreen(PaneledScreen[None]):
     """A run's header, curves, stream, figures and log."""
 
     CSS_PATH = "run.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
+    HELP = "A run, live. Leaving this screen, or ending the application, changes nothing for the run."
+    PANELS: ClassVar[dict[str, str]] = {
+        "curve": "recall | errors",
+        "history": "recall | time",
+        "guesses": "guesses",
+        "figures": "figures",
+        "log": "log",
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Back"),
-        Binding("1", "panel('curve')", "Curve", show=False),
-        Binding("2", "panel('history')", "Time", show=False),
-        Binding("3", "panel('guesses')", "Guesses", show=False),
-        Binding("4", "panel('figures')", "Figures", show=False),
-        Binding("5", "panel('log')", "Log", show=False),
-        Binding("tab", "next_panel", "Next panel"),
-        Binding("f", "follow", "Follow"),
-        Binding("p", "pause", "Pause view"),
-        Binding("s", "stop", "Stop"),
-        Binding("r", "resume", "Resume"),
-        Binding("y", "copy_id", "Copy id", show=False),
+        Binding("s", "stop", "Stop", tooltip="Stop this run; it can be resumed"),
+        Binding("r", "resume", "Resume", tooltip="Resume this run within what is left of its budget"),
+        Binding("f", "follow", "Follow", tooltip="Follow the newest guess"),
+        Binding("p", "pause", "Pause view", tooltip="Hold the view still, or let it go on"),
+        Binding("slash", "search", "Search", tooltip="Search the guesses by example id or text"),
+        Binding("x", "example", "Example", tooltip="Open the example of the guess under the cursor"),
+        Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the run's id"),
     ]
 
+    @dataclass
     class Ended(Message):
         """A run that was watched has come to its end."""
 
-        def __init__(self, summary: RunSummary) -> None:
-            super().__init__()
-            self.summary = summary
+        summary: RunSummary
 
+    @dataclass
     class Opened(Message):
         """The run can be read; what was found amiss in its tokenizer."""
 
-        def __init__(self, feed: RunFeed, text: TokenText, fault: str | None) -> None:
-            super().__init__()
-            self.feed, self.text, self.fault = feed, text, fault
+        feed: RunFeed
+        text: TokenText
+        fault: str | None
 
+    @dataclass
     class Looked(Message):
         """The run as it is now."""
 
-        def __init__(self, snapshot: Snapshot) -> None:
-            super().__init__()
-            self.snapshot = snapshot
+        snapshot: Snapshot
 
+    @dataclass
+    class Measured(Message):
+        """The curve that this run's is to be seen beside."""
+
+        reference: ReferenceCurve
+
+    @dataclass
     class Unreadable(Message):
         """Nothing of the run could be read yet."""
 
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
+        reason: str
+
+    @dataclass
+    class Found(Message):
+        """What a search has come to: guesses, or how far it is, or why it failed."""
+
+        wanted: str
+        lines: tuple[GuessLine, ...] | None = None
+        share: float = 0.0
+        fault: str = ""
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
-        self._panel = "curve"
+        self._feed: RunFeed | None = None
+        self._text = TokenText(None)
+        self._reference: ReferenceCurve | None = None
+        self._snapshot: Snapshot | None = None
         self._is_paused = False
-        self._suffix_length = 0
         self._log_shown: tuple[str, ...] = ()
         self._was_over: bool | None = None
         self._is_gone = Event()
@@ -100,19 +131,18 @@ class RunScreen(Screen[None]):
                 yield CurvePlot(ErrorsAxis(), id="curve-plot")
             with Vertical(id="history", classes="panel"):
                 yield CurvePlot(ClockAxis(), id="history-plot")
-            with Vertical(id="figures", classes="panel"):
+            with VerticalScroll(id="figures", classes="panel"):
                 yield Static("reading …", id="figures-text")
             with Vertical(id="guesses", classes="panel"):
+                yield Input(placeholder='an example\'s id, or text ("12" for the digits)', id="search", compact=True)
                 yield GuessStream(id="stream")
             with Vertical(id="log", classes="panel"):
-                yield RichLog(id="log-lines", max_lines=500, markup=False, highlight=False)
+                yield RunLog(id="log-lines", max_lines=500, markup=False, highlight=False)
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin to poll."""
-        for name, title in zip(_PANELS, ("recall | errors", "recall | time", "guesses", "figures", "log"), strict=True):
-            self.query_one(f"#{name}").border_title = title
-        self._show_panel()
+        self.query_one("#search").display = False
         self._poll()
 
     @work(thread=True, exclusive=True, group="poll")
@@ -140,6 +170,16 @@ class RunScreen(Screen[None]):
         self.post_message(self.Opened(feed, text, fault))
         return feed
 
+    @work(thread=True, exclusive=True, group="reference")
+    def _measure(self, feed: RunFeed) -> None:
+        try:
+            reference = best_earlier_curve(_YARDSTICK, feed.spec, points=_CURVE_POINTS)
+        except (HarnessError, OSError, sqlite3.Error, ValueError) as error:
+            _LOG.warning("no curve to compare with: %s", error)
+            return
+        if reference is not None:
+            self.post_message(self.Measured(reference))
+
     def on_unmount(self) -> None:
         """No more polls."""
         self._is_gone.set()
@@ -150,10 +190,19 @@ class RunScreen(Screen[None]):
 
     @on(Opened)
     def _take_feed(self, event: Opened) -> None:
-        self._suffix_length = event.feed.spec.round.suffix_length
+        self._feed, self._text = event.feed, event.text
         self.query_one(GuessStream).tell(event.text, event.feed.prefixes, event.feed.answers)
         if event.fault is not None:
             self.notify(visible(event.fault), severity="error", markup=False)
+        self._measure(event.feed)
+
+    @on(Measured)
+    def _take_reference(self, event: Measured) -> None:
+        self._reference = reference = event.reference
+        words = f"{self.PANELS['curve']} · dimmed: {visible(reference.id)} {reference.recall_at_cap:.3f}"
+        self.panel("curve").border_title = Content(words)
+        if self._snapshot is not None:
+            self._draw(self._snapshot)
 
     @on(Looked)
     def _take(self, event: Looked) -> None:
@@ -167,27 +216,29 @@ class RunScreen(Screen[None]):
             if is_over and self._was_over is False:
                 self.post_message(self.Ended(snapshot.summary))
             self._was_over = is_over
-            if self._is_paused:
+            if self._is_paused or self._feed is None:
                 return
-            lines = [*figure_lines(snapshot), *resource_lines(snapshot, self._suffix_length)]
+            self._snapshot = snapshot
+            lines = [*figure_lines(snapshot), *resource_lines(snapshot, self._feed.spec.round.suffix_length)]
             self.query_one("#figures-text", Static).update(Content("\n".join(lines)))
             self.query_one(GuessStream).show(snapshot.lines)
             self._draw(snapshot)
             self._show_log(snapshot.log)
 
     def _draw(self, snapshot: Snapshot) -> None:
-        figures, history = snapshot.figures, snapshot.history
+        figures, history, reference = snapshot.figures, snapshot.history, self._reference
         if figures.errors is not None and figures.recall is not None:
-            x = np.log10(1.0 + figures.errors)
+            curves = [Curve(np.log10(1.0 + figures.errors), figures.recall, STYLES[0])]
+            if reference is not None:
+                curves.insert(0, Curve(np.log10(1.0 + reference.errors), reference.recall, "dim"))
             cap = float(np.log10(1 + snapshot.summary.error_cap))
-            most = max(float(x[-1]) if len(x) else 0.0, cap * 1.05)
-            self.query_one("#curve-plot", CurvePlot).show(
-                [Curve(x, figures.recall, "cyan")], mark=cap, x_most=most, y_most=_headroom(figures.recall)
-            )
+            most = max(cap * 1.05, *(float(curve.x.max(initial=0.0)) for curve in curves))
+            highest = max(_headroom(curve.y) for curve in curves)
+            self.query_one("#curve-plot", CurvePlot).show(curves, mark=cap, x_most=most, y_most=highest)
         if len(history.spent):
             y = history.guesses.astype(float) if history.recall is None else history.recall
             self.query_one("#history-plot", CurvePlot).show(
-                [Curve(history.spent, y, "cyan")],
+                [Curve(history.spent, y, STYLES[0])],
                 x_most=max(1.0, float(history.spent[-1])),
                 y_most=_headroom(y),
             )
@@ -196,28 +247,71 @@ class RunScreen(Screen[None]):
         if lines == self._log_shown:
             return
         self._log_shown = lines
-        log = self.query_one(RichLog)
+        log = self.query_one(RunLog)
         log.clear()
         for line in lines:
             log.write(visible(line))
 
-    def _show_panel(self) -> None:
-        for name in _PANELS:
-            self.query_one(f"#{name}").set_class(name == self._panel, "-chosen")
-        tabs = "  ".join(
-            f"[{number} {name}]" if name == self._panel else f" {number} {name} "
-            for number, name in enumerate(_PANELS, 1)
-        )
-        self.query_one("#tabs", Static).update(Content(tabs))
+    def action_search(self) -> None:
+        """Search the guesses, by example id or by text."""
+        self.go_to_panel("guesses")
+        field = self.query_one("#search", Input)
+        field.display = True
+        field.focus()
 
-    def action_panel(self, name: str) -> None:
-        """Show this panel where not all fit."""
-        self._panel = name
-        self._show_panel()
+    @on(Input.Submitted, "#search")
+    def _search_for(self, event: Input.Submitted) -> None:
+        self.query_one(GuessStream).focus()
+        if not event.value or self._feed is None:
+            self._leave_search()
+            return
+        self._find(event.value, self._feed, self._text)
 
-    def action_next_panel(self) -> None:
-        """Show the next panel."""
-        self.action_panel(_PANELS[(_PANELS.index(self._panel) + 1) % len(_PANELS)])
+    @work(thread=True, exclusive=True, group="search")
+    def _find(self, wanted: str, feed: RunFeed, text: TokenText) -> None:
+        nobody = get_current_worker()
+
+        def goes_on(share: float) -> bool:
+            self.post_message(self.Found(wanted, share=share))
+            return not (nobody.is_cancelled or self._is_gone.is_set())
+
+        try:
+            lines = guesses_for(wanted, feed, text, goes_on=goes_on)
+            if not nobody.is_cancelled:
+                self.post_message(self.Found(wanted, lines))
+        except (HarnessError, OSError, sqlite3.Error, ValueError, LookupError) as error:
+            self.post_message(self.Found(wanted, fault=str(error)))
+
+    @on(Found)
+    def _take_found(self, event: Found) -> None:
+        if not self.query_one("#search").display:
+            return
+        if event.fault:
+            self.notify(visible(event.fault), severity="error", markup=False)
+        words = f"searching: {event.share:.0%}"
+        if event.lines is not None:
+            words = f"{len(event.lines):,} found, escape shows all"
+            self.query_one(GuessStream).hold(event.lines)
+        self.panel("guesses").border_title = Content(f"guesses · {visible(event.wanted)[:40]} · {words}")
+
+    def _leave_search(self) -> None:
+        self.workers.cancel_group(self, "search")
+        self.query_one("#search").display = False
+        self.panel("guesses").border_title = Content(self.PANELS["guesses"])
+        stream = self.query_one(GuessStream)
+        stream.focus()
+        stream.is_following = True
+        if self._snapshot is not None:
+            stream.show(self._snapshot.lines)
+
+    @on(GuessStream.Chosen)
+    def _open_example(self, event: GuessStream.Chosen) -> None:
+        if self._feed is not None:
+            self.app.push_screen(ExampleScreen([self._folder], range(self._feed.spec.examples), event.line.example))
+
+    def action_example(self) -> None:
+        """Open the example of the guess under the cursor."""
+        self.query_one(GuessStream).action_choose()
 
     def action_follow(self) -> None:
         """Follow the newest guess, or stop doing so."""
@@ -244,8 +338,11 @@ class RunScreen(Screen[None]):
         self._ask("resume", "Resume this run within what is left of its budget?")
 
     def action_leave(self) -> None:
-        """Back; the run goes on."""
-        self.dismiss()
+        """Leave the search, else the screen; the run goes on."""
+        if self.query_one("#search").display:
+            self._leave_search()
+        else:
+            self.dismiss()
 
     def _ask(self, verb: str, question: str) -> None:
         def answered(is_yes: bool | None) -> None:
@@ -276,6 +373,6 @@ class RunScreen(Screen[None]):
         self.notify(words, severity=severity, markup=False)
 
 
-def _headroom(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+def _headroom(values: Floats) -> float:
     finite = values[np.isfinite(values)]
     return max(0.05, 1.15 * float(finite.max(initial=0.0)))

@@ -15,13 +15,15 @@ from textual_plot.plot_widget import Legend
 from harness.core.arrays import Floats
 from harness.core.durations import clock
 
-
+STYLES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Told apart by those who see fewer colours (Okabe and Ito 2008), and seen on a light ground as on a dark one."""
+MARKERS = "●■▲◆▼★"
 _MARKS = 7
 
 
 class Curve(NamedTuple):
-    """x, y: [points]; style: a Rich style; marker: a sign that stands on the line here and there, to tell it from others
-    without colour."""
+    """x, y: [points]; style: a Rich style; marker: a sign that stands on the line here and there, so that it is told
+    from others without colour."""
 
     x: Floats
     y: Floats

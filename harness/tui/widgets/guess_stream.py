@@ -1,33 +1,62 @@
 """The stream of guesses: the last ones, a line each, drawn only where they can be seen."""
 
-import time
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Size
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from harness.core.arrays import Tokens
+from harness.core.moments import time_of_day
+from harness.runs.candidates import VERDICTS
 from harness.runs.text import TokenText
 from harness.tui.snapshot import GuessLine, Verdict
 
 _PREFIX_CHARACTERS = 16
 _LINES_REMEMBERED = 2_000
-_SIGNS = {Verdict.RIGHT: "✓", Verdict.WRONG: "✗", Verdict.UNKNOWN: "·"}
+_SIGNS = {Verdict.RIGHT: VERDICTS[True], Verdict.WRONG: VERDICTS[False], Verdict.UNKNOWN: VERDICTS[None]}
 _COLOURS = {Verdict.RIGHT: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "default"}
 
 
 class GuessStream(ScrollView, can_focus=True):
-    """Guesses, newest last: time, example, score, verdict, prefix's end → suffix, its wrong tokens underlined."""
+    """Guesses, newest last: time, example, score, verdict, prefix's end → suffix, its wrong tokens underlined.
 
-    HELP = "The guesses as they arrive. `f` follows the newest; scrolling up stops that."
+    It follows the newest, or stands still with a cursor on one of them.
+    """
+
+    HELP = (
+        "The guesses as they arrive: time, example, score, ✓ right or ✗ wrong (· unknown), the prefix's end → the "
+        "suffix, with the tokens that differ from the answer underlined.\n\nMoving the cursor holds the stream; `f` "
+        "follows the newest again. Enter opens the example."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Open example"),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
+        Binding("home", "move(-1000000)", "First", show=False),
+        Binding("end", "move(1000000)", "Last", show=False),
+    ]
+
+    class Chosen(Message):
+        """The guess under the cursor is to be looked at."""
+
+        def __init__(self, line: GuessLine) -> None:
+            super().__init__()
+            self.line = line
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._lines: Sequence[GuessLine] = ()
         self._strips: dict[int, Strip] = {}
+        self._cursor = 0
         self._text: TokenText | None = None
         self._prefixes: Tokens | None = None
         self._answers: Tokens | None = None
@@ -36,15 +65,30 @@ class GuessStream(ScrollView, can_focus=True):
     def tell(self, text: TokenText, prefixes: Tokens, answers: Tokens | None) -> None:
         """How tokens read, and what stands before and should stand in each suffix."""
         self._text, self._prefixes, self._answers = text, prefixes, answers
+        self._strips.clear()
 
     def show(self, lines: Sequence[GuessLine]) -> None:
-        """Replace the lines."""
+        """Replace the lines by the newest ones, unless the stream is held."""
         if self._lines and not self.is_following:
             return
         if lines and self._lines and lines[-1].seq == self._lines[-1].seq and len(lines) == len(self._lines):
             self.scroll_end(animate=False)
             return
+        self._put(lines)
+
+    def hold(self, lines: Sequence[GuessLine]) -> None:
+        """Replace the lines by these, and let them stand."""
+        self.is_following = False
+        self._put(lines)
+
+    @property
+    def line_under_cursor(self) -> GuessLine | None:
+        """The line that the cursor stands on, the newest while the stream follows."""
+        return self._lines[min(self._cursor, len(self._lines) - 1)] if self._lines else None
+
+    def _put(self, lines: Sequence[GuessLine]) -> None:
         self._lines = lines
+        self._cursor = max(0, len(lines) - 1)
         if len(self._strips) > _LINES_REMEMBERED:
             self._strips.clear()
         # As wide as anything: lines are cut, never scrolled sideways.
@@ -58,6 +102,41 @@ class GuessStream(ScrollView, can_focus=True):
         if new_value < min(old_value, self.max_scroll_y):
             self.is_following = False
 
+    def action_move(self, lines: int) -> None:
+        """Move the cursor by so many lines."""
+        if not self._lines:
+            return
+        self.is_following = False
+        self._cursor = min(max(0, self._cursor + lines), len(self._lines) - 1)
+        self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, force=True)
+        self.refresh()
+
+    def action_move_page(self, pages: int) -> None:
+        """Move the cursor by so many pages."""
+        self.action_move(pages * max(1, self.size.height - 1))
+
+    def action_choose(self) -> None:
+        """Open the example of the guess under the cursor."""
+        line = self.line_under_cursor
+        if line is not None:
+            self.post_message(self.Chosen(line))
+
+    def on_click(self, event: Click) -> None:
+        """Put the cursor on a line; a second click opens it."""
+        row = event.y + self.scroll_offset.y
+        if row < len(self._lines):
+            self.action_move(row - self._cursor)
+            if event.chain == 2:
+                self.action_choose()
+
+    def on_focus(self) -> None:
+        """Draw the cursor."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Draw no cursor."""
+        self.refresh()
+
     def render_line(self, y: int) -> Strip:
         """The line at `y` of what can be seen."""
         row = y + self.scroll_offset.y
@@ -67,14 +146,16 @@ class GuessStream(ScrollView, can_focus=True):
         strip = self._strips.get(line.seq)
         if strip is None:
             strip = self._strips[line.seq] = Strip(self._segments(line))
-        return strip.crop_extend(0, self.size.width, self.rich_style).apply_style(self.rich_style)
+        style = self.rich_style
+        if self.has_focus and row == self._cursor:
+            style += Style(reverse=True)
+        return strip.crop_extend(0, self.size.width, style).apply_style(style)
 
     def _segments(self, line: GuessLine) -> list[Segment]:
         assert self._text is not None and self._prefixes is not None
-        at = time.strftime("%H:%M:%S", time.localtime(line.at))
         before = self._text.text(self._prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
         segments = [
-            Segment(f"{at} {line.example:>5} {line.score:>8.3f} ", Style(dim=True)),
+            Segment(f"{time_of_day(line.at)} {line.example:>5} {line.score:>9.4g} ", Style(dim=True)),
             Segment(f"{_SIGNS[line.verdict]} ", Style(color=_COLOURS[line.verdict], bold=True)),
             Segment(f"{before:>{_PREFIX_CHARACTERS}} → ", Style(dim=True)),
         ]

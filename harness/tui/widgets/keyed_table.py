@@ -20,9 +20,8 @@ class Row(NamedTuple):
 class KeyedTable(DataTable[Text]):
     """Rows under a cursor. Cells are never read as markup."""
 
-    def __init__(self, *, id: str, help: str) -> None:
+    def __init__(self, *, id: str) -> None:
         super().__init__(id=id, cursor_type="row", zebra_stripes=True)
-        self.HELP = help
         self._rows_shown: tuple[object, ...] = ()
 
     @property

@@ -1,0 +1,11 @@
+"""Rows of cells as lines of text."""
+
+from collections.abc import Sequence
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of equally many cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -1,0 +1,244 @@
+"""Runs of one round side by side: curves, scores, pace, what differs; a pair also example by example."""
+
+import shlex
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import ClassVar
+
+import numpy as np
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, ScrollableContainer, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Footer, Static
+
+from harness.core.columns import aligned
+from harness.core.errors import HarnessError
+from harness.core.scoring import Score, log_spaced
+from harness.core.visible import visible
+from harness.runs import comparison_tables as tables
+from harness.runs.comparison import Comparison, compared
+from harness.runs.folder import RunFolder
+from harness.tui.screens.example import ExampleScreen
+from harness.tui.screens.paneled import PaneledScreen
+from harness.tui.widgets.curve_plot import MARKERS, STYLES, ClockAxis, Curve, CurvePlot, ErrorsAxis
+from harness.tui.widgets.keyed_table import KeyedTable, Row
+
+_CURVE_POINTS = 200
+_LEAST_SECONDS = 2.0
+_SHARE_OF_TIME = 0.1
+
+
+class ScoreTables(ScrollableContainer, can_focus=True):
+    """The tables of all runs."""
+
+    HELP = "Each run's score, interval and pace; the same on the part that its training rows do not give away."
+
+
+class PairTable(KeyedTable):
+    """The examples that one of a pair solves and the other does not."""
+
+    HELP = "Examples that one run solves within the cap and the other does not. Enter opens one with all candidates."
+
+
+class SettingsTable(KeyedTable):
+    """What was set or found differently."""
+
+    HELP = "Parameters, versions and hardware that are not the same for all runs."
+
+
+class CompareScreen(PaneledScreen[None]):
+    """Two runs or more, drawn anew while any of them goes on."""
+
+    CSS_PATH = "compare.tcss"
+    HELP = "Runs of one round. `u` draws the curves on the part that training rows do not give away, and back."
+    PANELS: ClassVar[dict[str, str]] = {
+        "curves": "recall | errors",
+        "history": "recall | time",
+        "scores": "runs",
+        "pair": "solved by one alone",
+        "settings": "what differs",
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("u", "part", "All | unreachable", tooltip="Draw all examples, or those that cannot be reached"),
+        Binding("y", "copy_command", "Copy command", tooltip="Copy the command that prints this comparison"),
+    ]
+
+    @dataclass
+    class Compared(Message):
+        """What the runs come to beside each other now."""
+
+        comparison: Comparison
+
+    @dataclass
+    class Failed(Message):
+        """Why they cannot be compared, at least now."""
+
+        reason: str
+
+    def __init__(self, folders: Sequence[RunFolder]) -> None:
+        super().__init__()
+        self._folders = tuple(folders)
+        self._comparison: Comparison | None = None
+        self._is_on_part = False
+        self._is_gone = Event()
+
+    def compose(self) -> ComposeResult:
+        yield Static("comparing …", id="which")
+        yield Static("", id="tabs")
+        with Container(id="body"):
+            with Vertical(id="curves", classes="panel"):
+                yield CurvePlot(ErrorsAxis(), id="curves-plot")
+            with Vertical(id="history", classes="panel"):
+                yield CurvePlot(ClockAxis(), id="history-plot")
+            with Vertical(id="scores", classes="panel"), ScoreTables(id="scores-scroll"):
+                yield Static("", id="scores-text")
+            with Vertical(id="pair", classes="panel"):
+                yield Static("", id="pair-text")
+                yield PairTable(id="pair-table")
+            with Vertical(id="settings", classes="panel"):
+                yield SettingsTable(id="settings-table")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to compare."""
+        self._compare()
+
+    def on_unmount(self) -> None:
+        """No more comparisons."""
+        self._is_gone.set()
+
+    @work(thread=True, exclusive=True, group="compare")
+    def _compare(self) -> None:
+        while not self._is_gone.is_set():
+            before = time.monotonic()
+            try:
+                comparison = compared(self._folders)
+                self.post_message(self.Compared(comparison))
+                if all(run.status.is_over for run in comparison.runs):
+                    return
+            except HarnessError as error:
+                self.post_message(self.Failed(str(error)))
+            except (OSError, sqlite3.Error, ValueError, LookupError) as error:
+                self.post_message(self.Failed(f"the runs cannot be read ({error})."))
+            took = time.monotonic() - before
+            self._is_gone.wait(max(_LEAST_SECONDS, took / _SHARE_OF_TIME))
+
+    @on(Failed)
+    def _say_fault(self, event: Failed) -> None:
+        self.query_one("#which", Static).update(Content(visible(event.reason)))
+
+    @on(Compared)
+    def _take(self, event: Compared) -> None:
+        self._comparison = event.comparison
+        with self.app.batch_update():
+            self._show()
+
+    def _show(self) -> None:
+        comparison = self._comparison
+        if comparison is None:
+            return
+        part = comparison.unreachable if self._is_on_part and comparison.unreachable is not None else comparison.whole
+        where = "all examples" if part is comparison.whole else "examples that cannot be reached"
+        self.query_one("#which", Static).update(
+            Content(f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} {where}")
+        )
+        self._draw_curves(comparison, cap=part.cap, is_on_part=part is comparison.unreachable)
+        self._draw_history(comparison)
+        self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
+        self._show_pair(comparison)
+        differing = tables.settings_that_differ(comparison)
+        header, *rows = differing or [(tables.NOTHING_DIFFERS,)]
+        self.query_one(SettingsTable).fill(header, [Row(row[0], row) for row in rows])
+
+    def _draw_curves(self, comparison: Comparison, *, cap: int, is_on_part: bool) -> None:
+        scores = [run.unreachable if is_on_part else run.score for run in comparison.runs]
+        curves = [_curve(score, place) for place, score in enumerate(scores) if score is not None]
+        mark = float(np.log10(1 + cap))
+        self.query_one("#curves-plot", CurvePlot).show(
+            curves,
+            mark=mark,
+            x_most=max(mark * 1.05, *(float(curve.x[-1]) for curve in curves)),
+            y_most=1.15 * max(0.05, *(float(curve.y.max()) for curve in curves)),
+        )
+
+    def _draw_history(self, comparison: Comparison) -> None:
+        points = [np.array(run.recall_over_time).reshape(-1, 2) for run in comparison.runs]  # [points, (spent, recall)]
+        curves = [Curve(of_run[:, 0], of_run[:, 1], *_look(place)) for place, of_run in enumerate(points)]
+        self.query_one("#history-plot", CurvePlot).show(
+            curves,
+            x_most=max(1.0, *(float(curve.x.max(initial=0.0)) for curve in curves)),
+            y_most=1.15 * max(0.05, *(float(curve.y.max(initial=0.0)) for curve in curves)),
+        )
+
+    def _show_pair(self, comparison: Comparison) -> None:
+        contrasts = tables.contrasts(comparison)
+        if not contrasts:
+            self.query_one("#pair-text", Static).update("two runs, and no more, are compared example by example")
+            return
+        words = [line for where, found in contrasts for line in tables.contrast_in_words(comparison, found, where)]
+        self.query_one("#pair-text", Static).update(Content("\n".join(map(visible, words))))
+        _, whole = contrasts[0]
+        unreachable = set() if comparison.unreachable is None else set(comparison.unreachable.ids.tolist())
+        rows = [
+            Row(str(id_), (f"{id_}", f"{sign} {run.id}", "" if id_ in unreachable else "can be reached"))
+            for run, ids, sign in zip(comparison.runs, (whole.only_first, whole.only_second), MARKERS, strict=False)
+            for id_ in ids.tolist()
+        ]
+        self.query_one(PairTable).fill(("example", "solved by", "by its training rows"), rows)
+        title = f"{self.PANELS['pair']}: {len(whole.only_first):,} and {len(whole.only_second):,}"
+        self.panel("pair").border_title = Content(title)
+
+    @on(PairTable.RowSelected)
+    def _open_example(self, event: PairTable.RowSelected) -> None:
+        table = self.query_one(PairTable)
+        if event.data_table is table and event.row_key.value is not None:
+            ids = [int(str(table.get_row_at(row)[0])) for row in range(table.row_count)]
+            self.app.push_screen(ExampleScreen(self._folders, ids, int(event.row_key.value)))
+
+    def action_part(self) -> None:
+        """Draw all examples, or those that cannot be reached from the training rows."""
+        comparison = self._comparison
+        if comparison is not None and comparison.unreachable is None:
+            self.notify(visible(tables.unreachable_in_words(comparison)), markup=False)
+            return
+        self._is_on_part = not self._is_on_part
+        self._show()
+
+    def action_copy_command(self) -> None:
+        """Copy the command that prints this comparison."""
+        command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
+        self.app.copy_to_clipboard(command)
+        self.notify(f"copied {visible(command)}", markup=False)
+
+
+def _look(place: int) -> tuple[str, str]:
+    """The colour and the marker of the run at this place."""
+    return STYLES[place % len(STYLES)], MARKERS[place % len(MARKERS)]
+
+
+def _curve(score: Score, place: int) -> Curve:
+    errors = log_spaced(len(score.curve), most=_CURVE_POINTS)
+    return Curve(np.log10(1.0 + errors), score.curve[errors - 1] / score.examples, *_look(place))
+
+
+def _score_sections(comparison: Comparison) -> list[str]:
+    """The tables of all runs as text, each run with its marker."""
+    sign = {run.id: f"{_look(place)[1]} {run.id}" for place, run in enumerate(comparison.runs)}
+    in_text = partial(_in_text, sign)
+    return [
+        in_text("", tables.scores_and_pace(comparison)),
+        in_text(tables.unreachable_in_words(comparison), tables.scores_on_unreachable(comparison)),
+        in_text(tables.recall_in_time_in_words(comparison), tables.recall_in_time(comparison)),
+    ]
+
+
+def _in_text(sign: dict[str, str], title: str, table: tables.Table) -> str:
+    rows = [(visible(sign.get(row[0], row[0])), *map(visible, row[1:])) for row in table]
+    return "\n".join(filter(None, (visible(title), aligned(rows) if rows else "")))
