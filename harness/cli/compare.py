@@ -73,7 +73,9 @@ def _sections(comparison: "Comparison") -> list[str]:
 
 
 def _section(title: str, table: "Table") -> str:
-    rows = [[_cut(visible(cell)) for cell in row] for row in table]
+    from harness.runs.comparison_tables import cut
+
+    rows = [[cut(visible(cell), _CELL) for cell in row] for row in table]
     return "\n".join(filter(None, (visible(title), aligned(rows) if rows else "")))
 
 
@@ -82,8 +84,3 @@ def _first_ids(ids: list[int]) -> str:
         return "none"
     rest = ", …" if len(ids) > _IDS_SHOWN else ""
     return f"{len(ids):,} ({', '.join(map(str, ids[:_IDS_SHOWN]))}{rest})"
-
-
-def _cut(text: str) -> str:
-    """Of a long text both ends, since paths differ in the last part."""
-    return text if len(text) <= _CELL else f"{text[: _CELL // 2]}…{text[1 - _CELL // 2 :]}"

@@ -95,6 +95,11 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
     return [(where, contrast) for contrast, where in found if contrast is not None]
 
 
+def cut(text: str, most: int) -> str:
+    """Of a text of more than `most` characters both ends, since paths differ in the last part."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
+
+
 def _score_header(part: Part) -> tuple[str, str]:
     return f"recall at {counted(part.cap, 'error')}", "precision"
 

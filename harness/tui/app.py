@@ -40,7 +40,10 @@ class HarnessApp(App[None]):
     """Home, and above it whatever was opened; ending it touches no run."""
 
     TITLE = "harness"
-    CSS = "* { scrollbar-size: 1 1; }"
+    CSS = """
+    DataTable, ScrollView, VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
+    Footer { scrollbar-size: 0 0; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1,question_mark", "toggle_help", "Help", tooltip="The keys of what has the focus, and what it is"),
         Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
@@ -79,7 +82,7 @@ class HarnessApp(App[None]):
             self.action_show_help_panel()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action that has a key here, and themes."""
+        """Every action that a key does here, and themes."""
         for active in _named_actions(screen):
             key = self.get_key_display(active.binding)
             words = f"{active.binding.tooltip or active.binding.description} ({key})"
@@ -157,10 +160,9 @@ class HarnessApp(App[None]):
 
 
 def _named_actions(screen: Screen[object]) -> list[ActiveBinding]:
-    """The actions of this project that have a key now and a name, once each."""
+    """The actions that a key does now, once each; Textual's own ways to move about have no tooltip."""
     named: dict[tuple[object, str], ActiveBinding] = {}
     for active in screen.active_bindings.values():
-        is_ours = type(active.node).__module__.startswith("harness.")
-        if is_ours and active.enabled and active.binding.description and active.binding.action != "command_palette":
+        if active.enabled and active.binding.tooltip and active.binding.action != "command_palette":
             named.setdefault((active.node, active.binding.action), active)
     return list(named.values())

@@ -7,11 +7,11 @@ from textual.style import Style
 
 from harness.runs.text import TokenText
 
-DIFFERING = Style(underline=True, bold=True)
+DIFFERING = Style(underline=True)
 
 
 def compared(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Content:
-    """The text of `ids`, the tokens that differ from `answer` underlined and bold."""
+    """The text of `ids`, the tokens that differ from `answer` underlined."""
     wanted = ids if answer is None else answer
     parts = [
         Content.styled(piece, DIFFERING) if token != right else Content(piece)

@@ -27,10 +27,11 @@ from harness.runs.comparison import Comparison, compared
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen
-from harness.tui.widgets.curve_plot import MARKERS, STYLES, ClockAxis, Curve, CurvePlot, ErrorsAxis
+from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis, marker
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
 _CURVE_POINTS = 200
+_CELL = 28
 _LEAST_SECONDS = 2.0
 _SHARE_OF_TIME = 0.1
 
@@ -92,7 +93,7 @@ class CompareScreen(PaneledScreen[None]):
     def compose(self) -> ComposeResult:
         yield Static("comparing …", id="which")
         yield Static("", id="tabs")
-        with Container(id="body"):
+        with Container(id="body", classes="-empty"):
             with Vertical(id="curves", classes="panel"):
                 yield CurvePlot(ErrorsAxis(), id="curves-plot")
             with Vertical(id="history", classes="panel"):
@@ -104,7 +105,7 @@ class CompareScreen(PaneledScreen[None]):
                 yield PairTable(id="pair-table")
             with Vertical(id="settings", classes="panel"):
                 yield SettingsTable(id="settings-table")
-        yield Footer()
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
         """Begin to compare."""
@@ -138,6 +139,7 @@ class CompareScreen(PaneledScreen[None]):
     def _take(self, event: Compared) -> None:
         self._comparison = event.comparison
         with self.app.batch_update():
+            self.query_one("#body").remove_class("-empty")
             self._show()
 
     def _show(self) -> None:
@@ -145,9 +147,9 @@ class CompareScreen(PaneledScreen[None]):
         if comparison is None:
             return
         part = comparison.unreachable if self._is_on_part and comparison.unreachable is not None else comparison.whole
-        where = "all examples" if part is comparison.whole else "examples that cannot be reached"
+        which = "" if part is comparison.whole else " that cannot be reached"
         self.query_one("#which", Static).update(
-            Content(f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} {where}")
+            Content(f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} examples{which}")
         )
         self._draw_curves(comparison, cap=part.cap, is_on_part=part is comparison.unreachable)
         self._draw_history(comparison)
@@ -155,7 +157,8 @@ class CompareScreen(PaneledScreen[None]):
         self._show_pair(comparison)
         differing = tables.settings_that_differ(comparison)
         header, *rows = differing or [(tables.NOTHING_DIFFERS,)]
-        self.query_one(SettingsTable).fill(header, [Row(row[0], row) for row in rows])
+        cut = [Row(row[0], [tables.cut(cell, _CELL) for cell in row]) for row in rows]
+        self.query_one(SettingsTable).fill(header, cut)
 
     def _draw_curves(self, comparison: Comparison, *, cap: int, is_on_part: bool) -> None:
         scores = [run.unreachable if is_on_part else run.score for run in comparison.runs]
@@ -170,7 +173,7 @@ class CompareScreen(PaneledScreen[None]):
 
     def _draw_history(self, comparison: Comparison) -> None:
         points = [np.array(run.recall_over_time).reshape(-1, 2) for run in comparison.runs]  # [points, (spent, recall)]
-        curves = [Curve(of_run[:, 0], of_run[:, 1], *_look(place)) for place, of_run in enumerate(points)]
+        curves = [Curve(of_run[:, 0], of_run[:, 1], place, is_marked=True) for place, of_run in enumerate(points)]
         self.query_one("#history-plot", CurvePlot).show(
             curves,
             x_most=max(1.0, *(float(curve.x.max(initial=0.0)) for curve in curves)),
@@ -185,13 +188,14 @@ class CompareScreen(PaneledScreen[None]):
         words = [line for where, found in contrasts for line in tables.contrast_in_words(comparison, found, where)]
         self.query_one("#pair-text", Static).update(Content("\n".join(map(visible, words))))
         _, whole = contrasts[0]
-        unreachable = set() if comparison.unreachable is None else set(comparison.unreachable.ids.tolist())
+        part = comparison.whole if comparison.unreachable is None else comparison.unreachable
+        unreachable = set(part.ids.tolist())
         rows = [
-            Row(str(id_), (f"{id_}", f"{sign} {run.id}", "" if id_ in unreachable else "can be reached"))
-            for run, ids, sign in zip(comparison.runs, (whole.only_first, whole.only_second), MARKERS, strict=False)
+            Row(str(id_), (f"{id_}", f"{marker(place)} {run.id}", "" if id_ in unreachable else "gives it away"))
+            for place, (run, ids) in enumerate(zip(comparison.runs, (whole.only_first, whole.only_second), strict=True))
             for id_ in ids.tolist()
         ]
-        self.query_one(PairTable).fill(("example", "solved by", "by its training rows"), rows)
+        self.query_one(PairTable).fill(("example", "solved by", "a training row"), rows)
         title = f"{self.PANELS['pair']}: {len(whole.only_first):,} and {len(whole.only_second):,}"
         self.panel("pair").border_title = Content(title)
 
@@ -218,19 +222,14 @@ class CompareScreen(PaneledScreen[None]):
         self.notify(f"copied {visible(command)}", markup=False)
 
 
-def _look(place: int) -> tuple[str, str]:
-    """The colour and the marker of the run at this place."""
-    return STYLES[place % len(STYLES)], MARKERS[place % len(MARKERS)]
-
-
 def _curve(score: Score, place: int) -> Curve:
     errors = log_spaced(len(score.curve), most=_CURVE_POINTS)
-    return Curve(np.log10(1.0 + errors), score.curve[errors - 1] / score.examples, *_look(place))
+    return Curve(np.log10(1.0 + errors), score.curve[errors - 1] / score.examples, place, is_marked=True)
 
 
 def _score_sections(comparison: Comparison) -> list[str]:
     """The tables of all runs as text, each run with its marker."""
-    sign = {run.id: f"{_look(place)[1]} {run.id}" for place, run in enumerate(comparison.runs)}
+    sign = {run.id: f"{marker(place)} {run.id}" for place, run in enumerate(comparison.runs)}
     in_text = partial(_in_text, sign)
     return [
         in_text("", tables.scores_and_pace(comparison)),

@@ -31,9 +31,9 @@ class ExampleScreen(Screen[None]):
     CSS_PATH = "example.tcss"
     HELP = "One example with every candidate, best first. Tokens that differ from the answer are underlined."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "app.pop_screen", "Back"),
-        Binding("n,right", "step(1)", "Next example"),
-        Binding("p,left", "step(-1)", "Previous example"),
+        Binding("escape,q", "app.pop_screen", "Back", tooltip="Back to where you came from"),
+        Binding("n,right", "step(1)", "Next", tooltip="The next example"),
+        Binding("p,left", "step(-1)", "Previous", tooltip="The previous example"),
         Binding("y", "copy_answer", "Copy", tooltip="Copy prefix and answer"),
     ]
 
@@ -56,7 +56,7 @@ class ExampleScreen(Screen[None]):
         yield Static("", id="which")
         with VerticalScroll(id="example"):
             yield Static("reading …", id="example-text")
-        yield Footer()
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
         """Read the first example."""

@@ -67,11 +67,13 @@ class HomeScreen(Screen[None]):
         Binding("n", "new_run", "New run", tooltip="Fill in a new run of the chosen attack"),
         Binding("c", "compare", "Compare", tooltip="Compare the marked runs with each other"),
         Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
-        Binding("o", "sort", "Sort", tooltip="Sort the runs by another column"),
+        Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by another column"),
         Binding("b", "round", "Round", tooltip="Choose the round that best recalls are about"),
-        Binding("i", "about", "About", tooltip="What the chosen attack does, where there is no room for it beside"),
-        Binding("a", "new_attack", "New attack", tooltip="Write a new attack and open it in the editor"),
-        Binding("e", "edit", "Edit", tooltip="Open the chosen attack in the editor"),
+        Binding(
+            "i", "about", "About", show=False, tooltip="What the chosen attack does, where there is no room beside it"
+        ),
+        Binding("a", "new_attack", "New attack", show=False, tooltip="Write a new attack and open it in the editor"),
+        Binding("e", "edit", "Edit", show=False, tooltip="Open the chosen attack in the editor"),
         Binding("q", "app.quit", "Quit", tooltip="Leave the screen; runs go on"),
         Binding("escape", "back_out", show=False),
     ]
@@ -110,7 +112,7 @@ class HomeScreen(Screen[None]):
         with Vertical(id="below"):
             yield Input(placeholder="filter runs: any part of id, attack, round, status", id="filter")
             yield RunTable(id="runs")
-        yield Footer()
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
         """Begin to poll."""

@@ -58,10 +58,10 @@ class NewRunScreen(Screen[str | None]):
     # Chords, since letters are typed into fields. ctrl+s and ctrl+q stop and start the flow of a terminal, and F5 is
     # an editor's own where the terminal lives inside one; these two reach a full-screen program everywhere.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "start", "Start"),
-        Binding("ctrl+y", "copy_command", "Copy command"),
-        Binding("r", "retry", "Try again"),
-        Binding("escape", "cancel", "Back"),
+        Binding("ctrl+r", "start", "Start", tooltip="Check everything and start the run"),
+        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line of this run"),
+        Binding("r", "retry", "Try again", tooltip="Ask the attack for its parameters again"),
+        Binding("escape", "cancel", "Back", tooltip="Back without a run; a start that is under way is given up"),
     ]
 
     @dataclass

@@ -25,8 +25,8 @@ class PaneledScreen(Screen[Result]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "Back", tooltip="Back to where you came from"),
         *(Binding(f"{number}", f"panel_number({number})", f"Panel {number}", show=False) for number in range(1, 7)),
-        Binding("tab", "next_panel(1)", "Next panel"),
-        Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False),
+        Binding("tab", "next_panel(1)", "Next panel", show=False, tooltip="Go to the next panel"),
+        Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False, tooltip="Go to the previous panel"),
     ]
 
     def __init__(self) -> None:

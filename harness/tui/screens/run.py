@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, Input, RichLog, Static
+from textual.widgets import Footer, RichLog, Static
 from textual.worker import get_current_worker
 
 from harness.core.arrays import Floats
@@ -28,10 +28,10 @@ from harness.tui.feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen
 from harness.tui.screens.question import Question
-from harness.tui.search import guesses_for
-from harness.tui.snapshot import GuessLine, Snapshot
+from harness.tui.snapshot import Snapshot
 from harness.tui.starting import started_run
-from harness.tui.widgets.curve_plot import STYLES, ClockAxis, Curve, CurvePlot, ErrorsAxis
+from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis
+from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.panels import figure_lines, header_lines, resource_lines
 
@@ -63,7 +63,7 @@ class RunScreen(PaneledScreen[None]):
         Binding("s", "stop", "Stop", tooltip="Stop this run; it can be resumed"),
         Binding("r", "resume", "Resume", tooltip="Resume this run within what is left of its budget"),
         Binding("f", "follow", "Follow", tooltip="Follow the newest guess"),
-        Binding("p", "pause", "Pause view", tooltip="Hold the view still, or let it go on"),
+        Binding("p", "pause", "Pause", tooltip="Hold the view still, or let it go on"),
         Binding("slash", "search", "Search", tooltip="Search the guesses by example id or text"),
         Binding("x", "example", "Example", tooltip="Open the example of the guess under the cursor"),
         Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the run's id"),
@@ -101,25 +101,16 @@ class RunScreen(PaneledScreen[None]):
 
         reason: str
 
-    @dataclass
-    class Found(Message):
-        """What a search has come to: guesses, or how far it is, or why it failed."""
-
-        wanted: str
-        lines: tuple[GuessLine, ...] | None = None
-        share: float = 0.0
-        fault: str = ""
-
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
         self._feed: RunFeed | None = None
-        self._text = TokenText(None)
         self._reference: ReferenceCurve | None = None
         self._snapshot: Snapshot | None = None
         self._is_paused = False
         self._log_shown: tuple[str, ...] = ()
-        self._was_over: bool | None = None
+        self._is_over: bool | None = None
+        self._is_sure = False
         self._is_gone = Event()
 
     def compose(self) -> ComposeResult:
@@ -133,16 +124,13 @@ class RunScreen(PaneledScreen[None]):
                 yield CurvePlot(ClockAxis(), id="history-plot")
             with VerticalScroll(id="figures", classes="panel"):
                 yield Static("reading …", id="figures-text")
-            with Vertical(id="guesses", classes="panel"):
-                yield Input(placeholder='an example\'s id, or text ("12" for the digits)', id="search", compact=True)
-                yield GuessStream(id="stream")
+            yield GuessPanel(id="guesses", classes="panel")
             with Vertical(id="log", classes="panel"):
                 yield RunLog(id="log-lines", max_lines=500, markup=False, highlight=False)
-        yield Footer()
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
         """Begin to poll."""
-        self.query_one("#search").display = False
         self._poll()
 
     @work(thread=True, exclusive=True, group="poll")
@@ -190,8 +178,8 @@ class RunScreen(PaneledScreen[None]):
 
     @on(Opened)
     def _take_feed(self, event: Opened) -> None:
-        self._feed, self._text = event.feed, event.text
-        self.query_one(GuessStream).tell(event.text, event.feed.prefixes, event.feed.answers)
+        self._feed = event.feed
+        self.query_one(GuessPanel).tell(event.feed, event.text)
         if event.fault is not None:
             self.notify(visible(event.fault), severity="error", markup=False)
         self._measure(event.feed)
@@ -212,25 +200,31 @@ class RunScreen(PaneledScreen[None]):
             who, how_far = header_lines(snapshot)
             self.query_one("#who", Static).update(Content(who))
             self.query_one("#how-far", Static).update(Content(how_far))
-            is_over = snapshot.summary.status.is_over
-            if is_over and self._was_over is False:
-                self.post_message(self.Ended(snapshot.summary))
-            self._was_over = is_over
+            self._take_status(snapshot)
             if self._is_paused or self._feed is None:
                 return
             self._snapshot = snapshot
             lines = [*figure_lines(snapshot), *resource_lines(snapshot, self._feed.spec.round.suffix_length)]
             self.query_one("#figures-text", Static).update(Content("\n".join(lines)))
-            self.query_one(GuessStream).show(snapshot.lines)
+            self.query_one(GuessPanel).show(snapshot.lines)
             self._draw(snapshot)
             self._show_log(snapshot.log)
+
+    def _take_status(self, snapshot: Snapshot) -> None:
+        is_sure = snapshot.fault is None
+        is_over = snapshot.summary.status.is_over if is_sure else self._is_over
+        if is_over and self._is_over is False:
+            self.post_message(self.Ended(snapshot.summary))
+        if (is_over, is_sure) != (self._is_over, self._is_sure):
+            self._is_over, self._is_sure = is_over, is_sure
+            self.refresh_bindings()
 
     def _draw(self, snapshot: Snapshot) -> None:
         figures, history, reference = snapshot.figures, snapshot.history, self._reference
         if figures.errors is not None and figures.recall is not None:
-            curves = [Curve(np.log10(1.0 + figures.errors), figures.recall, STYLES[0])]
+            curves = [Curve(np.log10(1.0 + figures.errors), figures.recall)]
             if reference is not None:
-                curves.insert(0, Curve(np.log10(1.0 + reference.errors), reference.recall, "dim"))
+                curves.insert(0, Curve(np.log10(1.0 + reference.errors), reference.recall, None))
             cap = float(np.log10(1 + snapshot.summary.error_cap))
             most = max(cap * 1.05, *(float(curve.x.max(initial=0.0)) for curve in curves))
             highest = max(_headroom(curve.y) for curve in curves)
@@ -238,7 +232,7 @@ class RunScreen(PaneledScreen[None]):
         if len(history.spent):
             y = history.guesses.astype(float) if history.recall is None else history.recall
             self.query_one("#history-plot", CurvePlot).show(
-                [Curve(history.spent, y, STYLES[0])],
+                [Curve(history.spent, y)],
                 x_most=max(1.0, float(history.spent[-1])),
                 y_most=_headroom(y),
             )
@@ -255,54 +249,7 @@ class RunScreen(PaneledScreen[None]):
     def action_search(self) -> None:
         """Search the guesses, by example id or by text."""
         self.go_to_panel("guesses")
-        field = self.query_one("#search", Input)
-        field.display = True
-        field.focus()
-
-    @on(Input.Submitted, "#search")
-    def _search_for(self, event: Input.Submitted) -> None:
-        self.query_one(GuessStream).focus()
-        if not event.value or self._feed is None:
-            self._leave_search()
-            return
-        self._find(event.value, self._feed, self._text)
-
-    @work(thread=True, exclusive=True, group="search")
-    def _find(self, wanted: str, feed: RunFeed, text: TokenText) -> None:
-        nobody = get_current_worker()
-
-        def goes_on(share: float) -> bool:
-            self.post_message(self.Found(wanted, share=share))
-            return not (nobody.is_cancelled or self._is_gone.is_set())
-
-        try:
-            lines = guesses_for(wanted, feed, text, goes_on=goes_on)
-            if not nobody.is_cancelled:
-                self.post_message(self.Found(wanted, lines))
-        except (HarnessError, OSError, sqlite3.Error, ValueError, LookupError) as error:
-            self.post_message(self.Found(wanted, fault=str(error)))
-
-    @on(Found)
-    def _take_found(self, event: Found) -> None:
-        if not self.query_one("#search").display:
-            return
-        if event.fault:
-            self.notify(visible(event.fault), severity="error", markup=False)
-        words = f"searching: {event.share:.0%}"
-        if event.lines is not None:
-            words = f"{len(event.lines):,} found, escape shows all"
-            self.query_one(GuessStream).hold(event.lines)
-        self.panel("guesses").border_title = Content(f"guesses · {visible(event.wanted)[:40]} · {words}")
-
-    def _leave_search(self) -> None:
-        self.workers.cancel_group(self, "search")
-        self.query_one("#search").display = False
-        self.panel("guesses").border_title = Content(self.PANELS["guesses"])
-        stream = self.query_one(GuessStream)
-        stream.focus()
-        stream.is_following = True
-        if self._snapshot is not None:
-            stream.show(self._snapshot.lines)
+        self.query_one(GuessPanel).begin_search()
 
     @on(GuessStream.Chosen)
     def _open_example(self, event: GuessStream.Chosen) -> None:
@@ -337,10 +284,17 @@ class RunScreen(PaneledScreen[None]):
         """Ask once, then resume the run."""
         self._ask("resume", "Resume this run within what is left of its budget?")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A run that is over cannot be stopped, one that goes on cannot be resumed."""
+        if action not in ("stop", "resume") or not self._is_sure:
+            return True
+        return self._is_over == (action == "resume")
+
     def action_leave(self) -> None:
         """Leave the search, else the screen; the run goes on."""
-        if self.query_one("#search").display:
-            self._leave_search()
+        panel = self.query_one(GuessPanel)
+        if panel.is_searching:
+            panel.leave_search()
         else:
             self.dismiss()
 

@@ -1,6 +1,7 @@
 """A plot of one or more curves: the one place that knows the plotting library."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,20 +16,21 @@ from textual_plot.plot_widget import Legend
 from harness.core.arrays import Floats
 from harness.core.durations import clock
 
-STYLES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Told apart by those who see fewer colours (Okabe and Ito 2008), and seen on a light ground as on a dark one."""
-MARKERS = "●■▲◆▼★"
+# Told apart by those who see fewer colours: Okabe and Ito's (2008), the lighter and the darker ones.
+_ON_DARK = ("#56b4e9", "#e69f00", "#00b184", "#e08fc0", "#f0e442", "#ff7f50")
+_ON_LIGHT = ("#0072b2", "#d55e00", "#00805d", "#a8508a", "#7a6a00", "#4d4d4d")
+_MARKERS = "●■▲◆▼★"
 _MARKS = 7
 
 
 class Curve(NamedTuple):
-    """x, y: [points]; style: a Rich style; marker: a sign that stands on the line here and there, so that it is told
-    from others without colour."""
+    """x, y: [points]; place: which of the colours, None for a curve that stands back; is_marked: with the marker of its
+    place here and there, so that it is told from others without colour."""
 
     x: Floats
     y: Floats
-    style: str
-    marker: str = ""
+    place: int | None = 0
+    is_marked: bool = False
 
 
 class ErrorsAxis(AxisFormatter):
@@ -66,10 +68,18 @@ class _StyledCanvas(Canvas):
 class CurvePlot(PlotWidget, can_focus=False):
     """Curves over one axis that begins at zero, redrawn only when they changed."""
 
+    DEFAULT_CSS = """
+    CurvePlot {
+        & > .plot--axis { color: $foreground 40%; }
+        & > .plot--tick { color: $foreground 80%; text-style: not bold; }
+    }
+    """
+
     def __init__(self, x_axis: AxisFormatter, *, id: str) -> None:
         super().__init__(id=id, allow_pan_and_zoom=False)
         self._x_axis = x_axis
         self._shown: tuple[object, ...] = ()
+        self._again: Callable[[], None] | None = None
 
     def compose(self) -> ComposeResult:
         """The library's own parts, with a canvas that can be drawn without colours."""
@@ -86,25 +96,42 @@ class CurvePlot(PlotWidget, can_focus=False):
         self.margin_top = 0
         self.set_x_formatter(self._x_axis)
 
+    def notify_style_update(self) -> None:
+        """Colours follow the theme."""
+        super().notify_style_update()
+        if self._again is not None:
+            self._again()
+
     def show(self, curves: Sequence[Curve], *, mark: float | None = None, x_most: float, y_most: float) -> None:
         """Draw `curves`, those behind first; `mark` is a vertical line at an x."""
-        key = (*((curve.x.tobytes(), curve.y.tobytes(), *curve[2:]) for curve in curves), mark, x_most, y_most)
+        colours = _ON_DARK if self.app.current_theme.dark else _ON_LIGHT
+        key = (*((curve.x.tobytes(), curve.y.tobytes(), *curve[2:]) for curve in curves), mark, x_most, y_most, colours)
         if key == self._shown:
             return
-        self._shown = key
+        self._shown, self._again = key, partial(self.show, curves, mark=mark, x_most=x_most, y_most=y_most)
         self.clear()
         self.set_xlimits(0.0, x_most)
         self.set_ylimits(0.0, y_most)
         known = [_known_points(curve) for curve in curves]
         for curve in known:
             if len(curve.x) > 1:
-                self.plot(curve.x, curve.y, line_style=curve.style, hires_mode=HiResMode.BRAILLE)
-        for place, curve in enumerate(known):
-            if curve.marker or len(curve.x) == 1:
-                x, y = _marks(curve, x_most, place / max(1, len(known)))
-                self.scatter(x, y, marker=curve.marker or "•", marker_style=curve.style)
+                self.plot(curve.x, curve.y, line_style=_colour(curve, colours), hires_mode=HiResMode.BRAILLE)
+        for number, curve in enumerate(known):
+            if curve.is_marked or len(curve.x) == 1:
+                x, y = _marks(curve, x_most, number / len(known))
+                sign = marker(curve.place or 0) if curve.is_marked else "•"
+                self.scatter(x, y, marker=sign, marker_style=_colour(curve, colours))
         if mark is not None and mark <= x_most:
             self.add_v_line(mark, "dim")
+
+
+def marker(place: int) -> str:
+    """The sign of the curve at this place among several."""
+    return _MARKERS[place % len(_MARKERS)]
+
+
+def _colour(curve: Curve, colours: Sequence[str]) -> str:
+    return "dim" if curve.place is None else colours[curve.place % len(colours)]
 
 
 def _known_points(curve: Curve) -> Curve:

@@ -36,7 +36,7 @@ class GuessStream(ScrollView, can_focus=True):
         "follows the newest again. Enter opens the example."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Open example"),
+        Binding("enter", "choose", "Open", show=False, tooltip="Open the example of this guess"),
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("pageup", "move_page(-1)", "Page up", show=False),
@@ -155,12 +155,12 @@ class GuessStream(ScrollView, can_focus=True):
         assert self._text is not None and self._prefixes is not None
         before = self._text.text(self._prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
         segments = [
-            Segment(f"{time_of_day(line.at)} {line.example:>5} {line.score:>9.4g} ", Style(dim=True)),
+            Segment(f"{time_of_day(line.at)} {line.example:>5} {line.score:>10.4g} ", Style(dim=True)),
             Segment(f"{_SIGNS[line.verdict]} ", Style(color=_COLOURS[line.verdict], bold=True)),
             Segment(f"{before:>{_PREFIX_CHARACTERS}} → ", Style(dim=True)),
         ]
         suffix = line.suffix.tolist()
         answer = suffix if self._answers is None else self._answers[line.example].tolist()
         for piece, token, wanted in zip(self._text.pieces(suffix), suffix, answer, strict=True):
-            segments.append(Segment(piece, Style(underline=True, bold=True) if token != wanted else Style()))
+            segments.append(Segment(piece, Style(underline=True) if token != wanted else Style()))
         return segments
