@@ -15,6 +15,8 @@ from harness.core.errors import HarnessError
 from harness.core.guesses import Guesses
 
 _ROWS_AT_ONCE = 50_000
+_PATIENCE = 2.0
+"""Seconds that a reader waits for a lock, which in WAL mode stands only while a store is opened or closed."""
 _COMMITTED_GUESSES = """
 SELECT example, suffix, score, batch, batch IN (SELECT batch FROM done) FROM guess JOIN
   (SELECT batch AS last_batch, MAX(attempt) AS last_attempt FROM attempt GROUP BY batch)
@@ -87,7 +89,9 @@ class RunReader:
         if not path.exists():
             raise HarnessError(f"{path}: the run has no store.")
         self.path = path
-        self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10.0)
+        self._db = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=_PATIENCE
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -1,9 +1,10 @@
 """A run in a few figures, read from its folder: what every list, line and `--json` shows."""
 
-import json
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.spec import RunSpec
@@ -13,6 +14,7 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Status, derived_status, process_in
 
 _LAUNCH_SECONDS = 5.0
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -139,14 +141,24 @@ def _reason(status: Status, phase: dict[str, Any]) -> str:
     return str(phase.get("reason", ""))
 
 
+class _Scorecard(BaseModel):
+    """What a summary takes from scorecard.json."""
+
+    recall_at_cap: Fraction | None = None
+    recall_interval: tuple[Fraction, Fraction] | None = None
+    recall_interval_unit: str | None = None
+    rows: int | None = None
+    rows_left_out: int | None = None
+
+
 def _scorecard(folder: RunFolder) -> dict[str, Any]:
     try:
-        scorecard = json.loads(folder.scorecard.read_text(encoding="utf-8"))
+        scorecard = _Scorecard.model_validate_json(folder.scorecard.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
+    except (OSError, ValidationError):
         raise HarnessError(f"{folder.scorecard}: cannot be read; harness export {folder.id} makes it again.") from None
-    return scorecard if isinstance(scorecard, dict) else {}
+    return scorecard.model_dump(exclude_unset=True)
 
 
 def _summary(folder: RunFolder, spec: RunSpec, status: Status, note: str, **figures: Any) -> RunSummary:

@@ -1,9 +1,11 @@
 """A run's store read again and again, by sequence number, into snapshots: each row is read once."""
 
 import dataclasses
+import math
 import sqlite3
 import time
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -78,14 +80,14 @@ class RunFeed:
 
     def _read(self) -> Snapshot:
         summary = run_summary(self.folder)
-        telemetry: dict[str, object] = {}
+        telemetry: dict[str, float] = {}
         if self.folder.store.exists():
             with RunReader(self.folder.store) as reader:
                 self._take_guesses(reader)
                 self._take_points(reader)
                 self._take_work(reader)
                 looked = reader.last_telemetry()
-                telemetry = {} if looked is None else looked[1]
+                telemetry = {} if looked is None else _numbers(looked[1])
                 self._settle(reader, is_over=summary.status.is_over)
         return Snapshot(
             summary=summary,
@@ -161,8 +163,10 @@ class RunFeed:
     def _history(self) -> History:
         recalls = [point.recall for point in self._points]
         return History(
-            np.array([point.spent for point in self._points]),
-            None if self.answers is None else np.array([np.nan if recall is None else recall for recall in recalls]),
+            np.array([point.spent for point in self._points], np.float64),
+            None
+            if self.answers is None
+            else np.array([np.nan if recall is None else recall for recall in recalls], np.float64),
             np.array([point.guesses for point in self._points], np.int64),
         )
 
@@ -182,6 +186,11 @@ def guess_lines(arrived: Arrivals, rows: Ints, answers: Tokens | None) -> tuple[
         verdicts = [Verdict.RIGHT if is_right else Verdict.WRONG for is_right in is_correct]
     columns = (arrived.seq[rows].tolist(), arrived.at[rows].tolist(), guesses.ids.tolist(), guesses.score.tolist())
     return tuple(map(GuessLine, *columns, guesses.suffixes, verdicts))
+
+
+def _numbers(sample: dict[str, Any]) -> dict[str, float]:
+    """The readings of a sample that are finite numbers."""
+    return {name: value for name, value in sample.items() if isinstance(value, int | float) and math.isfinite(value)}
 
 
 def _last_lines(folder: RunFolder) -> tuple[str, ...]:

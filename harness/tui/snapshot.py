@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class Snapshot:
     history: History
     lines: tuple[GuessLine, ...]
     suffixes_per_s: float | None
-    telemetry: dict[str, Any]
+    telemetry: dict[str, float]
     log: tuple[str, ...]
     loaded: float
     fault: str | None = None

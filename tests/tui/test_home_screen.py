@@ -12,7 +12,9 @@ from textual.widgets import DataTable, Input, Static
 
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.app import HarnessApp
+from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.home import HomeScreen
+from harness.tui.screens.round_chooser import RoundChooser
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import PLUGINS, Machine
 from tests.tui.piloting import until, words_on
@@ -139,6 +141,63 @@ def test_o_sorts_by_the_next_column(plugins: Path) -> None:
             await pilot.pause()
             orders.append([row[2] for row in rows(pilot, "runs")])
         assert orders[1:] == [["draws", "misbehaving"], ["misbehaving", "draws"], ["misbehaving", "draws"]]
+
+    home(plugins, scenario)
+
+
+def test_space_marks_runs_and_c_compares_them(plugins: Path, machine: Machine) -> None:
+    second = RunFolder(Path(machine.attack("draws", "--set", "pause=0", "--limit", "8", "--seed", "1")["directory"]))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        table(pilot, "runs").focus()
+        await pilot.press("c")
+        await until(pilot, lambda: any("mark two runs" in said.message for said in pilot.app._notifications))
+        places = [place for place, row in enumerate(rows(pilot, "runs")) if row[2] == "draws"]
+        for place in places:
+            table(pilot, "runs").move_cursor(row=place)
+            await pilot.press("space")
+        assert "2 marked" in str(table(pilot, "runs").border_title)
+        assert [row[0][0] for row in rows(pilot, "runs") if row[2] == "draws"] == ["●", "●"]
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        await until(pilot, lambda: "2 runs of small" in words_on(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+        await pilot.press("escape")
+        assert "marked" not in str(table(pilot, "runs").border_title)
+
+    home(plugins, scenario, size=(200, 50))
+    remove_run(second)
+
+
+def test_another_round_is_chosen_and_best_recalls_are_about_it(plugins: Path, machine: Machine) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        best = {row[0]: row[1] for row in rows(pilot, "attacks")}
+        assert best["draws"] == "–"
+        whole = machine.attack("draws", "--set", "pause=0", "--set", "trials=2")
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RoundChooser))
+        pilot.app.screen.query_one(Input).focus()
+        await pilot.press(*"[/no.toml", "enter")
+        await until(pilot, lambda: "no such round file" in words_on(pilot.app) or "unknown" in words_on(pilot.app))
+        pilot.app.screen.query_one(Input).value = str(machine.folder / "round.toml")
+        await pilot.press("enter")
+        await until(pilot, lambda: "best on small" in str(table(pilot, "attacks").border_title))
+        wanted = f"{whole['recall_at_cap']:.3f}"
+        await until(pilot, lambda: {row[0]: row[1] for row in rows(pilot, "attacks")}["draws"] == wanted)
+        remove_run(RunFolder(Path(whole["directory"])))
+
+    home(plugins, scenario)
+
+
+def test_i_puts_what_the_attack_does_in_the_lists_place_where_there_is_no_room_for_both(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await attack_chosen(pilot, "draws")
+        await pilot.press("i")
+        await until(pilot, lambda: "Draws an example." in words_on(pilot.app))
+        assert not table(pilot, "attacks").display
+        await pilot.press("escape")
+        await until(pilot, lambda: table(pilot, "attacks").display)
 
     home(plugins, scenario)
 

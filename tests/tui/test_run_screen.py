@@ -1,20 +1,27 @@
 """One run on the screen, live: its figures, its keys, and that nothing on the screen ever touches it but stop."""
 
 import asyncio
+import contextlib
+import json
 import shutil
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import RichLog, Static
 
+from harness.core.submission import write_submission
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
+from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.question import Question
 from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
 from tests.functional.machine import (
     Machine,
@@ -299,6 +306,108 @@ def test_hostile_guesses_and_log_lines_stay_text(machine: Machine, size: tuple[i
         assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
 
     watched(folder, scenario, size=size)
+
+
+def test_a_search_finds_an_examples_guesses_and_escape_shows_all_again(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        panel = pilot.app.screen.query_one(GuessPanel)
+        await pilot.press("slash", "1", "7", "enter")
+        await until(pilot, lambda: "found" in str(panel.border_title))
+        assert {line.example for line in panel.stream._lines} == {17}
+        await pilot.press("slash", *"[/ no such words", "enter")
+        await until(pilot, lambda: "· 0 found" in str(panel.border_title))
+        await pilot.press("escape")
+        await until(pilot, lambda: len({line.example for line in panel.stream._lines}) > 1)
+        assert str(panel.border_title) == "guesses" and panel.stream.is_following
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
+
+    watched(finished, scenario)
+
+
+def test_the_cursor_chooses_a_guess_and_enter_opens_its_example(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        stream = pilot.app.screen.query_one(GuessStream)
+        await pilot.press("3", "up", "up")
+        line = stream.line_under_cursor
+        assert line is not None and line.seq == stream._lines[-3].seq
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
+        which = pilot.app.screen.query_one("#which", Static)
+        assert f"example {line.example} · {line.example + 1} of 64" in str(which.content)
+        await until(pilot, lambda: "candidate" in words_on(pilot.app))
+        assert "✗" in words_on(pilot.app) or "✓" in words_on(pilot.app)
+        await pilot.press("n", "escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+
+    watched(finished, scenario)
+
+
+def test_a_click_puts_the_cursor_on_a_guess(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        await pilot.press("3")
+        await pilot.pause()
+        stream = pilot.app.screen.query_one(GuessStream)
+        top = stream._lines[stream.scroll_offset.y + 1]
+        await pilot.click(stream, offset=(5, 1))
+        assert stream.line_under_cursor is not None and stream.line_under_cursor.seq == top.seq
+        await pilot.click(stream, offset=(5, 1), times=2)
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
+
+    watched(finished, scenario)
+
+
+def test_only_what_can_be_done_is_offered(finished: RunFolder, running: RunFolder) -> None:
+    def offered(pilot: Pilot[None]) -> set[str]:
+        return {"s", "r"} & set(pilot.app.screen.active_bindings)
+
+    async def over(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        assert offered(pilot) == {"r"}
+
+    async def going_on(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        assert offered(pilot) == {"s"}
+
+    watched(finished, over)
+    watched(running, going_on)
+
+
+def test_the_baselines_best_earlier_run_stands_dimmed_behind_the_curve(machine: Machine, finished: RunFolder) -> None:
+    answers = np.load(machine.folder / "answer-64.npy")
+    source = machine.folder / "earlier.csv"
+    write_submission(source, np.arange(30), answers[:30])
+    made = RunFolder(Path(machine.attack("replay", "--set", f"source={source}")["directory"]))
+    spec = json.loads(made.spec_file.read_text())
+    spec["attack"]["name"], spec["created_at"] = "baseline", finished.spec().created_at - 100
+    made.spec_file.write_text(json.dumps(spec))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        title = f"recall | errors · dimmed: {made.id} 0.469"
+        await until(pilot, lambda: str(pilot.app.screen.query_one("#curve").border_title) == title)
+
+    watched(finished, scenario)
+    remove_run(made)
+
+
+def test_rows_that_no_clock_and_no_gauge_can_show_are_drawn_all_the_same(copy: RunFolder) -> None:
+    with contextlib.closing(sqlite3.connect(copy.store)) as db, db:
+        db.execute("UPDATE guess SET at = 1e300, score = -1e300")
+        db.execute("UPDATE ledger SET spent = 9e999")
+        db.execute("UPDATE point SET recall = 9e999, spent = -9e999")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "draws on small" in text_of(pilot, "#who"))
+        for key in "12345":
+            await pilot.press(key)
+            await pilot.pause(0.1)
+        pilot.app.export_screenshot()
+
+    watched(copy, scenario)
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord"])

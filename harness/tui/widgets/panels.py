@@ -68,9 +68,9 @@ def resource_lines(snapshot: Snapshot, suffix_length: int) -> list[str]:
         free = seen.get("machine_memory_free", 0) / 2**30
         lines.append(f"memory          {seen.get('memory', 0) / 2**30:.2f} GiB; {free:.1f} GiB free")
     if "gpu" in seen:
-        lines.append(f"GPU             {seen['gpu']} %, {seen.get('gpu_memory', 0) / 2**30:.1f} GiB")
+        lines.append(f"GPU             {seen['gpu']:.0f} %, {seen.get('gpu_memory', 0) / 2**30:.1f} GiB")
         if "gpu_power" in seen and "gpu_temperature" in seen:
-            lines.append(f"                {seen['gpu_power']:.0f} W, {seen['gpu_temperature']} °C")
+            lines.append(f"                {seen['gpu_power']:.0f} W, {seen['gpu_temperature']:.0f} °C")
     return lines
 
 

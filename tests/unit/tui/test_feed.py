@@ -240,8 +240,14 @@ def a_spec_cut_short(run: Recorded) -> None:
     run.folder.spec_file.write_text("{")
 
 
+def a_scorecard_of_other_types(run: Recorded) -> None:
+    run.event("phase", phase="finished")
+    run.folder.scorecard.write_text('{"recall_at_cap": "[/", "recall_interval": 3}')
+
+
 FATES = [
     deleted,
+    a_scorecard_of_other_types,
     garbage,
     truncated,
     a_folder_in_its_place,
@@ -279,6 +285,12 @@ def test_a_record_that_is_bad_from_the_start_is_refused_in_a_sentence(
     fate(run)
     with pytest.raises(HarnessError, match=r"cannot be read|not a run's spec|holds a guess"):
         RunFeed(run.folder).poll()
+
+
+def test_readings_that_are_no_numbers_are_left_out(run: Recorded) -> None:
+    with run.store.transaction():
+        run.store.add_telemetry({"cpu": "[/", "memory": float("nan"), "machine_cpu": 3})
+    assert RunFeed(run.folder).poll().telemetry == {"machine_cpu": 3}
 
 
 def test_a_store_that_is_locked_is_a_fault_until_it_is_let_go(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:

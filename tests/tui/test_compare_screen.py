@@ -1,0 +1,191 @@
+"""Runs side by side on the screen: what the command prints, drawn, and each example openable."""
+
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from harness.core.submission import write_submission
+from harness.runs.comparison import compared
+from harness.runs.folder import RunFolder, remove_run
+from harness.tui.screens.compare import CompareScreen, PairTable, SettingsTable
+from harness.tui.screens.example import ExampleScreen
+from harness.tui.widgets.curve_plot import CurvePlot
+from tests.functional.machine import Machine, write_round
+from tests.tui.piloting import played, until, words_on
+
+SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
+EXAMPLES, REACHABLE = 64, 16
+
+
+def _replayed(machine: Machine, name: str, solved: range, *options: str) -> RunFolder:
+    answers = np.load(machine.folder / f"answer-{EXAMPLES}.npy")
+    others = np.setdiff1d(np.arange(EXAMPLES), solved)
+    source = machine.folder / f"{name}.csv"
+    suffixes = np.concatenate([answers[solved], np.zeros((len(others), answers.shape[1]), np.uint16)])
+    write_submission(source, np.concatenate([solved, others]), suffixes)
+    return RunFolder(Path(machine.attack("replay", "--set", f"source={source}", *options)["directory"]))
+
+
+@pytest.fixture(scope="module")
+def pair(machine: Machine) -> tuple[RunFolder, RunFolder]:
+    """Two runs of a round of 64 examples, 16 of which stand in its training rows."""
+    for part, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):
+        rows = np.load(machine.folder / f"{part}-{EXAMPLES}.npy")
+        training = machine.folder / f"{trained}-{EXAMPLES}.npy"
+        np.save(training, np.concatenate([rows[:REACHABLE], np.load(training)[REACHABLE:]]))
+    return _replayed(machine, "better", range(40)), _replayed(machine, "worse", range(20, 44), "--seed", "1")
+
+
+def comparing(
+    folders: tuple[RunFolder, ...],
+    scenario: Callable[[Pilot[None]], Awaitable[Any]],
+    *,
+    size: tuple[int, int] = (200, 50),
+) -> Any:
+    return played(CompareScreen(folders), scenario, size=size)
+
+
+def text_of(pilot: Pilot[None], selector: str) -> str:
+    return str(pilot.app.screen_stack[1].query_one(selector, Static).content)
+
+
+async def shown(pilot: Pilot[None]) -> None:
+    await until(pilot, lambda: "runs of" in text_of(pilot, "#which"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_panel_of_a_pair_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        for key in "12345":
+            await pilot.press(key)
+            await pilot.pause()
+            assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
+        pilot.app.export_screenshot()
+
+    comparing(pair, scenario, size=size)
+
+
+def test_the_figures_are_those_of_the_command(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+    printed = machine.run("compare", *(folder.id for folder in pair)).stdout
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        scores, words = text_of(pilot, "#scores-text"), text_of(pilot, "#pair-text")
+        for line in words.splitlines():
+            assert line in printed
+        for run in compared(pair).runs:
+            row = next(line for line in scores.splitlines() if run.id in line)
+            assert f"{run.score.recall_at_cap:.3f}" in row and row.lstrip("●■ ").split() in [
+                line.split() for line in printed.splitlines()
+            ]
+        assert "the 48 examples that cannot be reached from the training rows" in scores
+
+    comparing(pair, scenario)
+
+
+def test_curves_are_told_apart_without_colour(
+    pair: tuple[RunFolder, RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        await pilot.pause(0.2)
+        plot = pilot.app.screen.query_one("#curves-plot", CurvePlot)
+        words = "\n".join(words_on(pilot.app).splitlines()[: plot.region.bottom])
+        assert "●" in words and "■" in words
+
+    comparing(pair, scenario)
+
+
+def test_the_examples_that_one_solves_alone_are_opened_with_the_candidates_of_both(
+    pair: tuple[RunFolder, RunFolder],
+) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        table = pilot.app.screen.query_one(PairTable)
+        ids = [int(str(table.get_row_at(row)[0])) for row in range(table.row_count)]
+        assert ids == [*range(20), *range(40, 44)]
+        assert [str(table.get_row_at(row)[2]) for row in (0, 15, 16, 20)] == ["gives it away"] * 2 + [""] * 2
+        await pilot.press("4", "down", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
+        await until(pilot, lambda: "candidate" in str(pilot.app.screen.query_one("#example-text", Static).content))
+        text = str(pilot.app.screen.query_one("#example-text", Static).content)
+        assert "1 ✓" in text and "1 ✗" in text and all(folder.id in text for folder in pair)
+        assert "example 1 · 2 of 24" in str(pilot.app.screen.query_one("#which", Static).content)
+        await pilot.press("p", "p")
+        await until(pilot, lambda: "example 43 · 24 of 24" in str(pilot.app.screen.query_one("#which", Static).content))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+
+    comparing(pair, scenario)
+
+
+def test_u_draws_the_part_that_cannot_be_reached_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        assert "64 examples" in text_of(pilot, "#which")
+        await pilot.press("u")
+        await until(pilot, lambda: "48 examples that cannot be reached" in text_of(pilot, "#which"))
+        await pilot.press("u")
+        await until(pilot, lambda: text_of(pilot, "#which").endswith("64 examples"))
+
+    comparing(pair, scenario)
+
+
+def test_what_differs_is_listed(pair: tuple[RunFolder, RunFolder]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        table = pilot.app.screen.query_one(SettingsTable)
+        rows = {str(row[0]): [str(cell) for cell in row[1:]] for row in map(table.get_row_at, range(table.row_count))}
+        assert rows["seed"] == ["0", "1"]
+
+    comparing(pair, scenario)
+
+
+def test_three_runs_are_compared_without_a_pair(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+    third = _replayed(machine, "third", range(10))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        assert text_of(pilot, "#which").startswith("3 runs of small")
+        assert all(folder.id in text_of(pilot, "#scores-text") for folder in (*pair, third))
+        assert "two runs" in text_of(pilot, "#pair-text")
+
+    comparing((*pair, third), scenario)
+    remove_run(third)
+
+
+def test_runs_that_cannot_be_compared_are_a_sentence(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+    write_round(machine.folder, "other.toml", examples=8)
+    text = (machine.folder / "other.toml").read_text().replace('name = "small"', 'name = "other"')
+    (machine.folder / "other.toml").write_text(text)
+    other = RunFolder(Path(machine.attack("draws", "--set", "pause=0", round_="other.toml")["directory"]))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#which"))
+        await pilot.press("u", "1", "4", "enter", "escape")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, CompareScreen))
+
+    comparing((pair[0], other), scenario)
+    remove_run(other)
+
+
+def test_a_run_that_goes_under_the_comparison_is_a_message(pair: tuple[RunFolder, RunFolder]) -> None:
+    gone = RunFolder(pair[0].path.with_name("zzzz-gone"))
+    shutil.copytree(pair[0].path, gone.path)
+    gone.store.write_bytes(b"[/ no store")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "cannot be read" in text_of(pilot, "#which"))
+        assert text_of(pilot, "#which").isprintable()
+
+    comparing((gone, pair[1]), scenario)
+    shutil.rmtree(gone.path)
