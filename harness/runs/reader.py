@@ -57,6 +57,8 @@ class Arrivals(NamedTuple):
 
     def rows_that_count(self, last_attempts: Mapping[int, int]) -> Ints:
         """The rows that are not void, ascending; `last_attempts` are those of the batches that were begun again."""
+        if not last_attempts:
+            return np.arange(len(self.seq))
         attempts = zip(self.batch.tolist(), self.attempt.tolist(), strict=True)
         return np.flatnonzero([last_attempts.get(batch, attempt) == attempt for batch, attempt in attempts])
 

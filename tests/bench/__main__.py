@@ -4,16 +4,17 @@ import json
 import sys
 from typing import Any
 
-from tests.bench import demo, overhead, scorer
+from tests.bench import demo, overhead, scorer, screen
 
 
 def main() -> None:
-    """Measure one thing after the other; `--json` prints one line, `--full` computes for 60 s as the bar says."""
+    """Measure one thing after the other; `--json` prints one line, `--full` computes for as long as the bars say."""
     figures: dict[str, dict[str, Any]] = {}
     for title, measure in (
         ("scoring 100,000 rows", scorer.measure),
         ("start-up", overhead.measure_start_up),
         ("ingest", overhead.measure_ingest),
+        ("the screen", lambda: screen.measure(full="--full" in sys.argv)),
         ("demo", demo.measure),
         ("overhead", lambda: overhead.measure_overhead(full="--full" in sys.argv)),
     ):

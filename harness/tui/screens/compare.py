@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, ScrollableContainer, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from harness.core.columns import aligned
 from harness.core.errors import HarnessError
@@ -28,6 +28,7 @@ from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen
 from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis, marker
+from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
 _CURVE_POINTS = 200
@@ -105,7 +106,7 @@ class CompareScreen(PaneledScreen[None]):
                 yield PairTable(id="pair-table")
             with Vertical(id="settings", classes="panel"):
                 yield SettingsTable(id="settings-table")
-        yield Footer(compact=True)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Begin to compare."""

@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from harness.core.counting import counted
 from harness.core.errors import HarnessError
@@ -21,6 +21,7 @@ from harness.runs.candidates import VERDICTS, Candidate, Example, example_in
 from harness.runs.folder import RunFolder
 from harness.runs.text import TokenText, text_of_run
 from harness.tui.text import compared
+from harness.tui.widgets.key_footer import KeyFooter
 
 _MOST_CANDIDATES = 200
 
@@ -56,7 +57,7 @@ class ExampleScreen(Screen[None]):
         yield Static("", id="which")
         with VerticalScroll(id="example"):
             yield Static("reading …", id="example-text")
-        yield Footer(compact=True)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Read the first example."""

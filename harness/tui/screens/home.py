@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import DataTable, Input, Static
 
 from harness.core.durations import clock
 from harness.core.errors import HarnessError
@@ -31,6 +31,7 @@ from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.round_chooser import RoundChooser
 from harness.tui.screens.run import RunScreen
 from harness.tui.watching import watch_folders
+from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
 _POLL_SECONDS = 1.0
@@ -112,7 +113,7 @@ class HomeScreen(Screen[None]):
         with Vertical(id="below"):
             yield Input(placeholder="filter runs: any part of id, attack, round, status", id="filter")
             yield RunTable(id="runs")
-        yield Footer(compact=True)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Begin to poll."""

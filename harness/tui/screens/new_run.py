@@ -15,7 +15,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Button, Footer, Input, Static
+from textual.widgets import Button, Input, Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
@@ -26,6 +26,7 @@ from harness.tui.faults import fault_in
 from harness.tui.form import Form, form_for
 from harness.tui.remembered import remember_values, remembered_values
 from harness.tui.starting import started_run
+from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.run_fields import RunFields
 
 _WIDTHS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]
@@ -117,7 +118,7 @@ class NewRunScreen(Screen[str | None]):
             with Horizontal(id="start-line"):
                 yield Button("Start the run", variant="primary", compact=True, id="start", disabled=True)
                 yield Static(Content(""), id="message")
-        yield Footer()
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self._load(again=False)

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Footer, RichLog, Static
+from textual.widgets import RichLog, Static
 from textual.worker import get_current_worker
 
 from harness.core.arrays import Floats
@@ -33,6 +33,7 @@ from harness.tui.starting import started_run
 from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis
 from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
+from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.panels import figure_lines, header_lines, resource_lines
 
 _LOG = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class RunScreen(PaneledScreen[None]):
             yield GuessPanel(id="guesses", classes="panel")
             with Vertical(id="log", classes="panel"):
                 yield RunLog(id="log-lines", max_lines=500, markup=False, highlight=False)
-        yield Footer(compact=True)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Begin to poll."""

@@ -19,7 +19,7 @@ from harness.runs.text import TokenText
 from harness.tui.snapshot import GuessLine, Verdict
 
 _PREFIX_CHARACTERS = 16
-_LINES_REMEMBERED = 2_000
+_LINES_REMEMBERED = 200
 _SIGNS = {Verdict.RIGHT: VERDICTS[True], Verdict.WRONG: VERDICTS[False], Verdict.UNKNOWN: VERDICTS[None]}
 _COLOURS = {Verdict.RIGHT: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "default"}
 
@@ -145,7 +145,7 @@ class GuessStream(ScrollView, can_focus=True):
         line = self._lines[row]
         strip = self._strips.get(line.seq)
         if strip is None:
-            strip = self._strips[line.seq] = Strip(self._segments(line))
+            strip = self._strips[line.seq] = Strip(Segment.simplify(self._segments(line)))
         style = self.rich_style
         if self.has_focus and row == self._cursor:
             style += Style(reverse=True)

@@ -51,16 +51,23 @@ class Recorded:
 
 
 def recorded_run(
-    folder: Path, *, per_example: int = 1, is_blind: bool = False, id_: str = "abcd-some", pid: int | None = None
+    folder: Path,
+    *,
+    per_example: int = 1,
+    is_blind: bool = False,
+    id_: str = "abcd-some",
+    pid: int | None = None,
+    examples: int = EXAMPLES,
+    length: int = LENGTH,
 ) -> Recorded:
     """A run of a small round in the homes that the environment names, without a guess so far."""
-    write_round(folder, "small.toml", examples=EXAMPLES, length=LENGTH)
+    write_round(folder, "small.toml", examples=examples, length=length)
     if is_blind:
         text = (folder / "small.toml").read_text()
         lines = [line for line in text.splitlines() if not line.startswith("answer_file")]
         (folder / "small.toml").write_text("\n".join(lines) + "\n")
     round_ = load_round(str(folder / "small.toml"))
-    answers = np.load(folder / f"answer-{EXAMPLES}.npy")
+    answers = np.load(folder / f"answer-{examples}.npy")
     known = load_answers(round_)
     assert is_blind or (known is not None and (known == answers).all())
     run = RunFolder(runs_home() / id_)
@@ -81,8 +88,8 @@ def recorded_run(
         params={},
         paths={},
         seed=0,
-        examples=EXAMPLES,
-        round_examples=EXAMPLES,
+        examples=examples,
+        round_examples=examples,
         round=round_,
         data_sha256={},
         target=None,
