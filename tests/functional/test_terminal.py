@@ -1,0 +1,156 @@
+"""The real application in a real terminal: driven by its keys, its terminal killed, and opened again."""
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.runs.folder import RunFolder
+from harness.runs.summary import run_summary
+from tests.conftest import require_tool
+from tests.functional.machine import Machine, guess_count, wait_until
+
+SECONDS = 90.0
+
+
+class Terminal:
+    """A terminal of so many columns and rows in a tmux server of its own."""
+
+    def __init__(self, machine: Machine, *command: str, size: tuple[int, int]) -> None:
+        self._socket = str(machine.folder / "tmux")
+        kept = ("HARNESS", "PYTHON", "EDITOR")
+        environment = [f"{name}={value}" for name, value in machine.env().items() if name.startswith(kept)]
+        # Readline, where a test's process has loaded it, leaves a size of its own in the environment.
+        line = shlex.join(
+            ["env", "-u", "COLUMNS", "-u", "LINES", *environment, sys.executable, "-m", "harness", *command]
+        )
+        columns, rows = map(str, size)
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows, "-c", str(machine.folder), line)
+
+    def _tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-S", self._socket, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+
+    def press(self, *keys: str) -> None:
+        """Send keys, by their names in tmux."""
+        for key in keys:
+            self._tmux("send-keys", key)
+            time.sleep(0.15)
+
+    @property
+    def words(self) -> str:
+        """What is to be read now."""
+        return self._tmux("capture-pane", "-p")
+
+    def until(self, *wanted: str) -> str:
+        """The words once all that is `wanted` stands among them."""
+        end = time.monotonic() + SECONDS
+        while not all(part in (words := self.words) for part in wanted):
+            assert time.monotonic() < end, f"{wanted} never came:\n{words}"
+            time.sleep(0.1)
+        return words
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size."""
+        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def kill(self) -> None:
+        """End the terminal as a closed window or a lost connection does."""
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], check=False, capture_output=True)
+
+
+@pytest.fixture
+def terminal(machine: Machine) -> Iterator[Callable[..., Terminal]]:
+    require_tool("tmux")
+    opened: list[Terminal] = []
+
+    def open_(*command: str, size: tuple[int, int] = (80, 24)) -> Terminal:
+        opened.append(Terminal(machine, *command, size=size))
+        return opened[-1]
+
+    yield open_
+    for one in opened:
+        one.kill()
+
+
+def only_run(machine: Machine) -> RunFolder:
+    (folder,) = wait_until(machine.folders)
+    return folder
+
+
+def test_a_run_is_started_left_to_itself_watched_again_and_compared(
+    machine: Machine, terminal: Callable[..., Terminal]
+) -> None:
+    first = terminal()
+    first.until("baseline", "greedy")
+    first.press("n")
+    first.until("trials", "--round demo")
+    first.press("Enter", "C-u", "2", "C-r")
+    first.until("baseline on demo", "· running")
+    run = only_run(machine)
+    wait_until(lambda: guess_count(run) > 0)
+    first.kill()
+    count = guess_count(run)
+    wait_until(lambda: guess_count(run) > count)
+    assert run_summary(run).status == "running"
+
+    again = terminal("watch")
+    again.until("baseline on demo", "· running")
+    again.until("baseline on demo", "· finished")
+    again.press("q")
+    again.until(run.id, "finished")
+    again.kill()
+
+    machine.run("run", "baseline", "--round", "demo", "--set", "trials=1")
+    compared = terminal(size=(200, 50))
+    compared.until("baseline", run.id)
+    compared.press("Tab", "Tab", "Space", "Space", "c")
+    compared.until("2 runs of demo", "McNemar's exact test", "params.trials", run.id)
+    compared.press("q", "q")
+
+
+@pytest.mark.parametrize("keys", [("q",), ("C-q",)])
+def test_leaving_gives_the_terminal_back(
+    machine: Machine, terminal: Callable[..., Terminal], keys: tuple[str, ...]
+) -> None:
+    opened = terminal()
+    opened.until("baseline", "greedy")
+    opened.press(*keys)
+    wait_until(lambda: subprocess.run(["tmux", "-S", opened._socket, "ls"], capture_output=True).returncode != 0)
+
+
+def test_an_editor_is_lent_the_terminal_and_the_screen_comes_back(
+    machine: Machine,
+) -> None:
+    require_tool("tmux")
+    editor = machine.folder / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf "editing %s\\n" "$1"\nread line\nprintf "# %s\\n" "$line" >> "$1"\n')
+    editor.chmod(0o755)
+    opened = Terminal(Machine(machine.folder, {"EDITOR": str(editor)}), size=(100, 30))
+    try:
+        opened.until("baseline", "greedy")
+        opened.press("a")
+        opened.until("editing")
+        opened.press(*"mended", "Enter")
+        opened.until("my_attack_1", "baseline")
+        attack = machine.folder / "attacks" / "my_attack_1.py"
+        assert attack.read_text().endswith("# mended\n")
+    finally:
+        opened.kill()
+
+
+@pytest.mark.parametrize("size", [(20, 5), (80, 24), (250, 70)])
+def test_the_screen_stands_at_any_size_and_through_resizes(
+    machine: Machine, terminal: Callable[..., Terminal], size: tuple[int, int]
+) -> None:
+    run = machine.attack("draws", "--set", "pause=0")
+    opened = terminal("watch", run["id"], size=size)
+    opened.until("draws on small")
+    for columns, rows in ((20, 5), (200, 50), (60, 12), size):
+        opened.resize(columns, rows)
+        time.sleep(0.3)
+        assert "Traceback" not in opened.words
+    opened.until("draws on small")
