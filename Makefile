@@ -8,7 +8,7 @@ TORCH_VERSION := 2.13.0
 # TORCH=cpu takes PyTorch's own CPU build, for people without a GPU.
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help demo install install-dev test check bench lock relock clean
+.PHONY: help demo install install-dev test check bench pictures lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -50,6 +50,9 @@ check: $(VENV)/.installed-dev ## format, lint, types, import contracts, tests
 
 bench: $(VENV)/.installed-dev ## measure what the README puts numbers on
 	@$(BIN)/python -m tests.bench
+
+pictures: $(VENV)/.installed-dev ## draw the README's pictures of the screen
+	@$(BIN)/python -m tests.pictures
 
 # torch brings its own CUDA packages, which differ between its builds: they stay out of the lock.
 UNLOCKED = $(shell sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/\1/p' constraints.txt | grep -v '^nvidia-ml-py$$')

@@ -41,7 +41,7 @@ class HarnessApp(App[None]):
 
     TITLE = "harness"
     CSS = """
-    DataTable, ScrollView, VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
+    DataTable, RichLog, GuessStream, VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
     Footer { scrollbar-size: 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -147,7 +147,7 @@ def _histogram(scores: Floats) -> tuple[Ints, Floats]:
         return np.zeros(1, np.int64), np.array([0.0, 1.0])
     low, high = float(finite.min()), float(finite.max())
     edges = np.linspace(low, high, _BINS + 1) if np.isfinite(high - low) else np.array([low, high])
-    if not (np.diff(edges) > 0).all():
+    if not (edges[1:] > edges[:-1]).all():
         # Too near to each other for bins between them.
         return np.array([len(finite)], np.int64), np.array([low, high])
     return np.histogram(finite, edges)[0].astype(np.int64), edges

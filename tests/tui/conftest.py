@@ -1,10 +1,15 @@
 """A machine for each file of screens, with homes, settings and a small round of its own."""
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +29,24 @@ def places(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def looks_as_before(tmp_path: Path) -> Callable[[str, str], None]:
+    """Compare an SVG of the screen with the one in snapshots/; HARNESS_UPDATE_SNAPSHOTS=1 writes those anew."""
+
+    def compare(name: str, svg: str) -> None:
+        kept, now = SNAPSHOTS / f"{name}.svg", _without_ids(svg)
+        if os.environ.get("HARNESS_UPDATE_SNAPSHOTS") == "1":
+            kept.write_text(now)
+        found = tmp_path / f"{name}.svg"
+        found.write_text(now)
+        same = kept.exists() and kept.read_text() == now
+        assert same, f"{found} does not look like {kept}: open both; HARNESS_UPDATE_SNAPSHOTS=1 takes the new one."
+
+    return compare
+
+
+def _without_ids(svg: str) -> str:
+    """Rich begins every id and class with a checksum of the whole picture."""
+    return re.sub(r"terminal-\d+-", "terminal-", svg)

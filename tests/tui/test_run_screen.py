@@ -26,10 +26,12 @@ from harness.tui.widgets.guess_stream import GuessStream
 from tests.functional.machine import (
     Machine,
     guess_count,
+    homes,
     kill_supervisor,
     wait_until,
 )
 from tests.tui.piloting import played, until, words_on
+from tests.unit.tui.recorded import recorded_run
 
 SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
 ROOT = Path(__file__).parents[2]
@@ -408,6 +410,26 @@ def test_rows_that_no_clock_and_no_gauge_can_show_are_drawn_all_the_same(copy: R
         pilot.app.export_screenshot()
 
     watched(copy, scenario)
+
+
+@pytest.mark.parametrize(
+    "scores", [(1e308, -1e308), (float("inf"), 0.0), (1e300, 1e300), (5e-324, 0.0)], ids=["wide", "inf", "one", "near"]
+)
+def test_a_blind_rounds_scores_are_drawn_whatever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, float]
+) -> None:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    run = recorded_run(tmp_path, is_blind=True)
+    run.guess(run.batch("a"), [(0, True, scores[0]), (1, True, scores[1])])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "this round is blind" in text_of(pilot, "#figures-text"))
+        await pilot.pause(0.3)
+        assert str(pilot.app.screen.query_one("#curve").border_title) == "examples | best score"
+        pilot.app.export_screenshot()
+
+    watched(run.folder, scenario, size=(160, 40))
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord"])

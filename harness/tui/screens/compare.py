@@ -105,6 +105,7 @@ class CompareScreen(PaneledScreen[None]):
                 yield Static("", id="pair-text")
                 yield PairTable(id="pair-table")
             with Vertical(id="settings", classes="panel"):
+                yield Static(tables.NOTHING_DIFFERS, id="settings-text")
                 yield SettingsTable(id="settings-table")
         yield KeyFooter()
 
@@ -157,9 +158,12 @@ class CompareScreen(PaneledScreen[None]):
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
         self._show_pair(comparison)
         differing = tables.settings_that_differ(comparison)
-        header, *rows = differing or [(tables.NOTHING_DIFFERS,)]
-        cut = [Row(row[0], [tables.cut(cell, _CELL) for cell in row]) for row in rows]
-        self.query_one(SettingsTable).fill(header, cut)
+        self.query_one("#settings-text").display = not differing
+        table = self.query_one(SettingsTable)
+        table.display = bool(differing)
+        if differing:
+            header, *rows = differing
+            table.fill(header, [Row(row[0], [tables.cut(cell, _CELL) for cell in row]) for row in rows])
 
     def _draw_curves(self, comparison: Comparison, *, cap: int, is_on_part: bool) -> None:
         scores = [run.unreachable if is_on_part else run.score for run in comparison.runs]

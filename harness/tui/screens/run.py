@@ -29,8 +29,9 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen
 from harness.tui.screens.question import Question
 from harness.tui.snapshot import Snapshot
+from harness.tui.standing import Figures
 from harness.tui.starting import started_run
-from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis
+from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis, ScoreAxis
 from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.key_footer import KeyFooter
@@ -198,7 +199,7 @@ class RunScreen(PaneledScreen[None]):
         """Apply a snapshot in one repaint."""
         snapshot = event.snapshot
         with self.app.batch_update():
-            who, how_far = header_lines(snapshot)
+            who, how_far = header_lines(snapshot, width=self.size.width - 2)
             self.query_one("#who", Static).update(Content(who))
             self.query_one("#how-far", Static).update(Content(how_far))
             self._take_status(snapshot)
@@ -230,6 +231,8 @@ class RunScreen(PaneledScreen[None]):
             most = max(cap * 1.05, *(float(curve.x.max(initial=0.0)) for curve in curves))
             highest = max(_headroom(curve.y) for curve in curves)
             self.query_one("#curve-plot", CurvePlot).show(curves, mark=cap, x_most=most, y_most=highest)
+        else:
+            self._draw_scores(figures)
         if len(history.spent):
             y = history.guesses.astype(float) if history.recall is None else history.recall
             self.query_one("#history-plot", CurvePlot).show(
@@ -237,6 +240,18 @@ class RunScreen(PaneledScreen[None]):
                 x_most=max(1.0, float(history.spent[-1])),
                 y_most=_headroom(y),
             )
+
+    def _draw_scores(self, figures: Figures) -> None:
+        """Of a blind round how the best scores are spread, and how many guesses there were."""
+        self.panel("curve").border_title = Content("examples | best score")
+        self.panel("history").border_title = Content("guesses | time")
+        edges, counts = figures.score_edges, figures.score_counts.astype(float)
+        self.query_one("#curve-plot", CurvePlot).show(
+            [Curve(np.repeat(np.arange(len(edges), dtype=float), 2)[1:-1], np.repeat(counts, 2))],
+            x_most=float(len(counts)),
+            y_most=1.15 * max(1.0, float(counts.max(initial=0.0))),
+            x_axis=ScoreAxis(edges),
+        )
 
     def _show_log(self, lines: tuple[str, ...]) -> None:
         if lines == self._log_shown:

@@ -1,5 +1,6 @@
 """A plot of one or more curves: the one place that knows the plotting library."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -57,6 +58,21 @@ class ClockAxis(AxisFormatter):
         return [clock(tick) for tick in ticks]
 
 
+class ScoreAxis(AxisFormatter):
+    """Scores at a histogram's edges, for an axis of 0 .. bins: scores of any size have a place on it."""
+
+    def __init__(self, edges: Floats) -> None:
+        self._edges = edges
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        """Five edges from one end to the other, fewer where there are no five."""
+        return [float(place) for place in np.unique(np.linspace(0, len(self._edges) - 1, 5).round())]
+
+    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
+        """The score at each edge."""
+        return [f"{self._edges[round(tick)]:.3g}" for tick in ticks]
+
+
 class _StyledCanvas(Canvas):
     """A canvas whose every cell has a style: without colours, Textual asks each for one."""
 
@@ -102,13 +118,26 @@ class CurvePlot(PlotWidget, can_focus=False):
         if self._again is not None:
             self._again()
 
-    def show(self, curves: Sequence[Curve], *, mark: float | None = None, x_most: float, y_most: float) -> None:
-        """Draw `curves`, those behind first; `mark` is a vertical line at an x."""
+    def show(
+        self,
+        curves: Sequence[Curve],
+        *,
+        mark: float | None = None,
+        x_most: float,
+        y_most: float,
+        x_axis: AxisFormatter | None = None,
+    ) -> None:
+        """Draw `curves`, those behind first; `mark` is a vertical line at an x, `x_axis` another way to name an x."""
         colours = _ON_DARK if self.app.current_theme.dark else _ON_LIGHT
-        key = (*((curve.x.tobytes(), curve.y.tobytes(), *curve[2:]) for curve in curves), mark, x_most, y_most, colours)
-        if key == self._shown:
+        axis = x_axis or self._x_axis
+        labels = tuple(axis.get_labels_for_ticks(axis.get_ticks(0.0, x_most)))
+        points = ((curve.x.tobytes(), curve.y.tobytes(), *curve[2:]) for curve in curves)
+        key = (*points, mark, x_most, y_most, colours, labels)
+        if key == self._shown or not (math.isfinite(x_most) and math.isfinite(y_most)):
             return
-        self._shown, self._again = key, partial(self.show, curves, mark=mark, x_most=x_most, y_most=y_most)
+        self._shown = key
+        self._again = partial(self.show, curves, mark=mark, x_most=x_most, y_most=y_most, x_axis=x_axis)
+        self.set_x_formatter(axis)
         self.clear()
         self.set_xlimits(0.0, x_most)
         self.set_ylimits(0.0, y_most)

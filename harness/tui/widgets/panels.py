@@ -6,20 +6,20 @@ from harness.core.durations import clock
 from harness.core.visible import visible
 from harness.tui.snapshot import Snapshot
 
-_GAUGE_CELLS = 24
+_LEAST_GAUGE_CELLS, _MOST_GAUGE_CELLS = 6, 40
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def header_lines(snapshot: Snapshot) -> tuple[str, str]:
-    """Who runs, and how far: status, gauge of the budget, what is left, progress and ETA."""
+def header_lines(snapshot: Snapshot, *, width: int) -> tuple[str, str]:
+    """Who runs, and how far: status, gauge of the budget, what is left, progress and ETA.
+
+    The gauge takes what the words leave of `width` columns.
+    """
     summary = snapshot.summary
     target = "" if summary.target is None else f" · target {visible(summary.target)}"
     first = f"{visible(summary.attack)} on {visible(summary.round)}{target} · {summary.status.words}"
-    share = min(1.0, summary.elapsed_s / summary.budget_s)
-    filled = round(share * _GAUGE_CELLS)
-    gauge = "█" * filled + "░" * (_GAUGE_CELLS - filled)
     left = max(0.0, summary.budget_s - summary.elapsed_s)
-    parts = [f"{gauge} {clock(summary.elapsed_s)} of {clock(summary.budget_s)}, {clock(left)} left"]
+    parts = [f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}, {clock(left)} left"]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%} done")
     if summary.eta_s is not None:
@@ -28,7 +28,8 @@ def header_lines(snapshot: Snapshot) -> tuple[str, str]:
         return first, " · ".join([f"cannot be read now: {visible(snapshot.fault)}", *parts])
     if summary.reason:
         parts.append(visible(summary.reason))
-    return first, " · ".join(parts)
+    words = " · ".join(parts)
+    return first, f"{_gauge(summary.elapsed_s / summary.budget_s, width - len(words) - 1)} {words}"
 
 
 def figure_lines(snapshot: Snapshot) -> list[str]:
@@ -45,7 +46,7 @@ def figure_lines(snapshot: Snapshot) -> list[str]:
         lines += [
             f"recall at {summary.error_cap:<5} {figures.recall_at_cap:.3f}{bounds}",
             f"exact@1         {figures.exact_at_1:.3f}",
-            f"any of n        {figures.any_of_n:.3f}  (any ranker's ceiling)",
+            f"any of n        {figures.any_of_n:.3f}  any ranker's ceiling",
         ]
     lines += [
         f"guesses         {summary.guesses:,}",
@@ -62,16 +63,23 @@ def resource_lines(snapshot: Snapshot, suffix_length: int) -> list[str]:
     seen, lines = snapshot.telemetry, []
     if snapshot.suffixes_per_s is not None:
         rate = snapshot.suffixes_per_s
-        lines.append(f"speed           {rate:,.1f} suffixes/s, {rate * suffix_length:,.0f} tokens/s")
+        lines += [f"suffixes        {rate:,.1f} a second", f"tokens          {rate * suffix_length:,.0f} a second"]
     if "cpu" in seen:
-        lines.append(f"CPU             {seen['cpu']:.0f} % of a core; machine {seen.get('machine_cpu', 0):.0f} %")
+        lines.append(f"CPU             {seen['cpu']:.0f} %, machine {seen.get('machine_cpu', 0):.0f} %")
         free = seen.get("machine_memory_free", 0) / 2**30
-        lines.append(f"memory          {seen.get('memory', 0) / 2**30:.2f} GiB; {free:.1f} GiB free")
+        lines.append(f"memory          {seen.get('memory', 0) / 2**30:.2f} GiB, {free:.1f} free")
     if "gpu" in seen:
         lines.append(f"GPU             {seen['gpu']:.0f} %, {seen.get('gpu_memory', 0) / 2**30:.1f} GiB")
         if "gpu_power" in seen and "gpu_temperature" in seen:
             lines.append(f"                {seen['gpu_power']:.0f} W, {seen['gpu_temperature']:.0f} °C")
     return lines
+
+
+def _gauge(share: float, room: int) -> str:
+    """A bar of which `share` is filled, as long as `room` cells allow."""
+    cells = min(_MOST_GAUGE_CELLS, max(_LEAST_GAUGE_CELLS, room))
+    filled = round(min(1.0, share) * cells)
+    return "█" * filled + "░" * (cells - filled)
 
 
 def _spread(counts: Iterable[int]) -> str:

@@ -59,6 +59,7 @@ def recorded_run(
     pid: int | None = None,
     examples: int = EXAMPLES,
     length: int = LENGTH,
+    created_at: float | None = None,
 ) -> Recorded:
     """A run of a small round in the homes that the environment names, without a guess so far."""
     write_round(folder, "small.toml", examples=examples, length=length)
@@ -74,7 +75,7 @@ def recorded_run(
     run.path.mkdir(parents=True)
     spec = RunSpec(
         id=id_,
-        created_at=time.time(),
+        created_at=time.time() if created_at is None else created_at,
         attack=AttackRecord(
             name="some",
             origin="test",

@@ -1,0 +1,76 @@
+"""`make pictures`: the README's pictures of the screen, drawn by real runs of the demo in homes of their own."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from harness.core.files import write_whole
+from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.summary import run_summary
+from harness.tui.app import HarnessApp
+from harness.tui.screens.compare import CompareScreen
+from tests.functional.machine import ROOT, homes
+
+Scenario = Callable[[Pilot[None]], Awaitable[None]]
+PICTURES = ROOT / ".pictures"
+SIZE = (120, 36)
+_SHARE_OF_THE_RUN = 0.6
+
+
+def main() -> None:
+    """Draw the run screen while a run goes on, then that run compared with a shorter one."""
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= homes(Path(folder)) | {"PYTHONPATH": str(ROOT), "HARNESS_CONFIG": folder}
+        _run("baseline", "--set", "trials=1", "--seed", "7")
+        _run("baseline", "--set", "trials=4", "--detach")
+        longer, shorter = all_run_folders()
+        asyncio.run(_draw(HarnessApp(watched=longer), _watched(longer)))
+        asyncio.run(_draw(HarnessApp(), _compared(shorter, longer)))
+
+
+def _run(attack: str, *options: str) -> None:
+    command = [sys.executable, "-m", "harness", "run", attack, "--round", "demo", *options]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def _watched(folder: RunFolder) -> Scenario:
+    async def scenario(pilot: Pilot[None]) -> None:
+        while (run_summary(folder).progress or 0.0) < _SHARE_OF_THE_RUN:
+            await pilot.pause(0.2)
+        await pilot.pause(1.0)
+        _save(pilot, "run")
+        while not run_summary(folder).status.is_over:
+            await pilot.pause(0.5)
+
+    return scenario
+
+
+def _compared(*folders: RunFolder) -> Scenario:
+    async def scenario(pilot: Pilot[None]) -> None:
+        pilot.app.push_screen(CompareScreen(folders))
+        await pilot.pause(5.0)
+        _save(pilot, "compare")
+
+    return scenario
+
+
+async def _draw(app: HarnessApp, scenario: Scenario) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await scenario(pilot)
+
+
+def _save(pilot: Pilot[None], name: str) -> None:
+    file = PICTURES / f"{name}.svg"
+    write_whole(file, pilot.app.export_screenshot(title="harness"))
+    print(file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""How the screens look, as pictures that were looked at once: a change of a layout shows here, and is to be meant."""
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Static
+
+from harness.runs.discovery import find_attacks
+from harness.runs.folder import RunFolder
+from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.example import ExampleScreen
+from harness.tui.screens.new_run import NewRunScreen
+from harness.tui.screens.question import Question
+from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.run_fields import RunFields
+from tests.functional.machine import PLUGINS, homes
+from tests.tui.piloting import played, until
+from tests.unit.tui.recorded import EXAMPLES, recorded_run
+
+Look = Callable[[str, str], None]
+BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path) -> Iterator[None]:
+    """Homes, a working directory and a time zone that show in no picture."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (homes(tmp_path) | {"TZ": "UTC"}).items():
+            patch.setenv(name, value)
+        patch.chdir(tmp_path)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def recorded(folder: Path, id_: str, *, solved: int, is_blind: bool = False) -> RunFolder:
+    """A run of 16 examples that is over, whose every row and time is given."""
+    run = recorded_run(folder, id_=id_, created_at=BEGAN, is_blind=is_blind, pid=os.getpid())
+    batch = run.batch("0")
+    run.guess(batch, [(example, example < solved, 1.0 - example / 10) for example in range(EXAMPLES)])
+    run.event("phase", phase="finished")
+    with run.store.transaction():
+        run.store.add_ledger("end", 12.0)
+        for second in range(1, 5):
+            solved_then = None if is_blind else solved * second // 4
+            recall = None if solved_then is None else solved_then / EXAMPLES
+            run.store.add_point(
+                spent=3.0 * second,
+                guesses=4 * second,
+                rows=4 * second,
+                solved=solved_then,
+                wrong=None if is_blind else 4 * second,
+                recall=recall,
+            )
+    run.store.close()
+    with contextlib.closing(sqlite3.connect(run.folder.store)) as db, db:
+        db.execute("UPDATE guess SET at = ? + seq", (BEGAN,))
+    os.utime(run.folder.spec_file, (BEGAN, BEGAN))
+    run.folder.log.write_text("loading\nattacking 16 examples\n")
+    return run.folder
+
+
+def looked_at(
+    screen: Screen[Any], is_ready: Callable[[Pilot[None]], Any], *, size: tuple[int, int], keys: str = ""
+) -> str:
+    async def scenario(pilot: Pilot[None]) -> str:
+        await until(pilot, lambda: is_ready(pilot))
+        await pilot.press(*keys)
+        await settled(pilot)
+        return pilot.app.export_screenshot(title="harness")
+
+    return played(screen, scenario, size=size)
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """Wait until two pictures in a row are the same."""
+    before = ""
+    while (now := pilot.app.export_screenshot()) != before:
+        before = now
+        await pilot.pause(0.2)
+
+
+def says(pilot: Pilot[None], selector: str, words: str) -> bool:
+    found = pilot.app.screen.query(selector)
+    return bool(found) and words in str(found.first(Static).content)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 40)])
+def test_a_run(tmp_path: Path, size: tuple[int, int], looks_as_before: Look) -> None:
+    folder = recorded(tmp_path, "abcd-some", solved=9)
+    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#figures-text", "exact@1"), size=size)
+    looks_as_before(f"run-{size[0]}", svg)
+
+
+def test_a_blind_run(tmp_path: Path, looks_as_before: Look) -> None:
+    folder = recorded(tmp_path, "abcd-some", solved=0, is_blind=True)
+    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#figures-text", "blind"), size=(160, 40))
+    looks_as_before("run-blind", svg)
+
+
+def test_a_comparison(tmp_path: Path, looks_as_before: Look) -> None:
+    folders = [recorded(tmp_path, id_, solved=solved) for id_, solved in (("abcd-some", 9), ("efgh-other", 12))]
+    svg = looked_at(CompareScreen(folders), lambda pilot: says(pilot, "#which", "2 runs"), size=(160, 40))
+    looks_as_before("compare", svg)
+
+
+def test_an_example(tmp_path: Path, looks_as_before: Look) -> None:
+    folder = recorded(tmp_path, "abcd-some", solved=9)
+    screen = ExampleScreen([folder], range(EXAMPLES), 12)
+    svg = looked_at(screen, lambda pilot: says(pilot, "#example-text", "candidate"), size=(80, 24))
+    looks_as_before("example", svg)
+
+
+def test_the_form_of_a_new_run(looks_as_before: Look) -> None:
+    attack = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
+    screen = NewRunScreen(attack, attacks_folder=None, round_name="demo")
+    svg = looked_at(screen, lambda pilot: pilot.app.screen.query(RunFields).first().values(), size=(80, 24))
+    looks_as_before("new-run", svg)
+
+
+def test_a_question(looks_as_before: Look) -> None:
+    svg = looked_at(Question("Stop this run?"), lambda pilot: True, size=(80, 24))
+    looks_as_before("question", svg)
