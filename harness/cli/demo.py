@@ -36,9 +36,9 @@ def demo(
     )
     folder = start_run(plan.spec, plan.attack)
     if not plain and not json and sys.stdin.isatty() and sys.stdout.isatty():
-        from harness.tui.app import HarnessApp
+        from harness.tui.app import HarnessApp, show
 
-        HarnessApp(watched=folder).run()
+        show(HarnessApp(watched=folder))
         return
     from harness.cli.watching import follow
 

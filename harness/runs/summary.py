@@ -1,5 +1,6 @@
 """A run in a few figures, read from its folder: what every list, line and `--json` shows."""
 
+import shutil
 import time
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from harness.runs.reader import RunReader
 from harness.runs.status import Status, derived_status, process_in
 
 _LAUNCH_SECONDS = 5.0
+_NEARLY_FULL_BYTES = 1 << 20
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -86,7 +88,7 @@ def run_summary(folder: RunFolder) -> RunSummary:
         spec,
         status,
         note,
-        reason=_reason(status, phase),
+        reason=_reason(folder, status, phase),
         recall_at_cap=scorecard.get("recall_at_cap", None if point is None else point.recall),
         recall_interval=scorecard.get("recall_interval"),
         recall_interval_unit=scorecard.get("recall_interval_unit"),
@@ -135,8 +137,10 @@ def _unsupervised(folder: RunFolder) -> Status:
     return Status.STARTING if is_young else Status.LOST
 
 
-def _reason(status: Status, phase: dict[str, Any]) -> str:
+def _reason(folder: RunFolder, status: Status, phase: dict[str, Any]) -> str:
     if status is Status.LOST:
+        if shutil.disk_usage(folder.path).free < _NEARLY_FULL_BYTES:
+            return "its supervisor died, and its disk is full; make room, then harness resume goes on where it was."
         return "its supervisor died; harness resume goes on where it was."
     return str(phase.get("reason", ""))
 

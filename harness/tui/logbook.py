@@ -25,13 +25,20 @@ def open_logbook() -> None:
         handler.close()
     try:
         log_file().parent.mkdir(parents=True, exist_ok=True)
-        kept: logging.Handler = RotatingFileHandler(
+        kept: logging.Handler = _SilentFile(
             log_file(), maxBytes=_MOST_BYTES // 2, backupCount=1, encoding="utf-8", errors="backslashreplace"
         )
     except OSError:
         kept = logging.NullHandler()
     kept.setFormatter(_VisibleLines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger.addHandler(kept)
+
+
+class _SilentFile(RotatingFileHandler):
+    """A log whose own faults are nobody's business: a disk that is full must not write over the screen."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say nothing."""
 
 
 class _VisibleLines(logging.Formatter):

@@ -27,7 +27,7 @@ from harness.runs.comparison import Comparison, compared
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen
-from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis, marker
+from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, marker
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
@@ -96,9 +96,9 @@ class CompareScreen(PaneledScreen[None]):
         yield Static("", id="tabs")
         with Container(id="body", classes="-empty"):
             with Vertical(id="curves", classes="panel"):
-                yield CurvePlot(ErrorsAxis(), id="curves-plot")
+                yield ErrorsPlot(id="curves-plot")
             with Vertical(id="history", classes="panel"):
-                yield CurvePlot(ClockAxis(), id="history-plot")
+                yield HistoryPlot(id="history-plot")
             with Vertical(id="scores", classes="panel"), ScoreTables(id="scores-scroll"):
                 yield Static("", id="scores-text")
             with Vertical(id="pair", classes="panel"):

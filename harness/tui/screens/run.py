@@ -31,7 +31,7 @@ from harness.tui.screens.question import Question
 from harness.tui.snapshot import Snapshot
 from harness.tui.standing import Figures
 from harness.tui.starting import started_run
-from harness.tui.widgets.curve_plot import ClockAxis, Curve, CurvePlot, ErrorsAxis, ScoreAxis
+from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, ScoreAxis
 from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.key_footer import KeyFooter
@@ -121,9 +121,9 @@ class RunScreen(PaneledScreen[None]):
         yield Static("", id="tabs")
         with Container(id="body"):
             with Vertical(id="curve", classes="panel"):
-                yield CurvePlot(ErrorsAxis(), id="curve-plot")
+                yield ErrorsPlot(id="curve-plot")
             with Vertical(id="history", classes="panel"):
-                yield CurvePlot(ClockAxis(), id="history-plot")
+                yield HistoryPlot(id="history-plot")
             with VerticalScroll(id="figures", classes="panel"):
                 yield Static("reading …", id="figures-text")
             yield GuessPanel(id="guesses", classes="panel")

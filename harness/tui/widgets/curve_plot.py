@@ -81,12 +81,12 @@ class _StyledCanvas(Canvas):
         return super().render_line(y).apply_style(self.rich_style)
 
 
-class CurvePlot(PlotWidget, can_focus=False):
+class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
     """Curves over one axis that begins at zero, redrawn only when they changed."""
 
     DEFAULT_CSS = """
     CurvePlot {
-        & > .plot--axis { color: $foreground 40%; }
+        & > .plot--axis, &:focus > .plot--axis { color: $foreground 40%; }
         & > .plot--tick { color: $foreground 80%; text-style: not bold; }
     }
     """
@@ -152,6 +152,27 @@ class CurvePlot(PlotWidget, can_focus=False):
                 self.scatter(x, y, marker=sign, marker_style=_colour(curve, colours))
         if mark is not None and mark <= x_most:
             self.add_v_line(mark, "dim")
+
+
+class ErrorsPlot(CurvePlot):
+    """Recall against errors."""
+
+    HELP = (
+        "Recall (the share of examples solved) when so many wrong rows end the walk down the submission, on a scale of "
+        "powers of ten. The vertical line is the round's cap on errors: the score is the recall there."
+    )
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(ErrorsAxis(), id=id)
+
+
+class HistoryPlot(CurvePlot):
+    """What a run had reached when so much of its budget was spent."""
+
+    HELP = "Recall at the round's cap, as the submission stood when so much of the budget was spent."
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(ClockAxis(), id=id)
 
 
 def marker(place: int) -> str:

@@ -17,6 +17,11 @@ from harness.tui.widgets.field_row import FieldRow
 class RunFields(VerticalScroll):
     """Every field of a form with its fault beside it."""
 
+    HELP = (
+        "Everything that the run needs, as the command line below would say it. Enter goes to the next field; what is "
+        "amiss in one stands beside it. Fields in grey are the round's or the attack's own values."
+    )
+
     class Edited(Message):
         """The values are others."""
 
