@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,7 +32,7 @@ from tests.functional.machine import (
     wait_until,
 )
 from tests.tui.piloting import played, until, words_on
-from tests.unit.tui.recorded import recorded_run
+from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
 ROOT = Path(__file__).parents[2]
@@ -353,6 +354,7 @@ def test_a_click_puts_the_cursor_on_a_guess(finished: RunFolder) -> None:
         await pilot.press("3")
         await pilot.pause()
         stream = pilot.app.screen.query_one(GuessStream)
+        await until(pilot, lambda: stream.max_scroll_y and stream.scroll_y == stream.max_scroll_y)
         top = stream._lines[stream.scroll_offset.y + 1]
         await pilot.click(stream, offset=(5, 1))
         assert stream.line_under_cursor is not None and stream.line_under_cursor.seq == top.seq
@@ -410,6 +412,49 @@ def test_rows_that_no_clock_and_no_gauge_can_show_are_drawn_all_the_same(copy: R
         pilot.app.export_screenshot()
 
     watched(copy, scenario)
+
+
+STATES = {
+    "queued": ("queued", "· queued"),
+    "starting": ("starting", "· starting"),
+    "running": ("running", "· running"),
+    "finishing": ("finishing", "· finishing"),
+    "finished": ("finished", "· finished"),
+    "out of time": ("out_of_time", "· out of time"),
+    "crashed": ("crashed", "· crashed"),
+    "lost": (None, "· lost"),
+    "blind": ("running", "· running"),
+    "without a guess": ("running", "· running"),
+}
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+@pytest.mark.parametrize("state", STATES)
+def test_a_run_in_any_state_is_drawn_at_any_size_in_any_theme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, size: tuple[int, int], theme: str
+) -> None:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    phase, words = STATES[state]
+    run = recorded_run(tmp_path, is_blind=state == "blind", pid=None if phase is None else os.getpid())
+    if phase is not None:
+        run.event("phase", phase=phase, reason="for a reason [/")
+    if state != "without a guess":
+        run.guess(run.batch("a"), [(example, example % 2 == 0, 1.0 - example) for example in range(EXAMPLES)])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        pilot.app.theme = theme
+        await shown(pilot)
+        assert text_of(pilot, "#who").endswith(words)
+        assert ("this round is blind" in text_of(pilot, "#figures-text")) == (state == "blind")
+        for key in "12345":
+            await pilot.press(key)
+            await pilot.pause()
+            assert "some on small" in words_on(pilot.app)
+        pilot.app.export_screenshot()
+
+    watched(run.folder, scenario, size=size)
 
 
 @pytest.mark.parametrize(
