@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import attacks, compare, data, demo, doctor, rounds, run, runs, score
-from harness.cli.output import say, visible
+from harness.cli.output import is_terminal, say, visible
 
 app = typer.Typer(
     name="harness",
@@ -46,7 +46,7 @@ def open_screen(
         if attacks_folder is not None:
             raise typer.BadParameter("--attacks stands after the command: harness run ATTACK --attacks DIR")
         return
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_terminal():
         print(context.get_help())
         raise typer.Exit(2)
     from harness.tui.app import HarnessApp, show

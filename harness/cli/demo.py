@@ -1,11 +1,10 @@
 """`harness demo`: the shipped baseline on the bundled target, to see everything work."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from harness.cli.output import say
+from harness.cli.output import is_terminal, say
 
 TRIALS = 4
 """Half a minute on two cores, and a third of the examples."""
@@ -34,13 +33,17 @@ def demo(
         threads=None,
         attacks=None,
     )
-    folder = start_run(plan.spec, plan.attack)
-    if not plain and not json and sys.stdin.isatty() and sys.stdout.isatty():
+    if not plain and not json and is_terminal():
         from harness.tui.app import HarnessApp, show
 
-        show(HarnessApp(watched=folder))
+        # Before the run begins: settings that do not hold are told first.
+        app = HarnessApp()
+        app.watched = start_run(plan.spec, plan.attack)
+        show(app)
         return
     from harness.cli.watching import follow
+
+    folder = start_run(plan.spec, plan.attack)
 
     say(f"run {folder.id} · Ctrl-C leaves it running")
     follow(folder, json=json)

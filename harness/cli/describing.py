@@ -50,6 +50,10 @@ def described(folder: RunFolder) -> str:
     ]
     if summary.recall_interval_unit:
         rows.append(("interval", f"95 %, by {summary.recall_interval_unit}"))
+    if summary.exact_at_1 is not None and summary.any_of_n is not None:
+        rows.append(
+            ("candidates", f"exact@1 {summary.exact_at_1:.3f}, any of n {summary.any_of_n:.3f} (any ranker's ceiling)")
+        )
     if summary.rows_left_out:
         rows.append(
             ("left out", f"{summary.rows_left_out:,} rows beyond the {spec.round.row_cap:,} that a round takes")
@@ -91,7 +95,7 @@ def example_described(folder: RunFolder, example: Example) -> str:
 
 def runs_table(summaries: list[RunSummary]) -> str:
     """`harness runs`: a row a run."""
-    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "created", "note")
+    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "note")
     rows = [header, *(_table_row(summary) for summary in summaries)]
     return aligned(rows)
 

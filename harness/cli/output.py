@@ -8,12 +8,17 @@ from harness.core.columns import aligned
 from harness.core.counting import counted
 from harness.core.visible import visible
 
-__all__ = ["aligned", "counted", "print_json", "say", "visible"]
+__all__ = ["aligned", "counted", "is_terminal", "print_json", "say", "visible"]
 
 
 def print_json(value: Any) -> None:
     """One line of JSON on stdout."""
     print(json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(", ", ": ")))
+
+
+def is_terminal() -> bool:
+    """Somebody sits before a terminal: what is typed and what is printed are both one's own."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def say(sentence: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import is_terminal, print_json, say, visible
 
 RunName = Annotated[
     str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN", autocompletion=run_names)
@@ -89,7 +89,7 @@ def watch(
     from harness.runs.folder import run_folder
 
     folder = run_folder(run)
-    if not plain and not json and sys.stdin.isatty() and sys.stdout.isatty():
+    if not plain and not json and is_terminal():
         from harness.tui.app import HarnessApp
         from harness.tui.app import show as show_screen
 

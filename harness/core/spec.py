@@ -90,5 +90,5 @@ def read_spec(path: Path) -> RunSpec:
         raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        raise HarnessError(f"{path}: not a run's spec ({where}: {fault['msg']}).") from None
+        where = "".join(f"{part}: " for part in fault["loc"])
+        raise HarnessError(f"{path}: not a run's spec ({where}{fault['msg']}).") from None

@@ -30,13 +30,15 @@ class DrawnRun(NamedTuple):
     """What is drawn of one of several runs.
 
     unreachable: its score on the examples that cannot be reached from training rows, None for all runs where there are
-    none; recall_over_time: seconds of budget spent and the recall at the cap that came then, ascending.
+    none; recall_over_time: seconds of budget spent and the recall at the cap that came then, ascending;
+    unreachable_over_time: the same on those examples.
     """
 
     name: str
     score: Score
     unreachable: Score | None
     recall_over_time: Sequence[tuple[float, float]]
+    unreachable_over_time: Sequence[tuple[float, float]] | None = None
 
 
 def figure_format(path: Path) -> str:
@@ -77,13 +79,17 @@ def recall_figure(score: Score, *, title: str) -> Figure:
 def comparison_figure(runs: Sequence[DrawnRun], *, title: str) -> Figure:
     """The figure itself: recall against errors, on all examples and on the unreachable ones, and against time."""
     parts = [run.unreachable for run in runs if run.unreachable is not None]
-    figure = Figure(figsize=(6.4 * (3 if parts else 2), 4.4), layout="constrained")
-    panels = figure.subplots(1, 3 if parts else 2, squeeze=False)[0]
+    rows = 2 if parts else 1
+    figure = Figure(figsize=(12.8, 4.4 * rows), layout="constrained")
+    panels = figure.subplots(rows, 2, squeeze=False)
     names = [run.name for run in runs]
-    _overlay(panels[0], names, [run.score for run in runs], title="all examples")
+    _overlay(panels[0][0], names, [run.score for run in runs], title="all examples")
+    histories = [run.recall_over_time for run in runs]
+    _overlay_in_time(panels[0][1], names, histories, cap=runs[0].score.cap, title="all examples, in time")
     if parts:
-        _overlay(panels[1], names, parts, title="examples that cannot be reached from the training rows")
-    _overlay_in_time(panels[-1], runs)
+        _overlay(panels[1][0], names, parts, title="examples that cannot be reached from the training rows")
+        histories = [run.unreachable_over_time or () for run in runs]
+        _overlay_in_time(panels[1][1], names, histories, cap=parts[0].cap, title="the same examples, in time")
     figure.suptitle(_plain(title), fontsize=12)
     return figure
 
@@ -101,19 +107,21 @@ def _overlay(axes: Axes, names: Sequence[str], scores: Sequence[Score], *, title
     axes.set_title(title, fontsize=10)
 
 
-def _overlay_in_time(axes: Axes, runs: Sequence[DrawnRun]) -> None:
-    latest = max((spent for run in runs for spent, _ in run.recall_over_time), default=0.0)
+def _overlay_in_time(
+    axes: Axes, names: Sequence[str], histories: Sequence[Sequence[tuple[float, float]]], *, cap: int, title: str
+) -> None:
+    latest = max((spent for history in histories for spent, _ in history), default=0.0)
     unit, seconds = (
         ("hours", _HOUR) if latest > 2 * _HOUR else ("minutes", _MINUTE) if latest > 2 * _MINUTE else ("seconds", 1.0)
     )
-    for run, style in zip(runs, _styles(len(runs)), strict=True):
-        spent, recall = np.array(run.recall_over_time).reshape(-1, 2).T
-        axes.step(spent / seconds, recall, where="post", label=_plain(run.name), **style)
-    axes.set_title("in time", fontsize=10)
+    for name, history, style in zip(names, histories, _styles(len(names)), strict=True):
+        spent, recall = np.array(history).reshape(-1, 2).T
+        axes.step(spent / seconds, recall, where="post", label=_plain(name), **style)
+    axes.set_title(title, fontsize=10)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(f"{unit} of the budget spent")
-    axes.set_ylabel(f"recall at {runs[0].score.cap:,} errors")
+    axes.set_ylabel(f"recall at {cap:,} errors")
     axes.grid(True, alpha=0.25)
     axes.legend(loc="lower right", fontsize=9)
 

@@ -17,13 +17,15 @@ from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows, log_spaced
 from harness.core.spec import RunSpec
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
+from harness.runs.reader import Point, RunReader
+from harness.runs.replay import recall_after_guesses
 from harness.runs.results import submission_of
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 
 BUDGET_SHARES = (0.01, 0.1, 1.0)
 _MOST_POINTS = 200
+_REPLAYED = 40
 _NO_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
 _TOLD_OF_TARGET = ("device", "device_name", "dtype", "threads", "rows_at_once")
 
@@ -42,7 +44,8 @@ class ComparedRun:
     unreachable: the score on the part of the round that its training rows do not give away, None where there is no such
     part. recall_over_time: the running curve from 0 s on and, of a run that is over, its end; what came while the
     round was blind is left out. recall_at_shares: after each of BUDGET_SHARES of its budget, None where the run has not
-    come so far, or the round was blind then.
+    come so far, or the round was blind then. unreachable_over_time, unreachable_at_shares: the same on that part, as
+    the guesses replayed give it.
     """
 
     id: str
@@ -56,10 +59,12 @@ class ComparedRun:
     unreachable: Score | None
     recall_over_time: tuple[TimedRecall, ...]
     recall_at_shares: tuple[float | None, ...]
+    unreachable_over_time: tuple[TimedRecall, ...] | None
+    unreachable_at_shares: tuple[float | None, ...] | None
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them, curves thinned to 200 points."""
-        shares = zip(BUDGET_SHARES, self.recall_at_shares, strict=True)
+        part, in_time = self.unreachable_at_shares, self.unreachable_over_time
         return {
             "id": self.id,
             "attack": self.attack,
@@ -71,7 +76,9 @@ class ComparedRun:
             "score": _score_as_json(self.score),
             "unreachable_score": None if self.unreachable is None else _score_as_json(self.unreachable),
             "recall_over_time": [point._asdict() for point in _thinned(self.recall_over_time)],
-            "recall_at_budget": [{"share": share, "recall": recall} for share, recall in shares],
+            "recall_at_budget": _shares_as_json(self.recall_at_shares),
+            "unreachable_over_time": None if in_time is None else [point._asdict() for point in in_time],
+            "unreachable_at_budget": None if part is None else _shares_as_json(part),
         }
 
 
@@ -204,14 +211,26 @@ def _compared_run(
     with RunReader(folder.store) as reader:
         submission = submission_of(spec, reader)
         ledger, done, guesses = reader.last_ledger(), reader.progress().done, reader.guess_count()
-        stood = [(0.0, 0.0), *((point.spent, point.recall) for point in reader.points())]
+        points = reader.points()
+        elapsed = 0.0 if ledger is None else ledger.spent
+        chosen = _chosen_points(points, spec.budget)
+        replayed = None
+        if unreachable is not None:
+            counts = [point.guesses for point in chosen]
+            replayed = recall_after_guesses(counts, unreachable, spec=spec, reader=reader, answers=answers)
+    stood = [(0.0, 0.0), *((point.spent, point.recall) for point in points)]
+    reached = math.inf if status.is_over else elapsed
     walk = Walk(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
     score = whole.score(walk)
-    elapsed = 0.0 if ledger is None else ledger.spent
     if status.is_over:
         # What came after the budget's end does not count, so the submission stood then.
         stood.append((min(elapsed, spec.budget), score.recall_at_cap))
-    reached = math.inf if status.is_over else elapsed
+    on_part: list[tuple[float, float]] | None = None
+    if replayed is not None:
+        on_part = [(0.0, 0.0), *((point.spent, recall) for point, recall in zip(chosen, replayed, strict=True))]
+    part_score = None if unreachable is None else unreachable.score(walk)
+    if on_part is not None and part_score is not None and status.is_over:
+        on_part.append((min(elapsed, spec.budget), part_score.recall_at_cap))
     run = ComparedRun(
         id=folder.id,
         attack=spec.attack.name,
@@ -221,11 +240,30 @@ def _compared_run(
         guesses=guesses,
         suffixes_per_s=done / elapsed if elapsed else None,
         score=score,
-        unreachable=None if unreachable is None else unreachable.score(walk),
+        unreachable=part_score,
         recall_over_time=_known_to_the_end(stood),
-        recall_at_shares=tuple(recall_after(share * spec.budget, stood, reached) for share in BUDGET_SHARES),
+        recall_at_shares=_at_shares(spec.budget, stood, reached),
+        unreachable_over_time=None if on_part is None else tuple(TimedRecall(*point) for point in on_part),
+        unreachable_at_shares=None if on_part is None else _at_shares(spec.budget, on_part, reached),
     )
     return run, walk
+
+
+def _chosen_points(points: Sequence[Point], budget: float) -> list[Point]:
+    """The points at which the unreachable part is looked at: some 40 of them, and the last before each budget share."""
+    places = set(np.linspace(0, len(points) - 1, min(len(points), _REPLAYED)).round().astype(int).tolist())
+    for share in BUDGET_SHARES:
+        before = [place for place, point in enumerate(points) if point.spent <= share * budget]
+        places |= set(before[-1:])
+    return [points[place] for place in sorted(places)]
+
+
+def _at_shares(budget: float, stood: Sequence[tuple[float, float | None]], reached: float) -> tuple[float | None, ...]:
+    return tuple(recall_after(share * budget, stood, reached) for share in BUDGET_SHARES)
+
+
+def _shares_as_json(recalls: Sequence[float | None]) -> list[dict[str, float | None]]:
+    return [{"share": share, "recall": recall} for share, recall in zip(BUDGET_SHARES, recalls, strict=True)]
 
 
 def recall_after(seconds: float, stood: Sequence[tuple[float, float | None]], reached: float) -> float | None:

@@ -3,6 +3,7 @@
 Cells are as they come from records and files: who prints them makes them visible.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from harness.core.comparison import MCNEMAR_CAVEAT, Contrast, Part
@@ -50,18 +51,22 @@ def unreachable_in_words(comparison: Comparison) -> str:
 
 
 def recall_in_time(comparison: Comparison) -> Table:
-    """A header, and for each run its recall at the cap after each of BUDGET_SHARES of its budget."""
+    """A header, and for each run its recall at the cap after each of BUDGET_SHARES, on all examples and on the part."""
     header = ("run", *(f"{share:.0%}" for share in BUDGET_SHARES))
+    on_part = [f"{header_cell} unreachable" for header_cell in header[1:]] if comparison.unreachable else []
     rows = [
-        (run.id, *("–" if recall is None else f"{recall:.3f}" for recall in run.recall_at_shares))
-        for run in comparison.runs
+        (run.id, *_recalls(run.recall_at_shares), *_recalls(run.unreachable_at_shares or ())) for run in comparison.runs
     ]
-    return [header, *rows]
+    return [(*header, *on_part), *rows]
 
 
 def recall_in_time_in_words(comparison: Comparison) -> str:
     """What `recall_in_time` is about."""
-    return f"recall at {counted(comparison.whole.cap, 'error')} after a part of the budget"
+    part = comparison.unreachable
+    words = f"recall at {counted(comparison.whole.cap, 'error')} after a part of the budget"
+    if part is None:
+        return words
+    return f"{words}; at {counted(part.cap, 'error')} on the {len(part):,} examples that cannot be reached"
 
 
 def settings_that_differ(comparison: Comparison) -> Table:
@@ -98,6 +103,10 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
 def cut(text: str, most: int) -> str:
     """Of a text of more than `most` characters both ends, since paths differ in the last part."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
+
+
+def _recalls(recalls: Sequence[float | None]) -> list[str]:
+    return ["–" if recall is None else f"{recall:.3f}" for recall in recalls]
 
 
 def _score_header(part: Part) -> tuple[str, str]:

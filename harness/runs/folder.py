@@ -64,6 +64,11 @@ class RunFolder:
         return self.path / "note.txt"
 
     @property
+    def record(self) -> tuple[Path, ...]:
+        """Every file that what is said of the run comes from."""
+        return (self.spec_file, self.store, self.journal, self.scorecard, self.note)
+
+    @property
     def tokenizer(self) -> Path:
         """A copy of the target's tokenizer.json, so that guesses can be read as text; absent where there was none."""
         return self.path / "tokenizer.json"

@@ -38,12 +38,16 @@ def start_run(spec: RunSpec, attack: AttackFile) -> RunFolder:
         raise HarnessError(
             f"{folder.path}: cannot be made ({error.strerror}); HARNESS_HOME names another place."
         ) from None
-    folder.code.mkdir()
-    shutil.copyfile(attack.path, folder.code / spec.attack.file)
-    if spec.target is not None and (tokenizer := spec.target.path / "tokenizer.json").is_file():
-        shutil.copyfile(tokenizer, folder.tokenizer)
-    write_whole(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
-    sync_folder(runs_home())
+    try:
+        folder.code.mkdir()
+        shutil.copyfile(attack.path, folder.code / spec.attack.file)
+        if spec.target is not None and (tokenizer := spec.target.path / "tokenizer.json").is_file():
+            shutil.copyfile(tokenizer, folder.tokenizer)
+        write_whole(folder.spec_file, spec.model_dump_json(indent=2) + "\n")
+        sync_folder(runs_home())
+    except OSError as error:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise HarnessError(f"{folder.path}: cannot be written ({error.strerror}); nothing was started.") from None
     start_supervisor(folder)
     return folder
 

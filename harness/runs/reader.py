@@ -111,15 +111,24 @@ class RunReader:
         except sqlite3.DatabaseError as error:
             raise HarnessError(f"{self.path}: cannot be read ({error}).") from None
 
+    def _detail(self, text: str) -> dict[str, Any]:
+        try:
+            detail = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            detail = None
+        if not isinstance(detail, dict):
+            raise HarnessError(f"{self.path}: cannot be read (a record in it is no JSON object).")
+        return detail
+
     def last_event(self, name: str) -> dict[str, Any] | None:
         """The detail of the last event called `name`."""
         rows = self._all("SELECT detail FROM event WHERE name = ? ORDER BY seq DESC LIMIT 1", name)
-        return json.loads(rows[0][0]) if rows else None
+        return self._detail(rows[0][0]) if rows else None
 
     def events(self, after: int = 0) -> list[tuple[int, float, str, dict[str, Any]]]:
         """Every event since `after`: seq, time, name, detail."""
         rows = self._all("SELECT seq, at, name, detail FROM event WHERE seq > ? ORDER BY seq", after)
-        return [(seq, at, name, json.loads(detail)) for seq, at, name, detail in rows]
+        return [(seq, at, name, self._detail(detail)) for seq, at, name, detail in rows]
 
     def last_ledger(self) -> LedgerEntry | None:
         """What the ledger says now."""
@@ -222,7 +231,7 @@ class RunReader:
     def last_telemetry(self) -> tuple[float, dict[str, Any]] | None:
         """When the machine was looked at last, and what was seen (`Telemetry.sample`)."""
         rows = self._all("SELECT at, sample FROM telemetry ORDER BY seq DESC LIMIT 1")
-        return (rows[0][0], json.loads(rows[0][1])) if rows else None
+        return (rows[0][0], self._detail(rows[0][1])) if rows else None
 
     def final_order(self, *, suffix_length: int, vocabulary: int) -> Guesses | None:
         """The submission that the attack gave whole, None when it gave none."""

@@ -68,7 +68,28 @@ def scorecard_of(spec: RunSpec, submission: Submission) -> dict[str, Any]:
         examples=len(answers),
         clusters=clusters,
     )
+    counts["exact_at_1"] = exact_at_1(submission.ids, submission.suffixes, answers)
     return counts | {"is_blind": False} | score.as_json()
+
+
+def exact_at_1(ids: Ints, suffixes: Tokens, answers: Tokens) -> float:
+    """The share of examples whose first row, of a submission's [rows] in its order, is right."""
+    _, first = np.unique(ids, return_index=True)
+    return float(correct_rows(ids[first], suffixes[first], answers).sum()) / len(answers)
+
+
+def any_of_n(spec: RunSpec, reader: RunReader) -> float | None:
+    """The share of examples with a right candidate anywhere, the recall of a perfect order; None in a blind round."""
+    answers = load_answers(spec.round)
+    if answers is None:
+        return None
+    shape = {"suffix_length": spec.round.suffix_length, "vocabulary": spec.round.vocabulary}
+    solved = np.zeros(spec.examples, np.bool_)
+    # An order that an attack gave whole may hold suffixes that it never emitted.
+    for guesses in (reader.guesses(**shape), reader.final_order(**shape)):
+        if guesses is not None:
+            solved[guesses.ids[correct_rows(guesses.ids, guesses.suffixes, answers)]] = True
+    return float(solved.mean())
 
 
 def submission_now(folder: RunFolder) -> Submission:
@@ -90,5 +111,7 @@ def write_results(folder: RunFolder, spec: RunSpec) -> dict[str, Any]:
     submission = submission_now(folder)
     write_submission(folder.submission, submission.ids, submission.suffixes)
     scorecard = scorecard_of(spec, submission)
+    with RunReader(folder.store) as reader:
+        scorecard["any_of_n"] = any_of_n(spec, reader)
     write_whole(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")
     return scorecard

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.core.errors import HarnessError, shortened
+from harness.core.files import write_whole
 from harness.runs.declarations import NAME
 
 _SOURCE = '''"""Samples at a low temperature and prefers likely suffixes: say here, in a line, what your attack does.
@@ -48,10 +49,9 @@ def new_attack(name: str, folder: Path) -> Path:
     stem = "".join(part.capitalize() for part in name.split("_"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(_SOURCE.format(stem=stem, name=name))
-    except FileExistsError:
-        raise HarnessError(f"{path}: is there already; choose another name or another --dir.") from None
+        if path.exists():
+            raise HarnessError(f"{path}: is there already; choose another name or another --dir.")
+        write_whole(path, _SOURCE.format(stem=stem, name=name))
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None
     return path

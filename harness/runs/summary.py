@@ -23,7 +23,8 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class RunSummary:
     """One run at one moment.
 
-    recall_at_cap: of the scorecard, else of the running curve; None when blind or unscored. progress: 0..1, None before
+    recall_at_cap: of the scorecard, else of the running curve; None when blind or unscored. exact_at_1, any_of_n: the
+    share of examples whose first row, or any candidate, is right, of the scorecard. progress: 0..1, None before
     the attack announced its work; eta_s: seconds of work left at the pace so far.
     """
 
@@ -39,6 +40,8 @@ class RunSummary:
     recall_at_cap: float | None
     recall_interval: tuple[float, float] | None
     recall_interval_unit: str | None
+    exact_at_1: float | None
+    any_of_n: float | None
     guesses: int
     rows: int | None
     rows_left_out: int | None
@@ -92,6 +95,8 @@ def run_summary(folder: RunFolder) -> RunSummary:
         recall_at_cap=scorecard.get("recall_at_cap", None if point is None else point.recall),
         recall_interval=scorecard.get("recall_interval"),
         recall_interval_unit=scorecard.get("recall_interval_unit"),
+        exact_at_1=scorecard.get("exact_at_1"),
+        any_of_n=scorecard.get("any_of_n"),
         guesses=guesses,
         rows=scorecard.get("rows", None if point is None else point.rows),
         rows_left_out=scorecard.get("rows_left_out"),
@@ -151,6 +156,8 @@ class _Scorecard(BaseModel):
     recall_at_cap: Fraction | None = None
     recall_interval: tuple[Fraction, Fraction] | None = None
     recall_interval_unit: str | None = None
+    exact_at_1: Fraction | None = None
+    any_of_n: Fraction | None = None
     rows: int | None = None
     rows_left_out: int | None = None
 
@@ -171,6 +178,8 @@ def _summary(folder: RunFolder, spec: RunSpec, status: Status, note: str, **figu
         "recall_at_cap": None,
         "recall_interval": None,
         "recall_interval_unit": None,
+        "exact_at_1": None,
+        "any_of_n": None,
         "guesses": 0,
         "rows": None,
         "rows_left_out": None,

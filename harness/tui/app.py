@@ -18,9 +18,10 @@ from textual.screen import Screen
 
 from harness import __version__
 from harness.core.errors import HarnessError
+from harness.core.rounds import load_round
 from harness.core.visible import visible
 from harness.runs.folder import RunFolder
-from harness.tui.configuration import Configuration, read_configuration
+from harness.tui.configuration import Configuration, fault_in_setting, read_configuration
 from harness.tui.logbook import open_logbook
 from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.run import RunScreen
@@ -55,14 +56,16 @@ class HarnessApp(App[None]):
         super().__init__()
         self.defect: Exception | None = None
         """What ended the application, if it was not the user."""
-        self._watched = watched
+        self.watched = watched
+        """The run that is opened first, above Home."""
         self._attacks_folder = attacks_folder
         self._settings: Configuration = read_configuration()
         if self._settings.theme is not None and self._settings.theme not in self.available_themes:
-            raise HarnessError(
-                f"the configured theme {visible(self._settings.theme)[:40]!r} is unknown: "
-                f"{', '.join(sorted(self.available_themes))}."
-            )
+            raise fault_in_setting("theme", f"unknown; there are {', '.join(sorted(self.available_themes))}")
+        try:
+            load_round(self._settings.round)
+        except (HarnessError, OSError) as error:
+            raise fault_in_setting("round", str(error).rstrip(".")) from None
 
     def on_mount(self) -> None:
         """Show the first screen."""
@@ -71,8 +74,8 @@ class HarnessApp(App[None]):
         if self._settings.theme is not None:
             self.theme = self._settings.theme
         self.push_screen(HomeScreen(attacks_folder=self._attacks_folder, round_name=self._settings.round))
-        if self._watched is not None:
-            self.push_screen(RunScreen(self._watched))
+        if self.watched is not None:
+            self.push_screen(RunScreen(self.watched))
 
     def action_toggle_help(self) -> None:
         """Keys of whatever has the focus, or away with them."""
@@ -140,7 +143,7 @@ class HarnessApp(App[None]):
                 return
         super().copy_to_clipboard(text)
 
-    def on_run_screen_ended(self, event: RunScreen.Ended) -> None:
+    def on_home_screen_ended(self, event: HomeScreen.Ended) -> None:
         """Ring, and start the user's own command, never through a shell."""
         self.bell()
         if not self._settings.on_finish:

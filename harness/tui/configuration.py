@@ -49,6 +49,13 @@ def read_configuration() -> Configuration:
         raise HarnessError(f"{path}, line {_line_of(field, text)}: {shortened(field)}: {fault['msg']}.") from None
 
 
+def fault_in_setting(field: str, reason: str) -> HarnessError:
+    """The error for a setting that is well-formed and will not do."""
+    path = configuration_file()
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return HarnessError(f"{path}, line {_line_of(field, text)}: {field}: {reason}.")
+
+
 def _line_of(field: str, text: str) -> int:
     match = re.search(rf"^\s*\[*\s*[\"']?{re.escape(field)}[\"']?\s*[=.\]]", text, re.MULTILINE)
     return 1 if match is None else text.count("\n", 0, match.end()) + 1

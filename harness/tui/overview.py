@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, shortened
 from harness.runs.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
@@ -17,12 +17,12 @@ _ATTACKS_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Overview:
-    """attacks: by name, broken ones with their error; runs: newest first; unreadable: ids of runs that cannot be read;
-    fault: why the attacks could not be listed."""
+    """attacks: by name, broken ones with their error; runs: newest first; unreadable: why the others cannot be read, by
+    id; fault: why the attacks could not be listed."""
 
     attacks: tuple[AttackFile, ...]
     runs: tuple[RunSummary, ...]
-    unreadable: tuple[str, ...]
+    unreadable: dict[str, str]
     fault: str | None = None
 
     def best_recall(self, attack: str, round_name: str) -> float | None:
@@ -56,13 +56,13 @@ class OverviewFeed:
             # Before they are listed: what changes meanwhile is listed again.
             self._attacks_due = time.monotonic() + _ATTACKS_SECONDS
             self._list_attacks()
-        runs, unreadable = [], []
+        runs, unreadable = [], dict[str, str]()
         for folder in _run_folders():
             try:
                 runs.append(self._summary(folder))
-            except (HarnessError, OSError, sqlite3.Error, ValueError, TypeError, LookupError):
-                unreadable.append(folder.id)
-        return Overview(self._attacks, tuple(runs), tuple(unreadable), self._attacks_fault)
+            except (HarnessError, OSError, sqlite3.Error, ValueError, TypeError, LookupError) as error:
+                unreadable[folder.id] = shortened(str(error), 200)
+        return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault)
 
     def attacks_changed(self) -> None:
         """Let the next poll list the attacks anew."""
@@ -75,7 +75,7 @@ class OverviewFeed:
             self._attacks, self._attacks_fault = (), str(error)
 
     def _summary(self, folder: RunFolder) -> RunSummary:
-        stamp = tuple(_changed_at(path) for path in (folder.store, folder.journal, folder.scorecard, folder.note))
+        stamp = tuple(_changed_at(path) for path in folder.record)
         known = self._over.get(folder.id)
         if known is not None and known[0] == stamp:
             return known[1]

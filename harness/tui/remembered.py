@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.core import paths
 from harness.core.files import write_whole
 from harness.tui.faults import fault_in
-from harness.tui.form import Field
+from harness.tui.form import Field, Kind
 
 _MAX_BYTES = 1 << 20
 
@@ -19,7 +19,8 @@ def remembered_values(attack: str, fields: Iterable[Field]) -> dict[str, str]:
     return {
         field.key: values[field.key]
         for field in fields
-        if field.key in values and fault_in(field, values[field.key]) is None
+        # A form opens on the round that was chosen before it.
+        if field.key in values and field.kind is not Kind.ROUND and fault_in(field, values[field.key]) is None
     }
 
 

@@ -12,6 +12,7 @@ from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.guesses import Guesses, joined
 from harness.core.scoring import correct_rows, log_spaced, solved_curve
 from harness.core.submission import current_rows, submission_order
+from harness.runs.results import exact_at_1
 
 _BINS = 24
 _CURVE_POINTS = 160
@@ -99,7 +100,7 @@ class Standing:
             errors=errors,
             recall=curve[errors - 1],
             recall_at_cap=float(curve[min(self._error_cap, len(curve)) - 1]),
-            exact_at_1=float(is_correct[first].sum()) / self._examples,
+            exact_at_1=exact_at_1(held.ids, held.suffixes, self._answers),
             any_of_n=float(self._has_right.mean()),
             guessed=len(guessed),
             rows=len(held),

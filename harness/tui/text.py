@@ -10,7 +10,7 @@ from harness.runs.text import TokenText
 DIFFERING = Style(underline=True)
 
 
-def compared(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Content:
+def marked(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Content:
     """The text of `ids`, the tokens that differ from `answer` underlined."""
     wanted = ids if answer is None else answer
     parts = [

@@ -106,7 +106,7 @@ def _painted_after() -> float:
 
 
 def _opening(run: Recorded) -> float:
-    """Seconds from Home's Enter to a run screen whose figures hold every guess."""
+    """Seconds from asking for a run screen to one whose figures hold every guess."""
 
     async def play() -> float:
         app = HarnessApp()

@@ -1,10 +1,12 @@
 """`harness run` and what is done to a run, as a user types it: output, exit codes, and terminals that close."""
 
+import contextlib
 import fcntl
 import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import sys
 import termios
@@ -63,6 +65,15 @@ def _seen(terminal: int, text: bytes) -> bytes:
         shown += os.read(terminal, 1 << 12)
     assert text in shown
     return shown
+
+
+def test_a_record_that_is_no_json_leaves_the_other_runs_listed(machine: Machine) -> None:
+    whole, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
+    with contextlib.closing(sqlite3.connect(Path(broken["directory"]) / "run.db")) as db, db:
+        db.execute("UPDATE event SET detail = '{not json'")
+    listed = machine.run("runs")
+    assert whole["id"] in listed.stdout and "defect" not in listed.stderr
+    assert "a record in it is no JSON object" in machine.run("show", broken["id"], code=1).stderr
 
 
 def test_run_and_show_print_one_line_of_json(machine: Machine) -> None:

@@ -76,6 +76,16 @@ def _replayed(machine: Machine, name: str, solved: range, *options: str) -> str:
     return _id(machine.attack("replay", "--set", f"source={source}", *options))
 
 
+def test_the_unreachable_part_is_given_in_time_as_well(runs: Runs) -> None:
+    for run in runs.compared("better worse draws")["runs"]:
+        in_time, at_budget = run["unreachable_over_time"], run["unreachable_at_budget"]
+        assert [point["share"] for point in at_budget] == [0.01, 0.1, 1.0]
+        assert at_budget[-1]["recall"] == in_time[-1]["recall"] == run["unreachable_score"]["recall_at_cap"]
+        assert [point["spent"] for point in in_time] == sorted(point["spent"] for point in in_time)
+    (untrained, _) = runs.compared("untrained untrained-too")["runs"]
+    assert untrained["unreachable_over_time"] is untrained["unreachable_at_budget"] is None
+
+
 def test_each_run_has_the_score_that_score_gives_it(runs: Runs) -> None:
     for run in runs.compared("better worse")["runs"]:
         curve = run["score"].pop("curve")
@@ -159,7 +169,7 @@ def test_a_pair_is_printed_in_tables_that_hide_no_hostile_name(runs: Runs) -> No
     for line in (
         "round small, 64 examples",
         "the 48 examples that cannot be reached from the training rows",
-        "recall at 8 errors after a part of the budget",
+        "recall at 8 errors after a part of the budget; at 6 errors on the 48 examples that cannot be reached",
         f"{better} less {worse}, on all examples",
         f"solved within the cap by {better} alone: 20 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)",
         f"solved within the cap by {worse} alone: 4 (40, 41, 42, 43)",

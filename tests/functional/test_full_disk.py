@@ -1,6 +1,7 @@
 """A disk that fills while a run goes on: the run is lost for a reason that is told, and goes on once there is room."""
 
 import asyncio
+import contextlib
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,17 @@ def test_a_full_disk_is_told_on_the_screen_and_the_run_goes_on_once_there_is_roo
     subprocess.run(["mount", "-o", "remount,size=64m", str(machine.folder / "state")], check=True)
     resumed = machine.json("resume", folder.id)
     assert resumed["status"] == "finished" and resumed["guesses"] >= 200_000 > count
+
+
+def test_a_start_on_a_full_disk_is_refused_in_a_sentence(small_disk: Machine) -> None:
+    (small_disk.folder / "state" / "rest").write_bytes(b"")
+    with contextlib.suppress(OSError), (small_disk.folder / "state" / "rest").open("wb") as rest:
+        while True:
+            rest.write(b"x" * 65536)
+            rest.flush()
+    said = small_disk.run("run", "draws", *small_disk.plugin(), code=1).stderr
+    assert "No space left on device" in said and "defect" not in said
+    assert small_disk.folders() == []
 
 
 async def _look(folder: RunFolder) -> None:

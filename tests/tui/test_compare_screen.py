@@ -56,7 +56,7 @@ def text_of(pilot: Pilot[None], selector: str) -> str:
 
 
 async def shown(pilot: Pilot[None]) -> None:
-    await until(pilot, lambda: "runs of" in text_of(pilot, "#which"))
+    await until(pilot, lambda: "runs of" in text_of(pilot, "#header"))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -131,11 +131,11 @@ def test_the_examples_that_one_solves_alone_are_opened_with_the_candidates_of_bo
 def test_u_draws_the_part_that_cannot_be_reached_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        assert "64 examples" in text_of(pilot, "#which")
+        assert "64 examples" in text_of(pilot, "#header")
         await pilot.press("u")
-        await until(pilot, lambda: "48 examples that cannot be reached" in text_of(pilot, "#which"))
+        await until(pilot, lambda: "48 examples that cannot be reached" in text_of(pilot, "#header"))
         await pilot.press("u")
-        await until(pilot, lambda: text_of(pilot, "#which").endswith("64 examples"))
+        await until(pilot, lambda: text_of(pilot, "#header").endswith("64 examples"))
 
     comparing(pair, scenario)
 
@@ -155,7 +155,7 @@ def test_three_runs_are_compared_without_a_pair(pair: tuple[RunFolder, RunFolder
 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        assert text_of(pilot, "#which").startswith("3 runs of small")
+        assert text_of(pilot, "#header").startswith("3 runs of small")
         assert all(folder.id in text_of(pilot, "#scores-text") for folder in (*pair, third))
         assert "two runs" in text_of(pilot, "#pair-text")
 
@@ -170,7 +170,7 @@ def test_runs_that_cannot_be_compared_are_a_sentence(pair: tuple[RunFolder, RunF
     other = RunFolder(Path(machine.attack("draws", "--set", "pause=0", round_="other.toml")["directory"]))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#which"))
+        await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#header"))
         await pilot.press("u", "1", "4", "enter", "escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, CompareScreen))
 
@@ -184,8 +184,8 @@ def test_a_run_that_goes_under_the_comparison_is_a_message(pair: tuple[RunFolder
     gone.store.write_bytes(b"[/ no store")
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "cannot be read" in text_of(pilot, "#which"))
-        assert text_of(pilot, "#which").isprintable()
+        await until(pilot, lambda: "cannot be read" in text_of(pilot, "#header"))
+        assert text_of(pilot, "#header").isprintable()
 
     comparing((gone, pair[1]), scenario)
     shutil.rmtree(gone.path)

@@ -214,7 +214,9 @@ def test_enter_on_a_run_opens_it_and_escape_comes_back(plugins: Path) -> None:
     home(plugins, scenario)
 
 
-def test_a_run_that_cannot_be_read_is_counted_and_the_others_stand(plugins: Path, machine: Machine) -> None:
+def test_a_run_that_cannot_be_read_is_a_row_with_the_reason_and_the_others_stand(
+    plugins: Path, machine: Machine
+) -> None:
     finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
@@ -222,7 +224,9 @@ def test_a_run_that_cannot_be_read_is_counted_and_the_others_stand(plugins: Path
 
     async def scenario(pilot: Pilot[None]) -> None:
         assert "1 cannot be read" in str(table(pilot, "runs").border_title)
-        assert len(rows(pilot, "runs")) == 2
+        (unreadable,) = [row for row in rows(pilot, "runs") if row[1] == "unreadable"]
+        assert unreadable[0].strip() == spoilt.id and str(spoilt.store) in unreadable[4]
+        assert len(rows(pilot, "runs")) == 3
         remove_run(spoilt)
         await until(pilot, lambda: "cannot be read" not in str(table(pilot, "runs").border_title))
 

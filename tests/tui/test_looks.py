@@ -108,7 +108,7 @@ def test_a_blind_run(tmp_path: Path, looks_as_before: Look) -> None:
 
 def test_a_comparison(tmp_path: Path, looks_as_before: Look) -> None:
     folders = [recorded(tmp_path, id_, solved=solved) for id_, solved in (("abcd-some", 9), ("efgh-other", 12))]
-    svg = looked_at(CompareScreen(folders), lambda pilot: says(pilot, "#which", "2 runs"), size=(160, 40))
+    svg = looked_at(CompareScreen(folders), lambda pilot: says(pilot, "#header", "2 runs"), size=(160, 40))
     looks_as_before("compare", svg)
 
 

@@ -20,6 +20,7 @@ from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
 from harness.tui.screens.example import ExampleScreen
+from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.question import Question
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.guess_panel import GuessPanel
@@ -98,7 +99,7 @@ def test_a_finished_run_shows_its_header_figures_and_guesses_at_any_size(
 ) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        assert text_of(pilot, "#who").startswith("draws on small · finished")
+        assert text_of(pilot, "#who").startswith(f"draws on small · finished · {finished.id}")
         assert " of 1:00, " in text_of(pilot, "#how-far")
         for key in "12345":
             await pilot.press(key)
@@ -128,6 +129,16 @@ def test_the_keys_1_to_5_and_tab_switch_between_panels(finished: RunFolder) -> N
         await pilot.press("tab")
         await pilot.pause()
         assert pilot.app.screen.query_one("#curve").display
+
+    watched(finished, scenario)
+
+
+def test_a_click_on_a_tab_shows_its_panel(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        tabs = text_of(pilot, "#tabs")
+        await pilot.click("#tabs", offset=(tabs.index("4 figures") + 2, 0))
+        await until(pilot, lambda: pilot.app.screen.query_one("#figures").display)
 
     watched(finished, scenario)
 
@@ -211,7 +222,7 @@ def test_the_end_of_a_run_is_told_once(running: RunFolder, machine: Machine) -> 
     ends: list[str] = []
 
     class Listening(HarnessApp):
-        def on_run_screen_ended(self, event: RunScreen.Ended) -> None:
+        def on_home_screen_ended(self, event: HomeScreen.Ended) -> None:
             ends.append(str(event.summary.status))
 
     async def play() -> None:
@@ -320,6 +331,12 @@ def test_a_search_finds_an_examples_guesses_and_escape_shows_all_again(finished:
         assert {line.example for line in panel.stream._lines} == {17}
         await pilot.press("slash", *"[/ no such words", "enter")
         await until(pilot, lambda: "· 0 found" in str(panel.border_title))
+        await pilot.pause(1.2)
+        assert panel.stream._lines == ()
+        await pilot.press("f")
+        await until(pilot, lambda: not panel.is_searching and len(panel.stream._lines) > 1)
+        await pilot.press("slash", "1", "7", "enter")
+        await until(pilot, lambda: "found" in str(panel.border_title))
         await pilot.press("escape")
         await until(pilot, lambda: len({line.example for line in panel.stream._lines}) > 1)
         assert str(panel.border_title) == "guesses" and panel.stream.is_following
@@ -370,7 +387,7 @@ def test_only_what_can_be_done_is_offered(finished: RunFolder, running: RunFolde
 
     async def over(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        assert offered(pilot) == {"r"}
+        assert offered(pilot) == set()
 
     async def going_on(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -446,7 +463,7 @@ def test_a_run_in_any_state_is_drawn_at_any_size_in_any_theme(
     async def scenario(pilot: Pilot[None]) -> None:
         pilot.app.theme = theme
         await shown(pilot)
-        assert text_of(pilot, "#who").endswith(words)
+        assert f"{words} · abcd-some" in text_of(pilot, "#who")
         assert ("this round is blind" in text_of(pilot, "#figures-text")) == (state == "blind")
         for key in "12345":
             await pilot.press(key)

@@ -27,7 +27,7 @@ from harness.runs.comparison import Comparison, compared
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen
-from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, marker
+from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, headroom, marker
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
@@ -92,7 +92,7 @@ class CompareScreen(PaneledScreen[None]):
         self._is_gone = Event()
 
     def compose(self) -> ComposeResult:
-        yield Static("comparing …", id="which")
+        yield Static("comparing …", id="header")
         yield Static("", id="tabs")
         with Container(id="body", classes="-empty"):
             with Vertical(id="curves", classes="panel"):
@@ -135,7 +135,7 @@ class CompareScreen(PaneledScreen[None]):
 
     @on(Failed)
     def _say_fault(self, event: Failed) -> None:
-        self.query_one("#which", Static).update(Content(visible(event.reason)))
+        self.query_one("#header", Static).update(Content(visible(event.reason)))
 
     @on(Compared)
     def _take(self, event: Compared) -> None:
@@ -150,11 +150,11 @@ class CompareScreen(PaneledScreen[None]):
             return
         part = comparison.unreachable if self._is_on_part and comparison.unreachable is not None else comparison.whole
         which = "" if part is comparison.whole else " that cannot be reached"
-        self.query_one("#which", Static).update(
+        self.query_one("#header", Static).update(
             Content(f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} examples{which}")
         )
         self._draw_curves(comparison, cap=part.cap, is_on_part=part is comparison.unreachable)
-        self._draw_history(comparison)
+        self._draw_history(comparison, is_on_part=part is comparison.unreachable)
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
         self._show_pair(comparison)
         differing = tables.settings_that_differ(comparison)
@@ -173,16 +173,17 @@ class CompareScreen(PaneledScreen[None]):
             curves,
             mark=mark,
             x_most=max(mark * 1.05, *(float(curve.x[-1]) for curve in curves)),
-            y_most=1.15 * max(0.05, *(float(curve.y.max()) for curve in curves)),
+            y_most=headroom(curves),
         )
 
-    def _draw_history(self, comparison: Comparison) -> None:
-        points = [np.array(run.recall_over_time).reshape(-1, 2) for run in comparison.runs]  # [points, (spent, recall)]
+    def _draw_history(self, comparison: Comparison, *, is_on_part: bool) -> None:
+        histories = [run.unreachable_over_time if is_on_part else run.recall_over_time for run in comparison.runs]
+        points = [np.array(history or ()).reshape(-1, 2) for history in histories]  # [points, (spent, recall)]
         curves = [Curve(of_run[:, 0], of_run[:, 1], place, is_marked=True) for place, of_run in enumerate(points)]
         self.query_one("#history-plot", CurvePlot).show(
             curves,
             x_most=max(1.0, *(float(curve.x.max(initial=0.0)) for curve in curves)),
-            y_most=1.15 * max(0.05, *(float(curve.y.max(initial=0.0)) for curve in curves)),
+            y_most=headroom(curves),
         )
 
     def _show_pair(self, comparison: Comparison) -> None:

@@ -20,7 +20,7 @@ from harness.core.visible import visible
 from harness.runs.candidates import VERDICTS, Candidate, Example, example_in
 from harness.runs.folder import RunFolder
 from harness.runs.text import TokenText, text_of_run
-from harness.tui.text import compared
+from harness.tui.text import marked
 from harness.tui.widgets.key_footer import KeyFooter
 
 _MOST_CANDIDATES = 200
@@ -116,7 +116,7 @@ def example_in_words(found: Sequence[tuple[str, Example, TokenText]]) -> Content
         parts.append(Content.styled(f"\n\n{visible(id_)}: {counted(len(candidates), 'candidate')}\n", "bold"))
         wanted = None if of_run.answer is None else of_run.answer.tolist()
         for place, candidate in enumerate(candidates[:_MOST_CANDIDATES], 1):
-            parts += [_candidate(place, candidate), compared(text_of, candidate.suffix.tolist(), wanted), Content("\n")]
+            parts += [_candidate(place, candidate), marked(text_of, candidate.suffix.tolist(), wanted), Content("\n")]
         if len(candidates) > _MOST_CANDIDATES:
             more = len(candidates) - _MOST_CANDIDATES
             parts.append(Content(f"… and {more:,} more: harness show {visible(id_)} --example {of_run.id}"))

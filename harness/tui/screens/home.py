@@ -1,5 +1,7 @@
 """Home: the attacks there are, what the chosen one does, and the runs so far."""
 
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import ClassVar, Literal
@@ -27,6 +29,7 @@ from harness.runs.summary import RunSummary
 from harness.tui.editing import edited
 from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.name_prompt import NamePrompt
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.round_chooser import RoundChooser
 from harness.tui.screens.run import RunScreen
@@ -35,6 +38,7 @@ from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
 _POLL_SECONDS = 1.0
+_FILTER = "any part of id, attack, round, status, note; enter keeps, escape shows all"
 _MARK = "●"
 _ATTACK_COLUMNS = ("attack", "best", "from", "what it does")
 _RUN_COLUMNS = ("  run", "status", "attack", "round", "recall at cap", "elapsed / budget", "started")
@@ -79,19 +83,24 @@ class HomeScreen(Screen[None]):
         Binding("escape", "back_out", show=False),
     ]
 
+    @dataclass
     class Looked(Message):
         """What there is now."""
 
-        def __init__(self, overview: Overview) -> None:
-            super().__init__()
-            self.overview = overview
+        overview: Overview
 
+    @dataclass
     class Described(Message):
         """What the attack of this key does, in words."""
 
-        def __init__(self, key: str, words: str) -> None:
-            super().__init__()
-            self.key, self.words = key, words
+        key: str
+        words: str
+
+    @dataclass
+    class Ended(Message):
+        """A run that went on while the screen was open has come to its end."""
+
+        summary: RunSummary
 
     def __init__(self, *, attacks_folder: Path | None, round_name: str) -> None:
         super().__init__()
@@ -100,6 +109,7 @@ class HomeScreen(Screen[None]):
         self._attacks_folder = attacks_folder
         self._round, self._round_name = round_name, _own_name(round_name)
         self._marked: set[str] = set()
+        self._going_on: set[str] = set()
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
         self._sorting: Sorting = "started"
@@ -111,7 +121,10 @@ class HomeScreen(Screen[None]):
             with VerticalScroll(id="description"):
                 yield Static("", id="words")
         with Vertical(id="below"):
-            yield Input(placeholder="filter runs: any part of id, attack, round, status", id="filter")
+            yield Input(
+                placeholder="filter runs by any part of id, attack, round, status, note; enter keeps, escape shows all",
+                id="filter",
+            )
             yield RunTable(id="runs")
         yield KeyFooter()
 
@@ -146,6 +159,10 @@ class HomeScreen(Screen[None]):
     @on(Looked)
     def _take(self, event: Looked) -> None:
         if event.overview != self._overview:
+            for run in event.overview.runs:
+                if run.id in self._going_on and run.status.is_over:
+                    self.post_message(self.Ended(run))
+            self._going_on = {run.id for run in event.overview.runs if not run.status.is_over}
             self._overview = event.overview
             self._show()
 
@@ -158,11 +175,19 @@ class HomeScreen(Screen[None]):
             rows = [_attack_row(attack, overview, self._round_name) for attack in overview.attacks]
             attacks.fill(_ATTACK_COLUMNS, rows)
             attacks.border_title = Content(f"attacks · best on {visible(self._round_name)}")
-            self._marked &= {run.id for run in overview.runs}
-            runs.fill(_RUN_COLUMNS, [_run_row(run, is_marked=run.id in self._marked) for run in self._chosen_runs()])
-            unreadable = f" · {len(overview.unreadable)} cannot be read" if overview.unreadable else ""
-            marked = f" · {len(self._marked)} marked" if self._marked else ""
-            runs.border_title = f"runs · by {self._sorting}{marked}{unreadable}"
+            chosen = self._chosen_runs()
+            unreadable = [_unreadable_row(id_, reason) for id_, reason in overview.unreadable.items()]
+            self._marked &= {run.id for run in overview.runs} | set(overview.unreadable)
+            rows = [_run_row(run, is_marked=run.id in self._marked) for run in chosen]
+            runs.fill(_RUN_COLUMNS, [*rows, *unreadable])
+            facts = [f"by {self._sorting}"]
+            if len(chosen) < len(overview.runs):
+                facts.append(f"{len(chosen)} of {len(overview.runs)} match, escape shows all")
+            if self._marked:
+                facts.append(f"{len(self._marked)} marked")
+            if unreadable:
+                facts.append(f"{len(unreadable)} cannot be read")
+            runs.border_title = " · ".join(["runs", *facts])
             if overview.fault is not None:
                 self._described = None
                 self.query_one("#words", Static).update(Content(visible(overview.fault)))
@@ -313,14 +338,24 @@ class HomeScreen(Screen[None]):
         self._show()
 
     def action_new_attack(self) -> None:
-        """Write a scaffold and open it in the editor."""
+        """Ask for a name, write a scaffold and open it in the editor."""
         folder = self._attacks_folder or Path("attacks")
+
+        def named(name: str | None) -> None:
+            if name is None:
+                return
+            try:
+                path = new_attack(name, folder)
+            except HarnessError as error:
+                self.notify(visible(str(error)), severity="error", markup=False)
+                return
+            # Once the question is gone: the editor gets the whole terminal.
+            self.call_after_refresh(self._edit, path)
+
         taken = {path.stem for path in folder.glob("*.py")}
-        number = next(number for number in range(1, 1000) if f"my_attack_{number}" not in taken)
-        try:
-            self._edit(new_attack(f"my_attack_{number}", folder))
-        except HarnessError as error:
-            self.notify(visible(str(error)), severity="error", markup=False)
+        number = next(number for number in count(1) if f"my_attack_{number}" not in taken)
+        words = visible(f"a new attack in {folder}, called")
+        self.app.push_screen(NamePrompt(words, f"my_attack_{number}"), named)
 
     def action_edit(self) -> None:
         """Open the chosen attack in the editor."""
@@ -348,6 +383,10 @@ def _attack_row(attack: AttackFile, overview: Overview, round_name: str) -> Row:
     what = attack.summary if attack.error is None else f"broken: {attack.error}"
     cells = (attack.name, "–" if best is None else f"{best:.3f}", attack.origin, what)
     return Row(str(attack.path), cells, "" if attack.error is None else "red")
+
+
+def _unreadable_row(id_: str, reason: str) -> Row:
+    return Row(id_, (f"  {id_}", "unreadable", "", "", reason, "", ""), "red")
 
 
 def _run_row(run: RunSummary, *, is_marked: bool) -> Row:

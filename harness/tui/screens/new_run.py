@@ -206,8 +206,7 @@ class NewRunScreen(Screen[str | None]):
                 self.post_message(self.Refused({}, str(error)))
             return
         if run_id is not None:
-            # The round is the one that was chosen before the form was opened.
-            remember_values(form.attack, {key: text for key, text in form.given(values).items() if key != "--round"})
+            remember_values(form.attack, form.given(values))
             self.post_message(self.Started(run_id))
 
     @on(Said)

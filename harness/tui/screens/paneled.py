@@ -6,6 +6,7 @@ from typing import ClassVar, TypeVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
+from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -13,18 +14,42 @@ Result = TypeVar("Result")
 
 
 class PaneledScreen(Screen[Result]):
-    """Has widgets of the class `panel` by the ids in PANELS, in this order, and a Static `#tabs`.
+    """Has `#header`, a Static `#tabs`, and in `#body` widgets of the class `panel` by the ids in PANELS, in this order.
 
-    A style sheet folds them: in `-narrow` and in `-low` only the panel of the class `-chosen` is displayed.
+    All panels are displayed where there is room (`-wide` and `-tall`), else the chosen one alone. A style sheet of the
+    screen's own lays them out where all are.
+    """
+
+    DEFAULT_CSS = """
+    PaneledScreen {
+        #header { height: auto; max-height: 4; padding: 0 1; background: $panel; }
+        #tabs { height: 1; padding: 0 1; color: $text-muted; link-style: none; link-color: $text-muted; }
+        #body { height: 1fr; }
+        .panel { border: round $primary-darken-2; border-title-color: $foreground; height: 1fr; width: 1fr; }
+        .panel { display: none; }
+        .panel.-chosen { display: block; }
+        .panel:focus-within, .panel:focus { border: round $accent; }
+        &.-low .panel, &.-low .panel:focus, &.-low .panel:focus-within { border: none; }
+        &.-low #header { max-height: 1; }
+        &.-low #tabs { display: none; }
+        &.-wide.-tall #tabs { display: none; }
+        &.-wide.-tall .panel { display: block; }
+        &.-wide.-tall #body { layout: grid; }
+    }
     """
 
     PANELS: ClassVar[dict[str, str]] = {}
     """The panels' titles by their ids."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (12, "-high"), (34, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "Back", tooltip="Back to where you came from"),
-        *(Binding(f"{number}", f"panel_number({number})", f"Panel {number}", show=False) for number in range(1, 7)),
+        *(
+            Binding(
+                f"{number}", f"panel_number({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}"
+            )
+            for number in range(1, 6)
+        ),
         Binding("tab", "next_panel(1)", "Next panel", show=False, tooltip="Go to the next panel"),
         Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False, tooltip="Go to the previous panel"),
     ]
@@ -69,8 +94,9 @@ class PaneledScreen(Screen[Result]):
     def _show_panel(self) -> None:
         for name in self.PANELS:
             self.panel(name).set_class(name == self._panel, "-chosen")
-        tabs = "  ".join(
-            f"[{number} {name}]" if name == self._panel else f" {number} {name} "
-            for number, name in enumerate(self.PANELS, 1)
-        )
-        self.query_one("#tabs", Static).update(Content(tabs))
+        tabs = []
+        for number, name in enumerate(self.PANELS, 1):
+            label = f"[{number} {name}]" if name == self._panel else f" {number} {name} "
+            click = Style.from_meta({"@click": f"screen.panel_number({number})"})
+            tabs += [Content.styled(label, click), Content("  ")]
+        self.query_one("#tabs", Static).update(Content("").join(tabs))

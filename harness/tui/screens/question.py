@@ -13,6 +13,7 @@ from textual.widgets import Button, Static
 class Question(ModalScreen[bool]):
     """Answers True for yes; Escape and n are no."""
 
+    HELP = "`y` does it, `n` and Escape leave everything as it is."
     DEFAULT_CSS = """
     Question { align: center middle; }
     Question > Vertical {
@@ -22,8 +23,8 @@ class Question(ModalScreen[bool]):
     Question Button { margin: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n,escape", "answer(False)", "No"),
+        Binding("y", "answer(True)", "Yes", tooltip="Do it"),
+        Binding("n,escape", "answer(False)", "No", tooltip="Leave everything as it is"),
     ]
 
     def __init__(self, words: str) -> None:

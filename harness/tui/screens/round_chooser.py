@@ -31,8 +31,8 @@ class RoundChooser(ModalScreen[str | None]):
     """
     HELP = "Home's best recalls and the form of a new run are about this round."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Back"),
-        Binding("down", "list", "Known rounds", show=False),
+        Binding("escape", "dismiss(None)", "Back", tooltip="Back to the round as it was"),
+        Binding("down", "list", "Known rounds", show=False, tooltip="Go to the rounds that are known"),
     ]
 
     def __init__(self, current: str) -> None:

@@ -16,13 +16,12 @@ from textual.message import Message
 from textual.widgets import RichLog, Static
 from textual.worker import get_current_worker
 
-from harness.core.arrays import Floats
 from harness.core.errors import HarnessError
 from harness.core.visible import visible
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.reference import ReferenceCurve, best_earlier_curve
-from harness.runs.summary import RunSummary
+from harness.runs.status import Status
 from harness.runs.text import TokenText, text_of_run
 from harness.tui.feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
@@ -31,7 +30,7 @@ from harness.tui.screens.question import Question
 from harness.tui.snapshot import Snapshot
 from harness.tui.standing import Figures
 from harness.tui.starting import started_run
-from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, ScoreAxis
+from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, ScoreAxis, headroom
 from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.key_footer import KeyFooter
@@ -72,12 +71,6 @@ class RunScreen(PaneledScreen[None]):
     ]
 
     @dataclass
-    class Ended(Message):
-        """A run that was watched has come to its end."""
-
-        summary: RunSummary
-
-    @dataclass
     class Opened(Message):
         """The run can be read; what was found amiss in its tokenizer."""
 
@@ -111,13 +104,13 @@ class RunScreen(PaneledScreen[None]):
         self._snapshot: Snapshot | None = None
         self._is_paused = False
         self._log_shown: tuple[str, ...] = ()
-        self._is_over: bool | None = None
-        self._is_sure = False
+        self._status: Status | None = None
         self._is_gone = Event()
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(visible(self._folder.id)), id="who")
-        yield Static("", id="how-far")
+        with Vertical(id="header"):
+            yield Static(Content(visible(self._folder.id)), id="who")
+            yield Static("", id="how-far")
         yield Static("", id="tabs")
         with Container(id="body"):
             with Vertical(id="curve", classes="panel"):
@@ -213,12 +206,9 @@ class RunScreen(PaneledScreen[None]):
             self._show_log(snapshot.log)
 
     def _take_status(self, snapshot: Snapshot) -> None:
-        is_sure = snapshot.fault is None
-        is_over = snapshot.summary.status.is_over if is_sure else self._is_over
-        if is_over and self._is_over is False:
-            self.post_message(self.Ended(snapshot.summary))
-        if (is_over, is_sure) != (self._is_over, self._is_sure):
-            self._is_over, self._is_sure = is_over, is_sure
+        status = snapshot.summary.status if snapshot.fault is None else None
+        if status is not self._status:
+            self._status = status
             self.refresh_bindings()
 
     def _draw(self, snapshot: Snapshot) -> None:
@@ -229,17 +219,14 @@ class RunScreen(PaneledScreen[None]):
                 curves.insert(0, Curve(np.log10(1.0 + reference.errors), reference.recall, None))
             cap = float(np.log10(1 + snapshot.summary.error_cap))
             most = max(cap * 1.05, *(float(curve.x.max(initial=0.0)) for curve in curves))
-            highest = max(_headroom(curve.y) for curve in curves)
-            self.query_one("#curve-plot", CurvePlot).show(curves, mark=cap, x_most=most, y_most=highest)
+            self.query_one("#curve-plot", CurvePlot).show(curves, mark=cap, x_most=most, y_most=headroom(curves))
         else:
             self._draw_scores(figures)
         if len(history.spent):
             y = history.guesses.astype(float) if history.recall is None else history.recall
-            self.query_one("#history-plot", CurvePlot).show(
-                [Curve(history.spent, y)],
-                x_most=max(1.0, float(history.spent[-1])),
-                y_most=_headroom(y),
-            )
+            curves = [Curve(history.spent, y)]
+            x_most = max(1.0, float(history.spent[-1]))
+            self.query_one("#history-plot", CurvePlot).show(curves, x_most=x_most, y_most=headroom(curves))
 
     def _draw_scores(self, figures: Figures) -> None:
         """Of a blind round how the best scores are spread, and how many guesses there were."""
@@ -247,7 +234,7 @@ class RunScreen(PaneledScreen[None]):
         self.panel("history").border_title = Content("guesses | time")
         edges, counts = figures.score_edges, figures.score_counts.astype(float)
         self.query_one("#curve-plot", CurvePlot).show(
-            [Curve(np.repeat(np.arange(len(edges), dtype=float), 2)[1:-1], np.repeat(counts, 2))],
+            [Curve(np.arange(len(edges), dtype=float), np.append(counts, counts[-1:]))],
             x_most=float(len(counts)),
             y_most=1.15 * max(1.0, float(counts.max(initial=0.0))),
             x_axis=ScoreAxis(edges),
@@ -277,15 +264,14 @@ class RunScreen(PaneledScreen[None]):
         self.query_one(GuessStream).action_choose()
 
     def action_follow(self) -> None:
-        """Follow the newest guess, or stop doing so."""
-        stream = self.query_one(GuessStream)
-        stream.is_following = not stream.is_following
-        self.notify("following the newest guess" if stream.is_following else "the stream stands where it is")
+        """Follow the newest guess, or stop doing so; a search is left."""
+        self.query_one(GuessPanel).follow()
 
     def action_pause(self) -> None:
-        """Hold the view still; the run goes on."""
+        """Hold the view still, or let it go on; nothing of this concerns the run."""
         self._is_paused = not self._is_paused
-        self.notify("the view stands still, the run goes on" if self._is_paused else "the view goes on")
+        self.panel("figures").border_title = Content("figures · the view is paused" if self._is_paused else "figures")
+        self.notify("the view stands still" if self._is_paused else "the view goes on")
 
     def action_copy_id(self) -> None:
         """Copy the run's id."""
@@ -301,10 +287,12 @@ class RunScreen(PaneledScreen[None]):
         self._ask("resume", "Resume this run within what is left of its budget?")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A run that is over cannot be stopped, one that goes on cannot be resumed."""
-        if action not in ("stop", "resume") or not self._is_sure:
+        """A run that is over cannot be stopped; one that goes on, or has nothing left to do, cannot be resumed."""
+        if action not in ("stop", "resume") or self._status is None:
             return True
-        return self._is_over == (action == "resume")
+        if action == "stop":
+            return not self._status.is_over
+        return self._status.is_over and self._status not in (Status.FINISHED, Status.OUT_OF_TIME)
 
     def action_leave(self) -> None:
         """Leave the search, else the screen; the run goes on."""
@@ -321,19 +309,21 @@ class RunScreen(PaneledScreen[None]):
 
         self.app.push_screen(Question(question), answered)
 
-    @work(thread=True, group="verbs")
+    @work(thread=True, exclusive=True, group="verbs")
     def _do(self, verb: str) -> None:
-        words, is_fault = f"{verb}: done", False
+        words, is_fault = "the run goes on", False
         try:
             if verb == "stop":
+                self.notify("stopping …")
                 words = f"the run is {stop_run(self._folder).words}"
             else:
-                nobody = get_current_worker()
+                self.notify("resuming …")
+                here = get_current_worker()
                 started_run(
                     ["resume", self._folder.id],
-                    on_words=lambda said: None,
+                    on_words=lambda said: self.notify(visible(said), markup=False),
                     is_given_up=lambda: False,
-                    is_left_alone=lambda: nobody.is_cancelled,
+                    is_left_alone=lambda: here.is_cancelled,
                 )
         except HarnessError as error:
             words, is_fault = visible(str(error)), True
@@ -341,8 +331,3 @@ class RunScreen(PaneledScreen[None]):
             words, is_fault = visible(f"{self._folder.path}: cannot be read ({error})."), True
         severity: Literal["error", "information"] = "error" if is_fault else "information"
         self.notify(words, severity=severity, markup=False)
-
-
-def _headroom(values: Floats) -> float:
-    finite = values[np.isfinite(values)]
-    return max(0.05, 1.15 * float(finite.max(initial=0.0)))

@@ -25,8 +25,8 @@ _MARKS = 7
 
 
 class Curve(NamedTuple):
-    """x, y: [points]; place: which of the colours, None for a curve that stands back; is_marked: with the marker of its
-    place here and there, so that it is told from others without colour."""
+    """x, y: [points], drawn as steps, each y from its x on; place: which of the colours, None for a curve that stands
+    back; is_marked: with the marker of its place here and there, so that it is told from others without colour."""
 
     x: Floats
     y: Floats
@@ -73,6 +73,22 @@ class ScoreAxis(AxisFormatter):
         return [f"{self._edges[round(tick)]:.3g}" for tick in ticks]
 
 
+class _HeightAxis(AxisFormatter):
+    """Ticks at round heights, as many as there are rows for, so that they stand at even distances."""
+
+    rows = 8
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        """Multiples of 1, 2 or 5 times a power of ten."""
+        steps = [digit * 10.0**power for power in range(-9, 16) for digit in (1, 2, 5)]
+        step = next(step for step in steps if (max_ - min_) / step <= max(1, self.rows // 2))
+        return [step * count for count in range(int(max_ / step) + 1)]
+
+    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
+        """Each tick with as many digits as tell it from the next."""
+        return [f"{tick:,.6g}" for tick in ticks]
+
+
 class _StyledCanvas(Canvas):
     """A canvas whose every cell has a style: without colours, Textual asks each for one."""
 
@@ -94,6 +110,7 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
     def __init__(self, x_axis: AxisFormatter, *, id: str) -> None:
         super().__init__(id=id, allow_pan_and_zoom=False)
         self._x_axis = x_axis
+        self._y_axis = _HeightAxis()
         self._shown: tuple[object, ...] = ()
         self._again: Callable[[], None] | None = None
 
@@ -111,6 +128,11 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
         self.margin_left = 6
         self.margin_top = 0
         self.set_x_formatter(self._x_axis)
+        self.set_y_formatter(self._y_axis)
+
+    def on_resize(self) -> None:
+        """Height decides how many ticks have room."""
+        self._y_axis.rows = max(2, self.size.height - 3)
 
     def notify_style_update(self) -> None:
         """Colours follow the theme."""
@@ -144,7 +166,8 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
         known = [_known_points(curve) for curve in curves]
         for curve in known:
             if len(curve.x) > 1:
-                self.plot(curve.x, curve.y, line_style=_colour(curve, colours), hires_mode=HiResMode.BRAILLE)
+                x, y = np.repeat(curve.x, 2)[1:], np.repeat(curve.y, 2)[:-1]
+                self.plot(x, y, line_style=_colour(curve, colours), hires_mode=HiResMode.BRAILLE)
         for number, curve in enumerate(known):
             if curve.is_marked or len(curve.x) == 1:
                 x, y = _marks(curve, x_most, number / len(known))
@@ -180,6 +203,12 @@ def marker(place: int) -> str:
     return _MARKERS[place % len(_MARKERS)]
 
 
+def headroom(curves: Sequence[Curve]) -> float:
+    """How high a plot of these curves reaches: a little over the highest."""
+    finite = [curve.y[np.isfinite(curve.y)] for curve in curves]
+    return max(0.05, 1.15 * max((float(y.max(initial=0.0)) for y in finite), default=0.0))
+
+
 def _colour(curve: Curve, colours: Sequence[str]) -> str:
     return "dim" if curve.place is None else colours[curve.place % len(colours)]
 
@@ -196,4 +225,4 @@ def _marks(curve: Curve, x_most: float, shift: float) -> tuple[Floats, Floats]:
     x = x[(x >= curve.x[:1].min(initial=np.inf)) & (x <= curve.x[-1:].max(initial=-np.inf))]
     if not len(x):
         return curve.x[-1:], curve.y[-1:]
-    return x, np.interp(x, curve.x, curve.y)
+    return x, curve.y[np.searchsorted(curve.x, x, side="right") - 1]

@@ -75,6 +75,14 @@ class GuessPanel(Vertical):
         field.display = True
         field.focus()
 
+    def follow(self) -> None:
+        """Follow the newest guess, which leaves a search; or hold the lines that stand."""
+        if self.is_searching or not self.stream.is_following:
+            self.leave_search()
+        else:
+            self.stream.is_following = False
+            self.border_title = Content(f"{_TITLE} · held, f follows")
+
     def leave_search(self) -> None:
         """Back to the newest guesses."""
         self.workers.cancel_group(self, "search")
@@ -95,15 +103,16 @@ class GuessPanel(Vertical):
 
     @work(thread=True, exclusive=True, group="search")
     def _find(self, wanted: str, feed: RunFeed, text: TokenText) -> None:
-        nobody = get_current_worker()
+        here = get_current_worker()
 
         def goes_on(share: float) -> bool:
-            self.post_message(self.Found(wanted, share=share))
-            return not nobody.is_cancelled
+            if not here.is_cancelled:
+                self.post_message(self.Found(wanted, share=share))
+            return not here.is_cancelled
 
         try:
             lines = guesses_for(wanted, feed, text, goes_on=goes_on)
-            if not nobody.is_cancelled:
+            if not here.is_cancelled:
                 self.post_message(self.Found(wanted, lines))
         except (HarnessError, OSError, sqlite3.Error, ValueError, LookupError) as error:
             self.post_message(self.Found(wanted, fault=str(error)))
@@ -112,9 +121,10 @@ class GuessPanel(Vertical):
     def _take_found(self, event: Found) -> None:
         if not self.is_searching:
             return
-        if event.fault:
-            self.notify(visible(event.fault), severity="error", markup=False)
         words = f"searching: {event.share:.0%}"
+        if event.fault:
+            words = "failed, escape shows all"
+            self.notify(visible(event.fault), severity="error", markup=False)
         if event.lines is not None:
             words = f"{len(event.lines):,} found, escape shows all"
             self.stream.hold(event.lines)

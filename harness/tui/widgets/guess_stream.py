@@ -69,7 +69,7 @@ class GuessStream(ScrollView, can_focus=True):
 
     def show(self, lines: Sequence[GuessLine]) -> None:
         """Replace the lines by the newest ones, unless the stream is held."""
-        if self._lines and not self.is_following:
+        if not self.is_following:
             return
         if lines and self._lines and lines[-1].seq == self._lines[-1].seq and len(lines) == len(self._lines):
             self.scroll_end(animate=False)

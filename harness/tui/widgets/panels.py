@@ -17,7 +17,11 @@ def header_lines(snapshot: Snapshot, *, width: int) -> tuple[str, str]:
     """
     summary = snapshot.summary
     target = "" if summary.target is None else f" · target {visible(summary.target)}"
-    first = f"{visible(summary.attack)} on {visible(summary.round)}{target} · {summary.status.words}"
+    blind = ", which is blind" if summary.is_blind else ""
+    first = (
+        f"{visible(summary.attack)} on {visible(summary.round)}{blind} · {summary.status.words} · "
+        f"{visible(summary.id)}{target}"
+    )
     left = max(0.0, summary.budget_s - summary.elapsed_s)
     parts = [f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}, {clock(left)} left"]
     if summary.progress is not None:
@@ -59,8 +63,10 @@ def figure_lines(snapshot: Snapshot) -> list[str]:
 
 
 def resource_lines(snapshot: Snapshot, suffix_length: int) -> list[str]:
-    """What the machine does for the run, with GPU readings where there are any."""
-    seen, lines = snapshot.telemetry, []
+    """What the machine does for the run, with GPU readings where there are any; nothing once the run is over."""
+    seen, lines = snapshot.telemetry, list[str]()
+    if snapshot.summary.status.is_over:
+        return lines
     if snapshot.suffixes_per_s is not None:
         rate = snapshot.suffixes_per_s
         lines += [f"suffixes        {rate:,.1f} a second", f"tokens          {rate * suffix_length:,.0f} a second"]

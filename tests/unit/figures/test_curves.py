@@ -82,9 +82,9 @@ def test_time_is_in_units_that_fit_it():
     assert comparison_figure(drawn(SCORE, OTHER), title="t").axes[-1].get_xlabel() == "minutes of the budget spent"
 
 
-def test_the_unreachable_part_has_a_panel_of_its_own_where_there_is_one():
+def test_the_unreachable_part_has_panels_of_its_own_where_there_is_one():
     assert len(comparison_figure(drawn(SCORE, OTHER), title="t").axes) == 2
-    assert len(comparison_figure(drawn(SCORE, OTHER, unreachable=OTHER), title="t").axes) == 3
+    assert len(comparison_figure(drawn(SCORE, OTHER, unreachable=OTHER), title="t").axes) == 4
 
 
 def test_runs_without_a_guess_or_a_curve_in_time_are_drawn_as_well(tmp_path: Path):

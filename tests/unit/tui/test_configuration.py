@@ -13,7 +13,7 @@ from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
 from harness.tui.configuration import Configuration, configuration_file, read_configuration
-from harness.tui.screens.run import RunScreen
+from harness.tui.screens.home import HomeScreen
 from tests.functional.machine import homes
 from tests.tui.piloting import until
 from tests.unit.tui.recorded import recorded_run
@@ -66,12 +66,12 @@ def test_what_is_no_configuration_is_one_sentence(file: Path, content: bytes) ->
 
 def test_a_theme_that_there_is_not_is_refused_with_those_that_there_are(file: Path) -> None:
     file.write_text('theme = "plaid"\n')
-    with pytest.raises(HarnessError, match=r"'plaid' is unknown: .*textual-light"):
+    with pytest.raises(HarnessError, match=r"config.toml, line 1: theme: unknown; there are .*textual-light"):
         HarnessApp()
 
 
-def ended(folder: RunFolder) -> RunScreen.Ended:
-    return RunScreen.Ended(run_summary(folder))
+def ended(folder: RunFolder) -> HomeScreen.Ended:
+    return HomeScreen.Ended(run_summary(folder))
 
 
 def test_the_command_at_the_end_is_started_as_it_is_written_with_the_run_and_its_status(

@@ -14,7 +14,8 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
-from harness.runs.results import scorecard_of, submission_now
+from harness.runs.reader import RunReader
+from harness.runs.results import any_of_n, scorecard_of, submission_now
 from harness.runs.status import Status
 from harness.tui import feed as feed_module
 from harness.tui.feed import LINES_HELD, RunFeed
@@ -49,6 +50,9 @@ def assert_as_scored(snapshot: Snapshot, folder: RunFolder) -> None:
     scorecard = scorecard_of(folder.spec(), submission_now(folder))
     assert snapshot.figures.recall_at_cap == pytest.approx(scorecard["recall_at_cap"])
     assert snapshot.figures.rows == scorecard["rows"]
+    assert snapshot.figures.exact_at_1 == pytest.approx(scorecard["exact_at_1"])
+    with RunReader(folder.store) as reader:
+        assert snapshot.figures.any_of_n == pytest.approx(any_of_n(folder.spec(), reader))
 
 
 def test_each_row_is_seen_once_in_the_order_of_arrival(run: Recorded) -> None:

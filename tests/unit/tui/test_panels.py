@@ -46,7 +46,9 @@ def test_the_header_says_whether_the_eta_fits_the_budget(snapshot: Snapshot, eta
         snapshot, status=Status.RUNNING, reason="", elapsed_s=10.0, budget_s=60.0, eta_s=eta, progress=0.25
     )
     who, how_far = header_lines(running, width=100)
-    assert who.endswith("· running") and "0:10 of 1:00, 0:50 left · 25% done" in how_far and how_far.endswith(words)
+    assert (
+        "· running · abcd-some" in who and "0:10 of 1:00, 0:50 left · 25% done" in how_far and how_far.endswith(words)
+    )
 
 
 def test_a_fault_stands_before_what_was_read_last(snapshot: Snapshot) -> None:
@@ -61,9 +63,12 @@ def test_the_figures_name_the_ceiling_of_any_ranker(snapshot: Snapshot) -> None:
 
 
 def test_resources_show_what_was_measured_and_nothing_else(snapshot: Snapshot) -> None:
+    snapshot = with_summary(snapshot, status=Status.RUNNING)
     assert resource_lines(dataclasses.replace(snapshot, telemetry={}, suffixes_per_s=None), 50) == []
     seen = {"cpu": 150.0, "memory": 2**30, "machine_cpu": 80.0, "machine_memory_free": 2**31}
     gpu = {"gpu": 97, "gpu_memory": 3 * 2**30, "gpu_power": 312.5, "gpu_temperature": 61}
     lines = resource_lines(dataclasses.replace(snapshot, telemetry=seen | gpu, suffixes_per_s=40.0), 50)
     assert lines[:2] == ["suffixes        40.0 a second", "tokens          2,000 a second"]
+    over = with_summary(snapshot, status=Status.STOPPED)
+    assert resource_lines(dataclasses.replace(over, telemetry=seen, suffixes_per_s=40.0), 50) == []
     assert "GPU             97 %, 3.0 GiB" in lines and "                312 W, 61 °C" in lines

@@ -1,0 +1,50 @@
+"""A run's guesses replayed in the order of their arrival: what the submission scored, on any part, at any moment."""
+
+from collections.abc import Sequence
+
+from harness.core.arrays import Tokens
+from harness.core.comparison import Part
+from harness.core.guesses import Guesses, joined
+from harness.core.intervals import Walk
+from harness.core.scoring import correct_rows, recall_at_errors
+from harness.core.spec import RunSpec
+from harness.core.submission import submission_order
+from harness.runs.reader import RunReader
+
+_ROWS_AT_ONCE = 50_000
+
+
+def recall_after_guesses(
+    counts: Sequence[int], part: Part, *, spec: RunSpec, reader: RunReader, answers: Tokens
+) -> list[float]:
+    """The recall on `part` of the submission that the run's first `counts` guesses make, ascending, void ones counted.
+
+    `answers` [examples, suffix length]. Held are the rows of the submission alone: where a score that stands in it
+    falls later, a guess that it had kept out does not come back.
+    """
+    rules, repeated = spec.round, reader.repeated_batches()
+    held = joined([], suffix_length=rules.suffix_length)
+    recalls: list[float] = []
+    after = 0
+    for count in counts:
+        while after < count:
+            arrived = reader.arrivals(
+                suffix_length=rules.suffix_length,
+                vocabulary=rules.vocabulary,
+                after=after,
+                most=min(_ROWS_AT_ONCE, count - after),
+            )
+            if not len(arrived.seq):
+                break
+            after = int(arrived.seq[-1])
+            held = _submission([held, arrived.guesses.part(arrived.rows_that_count(repeated))], spec)
+        is_correct, ids = part.walk(Walk(correct_rows(held.ids, held.suffixes, answers), held.ids))
+        recalls.append(recall_at_errors(is_correct, ids, cap=part.cap, examples=len(part)))
+    return recalls
+
+
+def _submission(parts: Sequence[Guesses], spec: RunSpec) -> Guesses:
+    guesses = joined([part for part in parts if len(part)], suffix_length=spec.round.suffix_length)
+    per_example, row_cap = spec.attack.guesses_per_example, spec.round.row_cap
+    rows = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=per_example, row_cap=row_cap)
+    return guesses.part(rows)
