@@ -40,7 +40,7 @@ def plugins(tmp_path: Path) -> Path:
 
 
 def home(
-    plugins: Path | None, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
+    plugins: Path | None, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (120, 40)
 ) -> None:
     async def play() -> None:
         async with HarnessApp(attacks_folder=plugins).run_test(size=size) as pilot:
@@ -74,7 +74,10 @@ async def attack_chosen(pilot: Pilot[None], name: str) -> None:
 def test_attacks_and_runs_are_listed_at_any_size(plugins: Path, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         assert {"broken", "draws"} <= {row[0] for row in rows(pilot, "attacks")}
-        assert {(row[1], row[2]) for row in rows(pilot, "runs")} == {("finished", "draws"), ("crashed", "misbehaving")}
+        columns = [str(column.label).strip() for column in table(pilot, "runs").ordered_columns]
+        assert ("attack" in columns) == (size[0] >= 110)
+        listed = {(row[0].split("-")[1], row[1]) for row in rows(pilot, "runs")}
+        assert listed == {("draws", "finished"), ("misbehaving", "crashed")}
         if size[0] >= 80:
             await until(
                 pilot, lambda: "baseline" in words_on(pilot.app) and "finished" in words_on(pilot.app), seconds=8
@@ -134,13 +137,35 @@ def test_a_filter_keeps_the_runs_that_match_and_escape_brings_all_back(plugins: 
 
 def test_o_sorts_by_the_next_column(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        assert [row[2] for row in rows(pilot, "runs")] == ["misbehaving", "draws"]
-        orders = []
-        for _ in range(4):
+        newest_first = ["misbehaving", "draws"]
+        assert [row[2] for row in rows(pilot, "runs")] == newest_first
+        orders = {}
+        for _ in range(6):
             await pilot.press("o")
             await pilot.pause()
-            orders.append([row[2] for row in rows(pilot, "runs")])
-        assert orders[1:] == [["draws", "misbehaving"], ["misbehaving", "draws"], ["misbehaving", "draws"]]
+            sorting = str(table(pilot, "runs").border_title).partition("by ")[2]
+            orders[sorting] = [row[2] for row in rows(pilot, "runs")]
+        assert list(orders) == ["recall", "attack", "round", "status", "elapsed", "started"]
+        assert orders["attack"] == ["draws", "misbehaving"]
+        assert orders["status"] == orders["started"] == orders["round"] == newest_first
+
+
+def test_a_click_on_a_columns_name_sorts_by_it(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        shown = table(pilot, "runs")
+        attack = sum(column.get_render_width(shown) for column in shown.ordered_columns[:2]) + 2
+        await pilot.click("#runs", offset=(attack + 1, 1))
+        await until(pilot, lambda: "by attack" in str(shown.border_title))
+
+    home(plugins, scenario)
+
+
+def test_the_columns_follow_the_width(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        assert len(table(pilot, "runs").ordered_columns) == 7
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: len(table(pilot, "runs").ordered_columns) == 5)
+        assert table(pilot, "runs").row_count == 2
 
     home(plugins, scenario)
 
@@ -199,7 +224,7 @@ def test_i_puts_what_the_attack_does_in_the_lists_place_where_there_is_no_room_f
         await pilot.press("escape")
         await until(pilot, lambda: table(pilot, "attacks").display)
 
-    home(plugins, scenario)
+    home(plugins, scenario, size=(80, 24))
 
 
 def test_enter_on_a_run_opens_it_and_escape_comes_back(plugins: Path) -> None:
@@ -225,7 +250,7 @@ def test_a_run_that_cannot_be_read_is_a_row_with_the_reason_and_the_others_stand
     async def scenario(pilot: Pilot[None]) -> None:
         assert "1 cannot be read" in str(table(pilot, "runs").border_title)
         (unreadable,) = [row for row in rows(pilot, "runs") if row[1] == "unreadable"]
-        assert unreadable[0].strip() == spoilt.id and str(spoilt.store) in unreadable[4]
+        assert unreadable[0].strip() == spoilt.id and str(spoilt.store) in unreadable[2]
         assert len(rows(pilot, "runs")) == 3
         remove_run(spoilt)
         await until(pilot, lambda: "cannot be read" not in str(table(pilot, "runs").border_title))

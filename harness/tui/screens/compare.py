@@ -150,9 +150,12 @@ class CompareScreen(PaneledScreen[None]):
             return
         part = comparison.unreachable if self._is_on_part and comparison.unreachable is not None else comparison.whole
         which = "" if part is comparison.whole else " that cannot be reached"
-        self.query_one("#header", Static).update(
-            Content(f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} examples{which}")
-        )
+        words = f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} examples{which}"
+        going_on = sum(not run.status.is_over for run in comparison.runs)
+        if going_on:
+            words += f" · {going_on} not over yet: figures are of now"
+        legend = "  ".join(f"{marker(place)} {visible(run.id)}" for place, run in enumerate(comparison.runs))
+        self.query_one("#header", Static).update(Content(f"{words}\n{legend}"))
         self._draw_curves(comparison, cap=part.cap, is_on_part=part is comparison.unreachable)
         self._draw_history(comparison, is_on_part=part is comparison.unreachable)
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))

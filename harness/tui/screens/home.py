@@ -1,10 +1,11 @@
 """Home: the attacks there are, what the chosen one does, and the runs so far."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Event
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -40,10 +41,20 @@ from harness.tui.widgets.keyed_table import KeyedTable, Row
 _POLL_SECONDS = 1.0
 _FILTER = "any part of id, attack, round, status, note; enter keeps, escape shows all"
 _MARK = "●"
-_ATTACK_COLUMNS = ("attack", "best", "from", "what it does")
 _RUN_COLUMNS = ("  run", "status", "attack", "round", "recall at cap", "elapsed / budget", "started")
-Sorting = Literal["started", "recall", "attack", "status"]
-_SORTINGS: tuple[Sorting, ...] = ("started", "recall", "attack", "status")
+# A run's id holds its attack and its round.
+_RUN_COLUMNS_WHERE_NARROW = ("  run", "status", "recall", "elapsed", "started")
+_SORTINGS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
+    "started": (lambda run: run.created_at, True),
+    "recall": (lambda run: -1.0 if run.recall_at_cap is None else run.recall_at_cap, True),
+    "attack": (lambda run: run.attack, False),
+    "round": (lambda run: run.round, False),
+    "status": (lambda run: run.status.value, False),
+    "elapsed": (lambda run: run.elapsed_s, True),
+}
+"""What runs are sorted by, and whether the greatest come first; of equals the newest does."""
+_SORTING_OF_COLUMN = {"recall at cap": "recall", "elapsed / budget": "elapsed"} | {name: name for name in _SORTINGS}
+_ATTACK_COLUMNS = ("attack", "best", "from", "what it does")
 
 
 class AttackTable(KeyedTable):
@@ -112,7 +123,7 @@ class HomeScreen(Screen[None]):
         self._going_on: set[str] = set()
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
-        self._sorting: Sorting = "started"
+        self._sorting = "started"
         self._described: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -151,6 +162,10 @@ class HomeScreen(Screen[None]):
 
         watch_folders(lambda: tuple(attack_folders(self._attacks_folder)), changed, is_gone=self._is_gone)
 
+    def on_resize(self) -> None:
+        """Show the columns that there is room for."""
+        self.call_after_refresh(self._show)
+
     def on_unmount(self) -> None:
         """No more polls."""
         self._is_gone.set()
@@ -178,8 +193,10 @@ class HomeScreen(Screen[None]):
             chosen = self._chosen_runs()
             unreadable = [_unreadable_row(id_, reason) for id_, reason in overview.unreadable.items()]
             self._marked &= {run.id for run in overview.runs} | set(overview.unreadable)
-            rows = [_run_row(run, is_marked=run.id in self._marked) for run in chosen]
-            runs.fill(_RUN_COLUMNS, [*rows, *unreadable])
+            is_narrow = self.has_class("-narrow")
+            rows = [_run_row(run, is_marked=run.id in self._marked, is_narrow=is_narrow) for run in chosen]
+            columns = _RUN_COLUMNS_WHERE_NARROW if is_narrow else _RUN_COLUMNS
+            runs.fill(columns, [*rows, *(_fitted(row, len(columns)) for row in unreadable)])
             facts = [f"by {self._sorting}"]
             if len(chosen) < len(overview.runs):
                 facts.append(f"{len(chosen)} of {len(overview.runs)} match, escape shows all")
@@ -202,13 +219,8 @@ class HomeScreen(Screen[None]):
             for run in self._overview.runs
             if wanted in f"{run.id} {run.attack} {run.round} {run.status} {run.note}".casefold()
         ]
-        if self._sorting == "recall":
-            return sorted(runs, key=lambda run: -1.0 if run.recall_at_cap is None else run.recall_at_cap, reverse=True)
-        if self._sorting == "attack":
-            return sorted(runs, key=lambda run: run.attack)
-        if self._sorting == "status":
-            return sorted(runs, key=lambda run: str(run.status))
-        return runs
+        key, is_reversed = _SORTINGS[self._sorting]
+        return sorted(runs, key=key, reverse=is_reversed)
 
     def _attack(self) -> AttackFile | None:
         key = self.query_one(AttackTable).key_under_cursor
@@ -334,7 +346,15 @@ class HomeScreen(Screen[None]):
 
     def action_sort(self) -> None:
         """Sort the runs by the next column."""
-        self._sorting = _SORTINGS[(_SORTINGS.index(self._sorting) + 1) % len(_SORTINGS)]
+        names = list(_SORTINGS)
+        self._sort_by(names[(names.index(self._sorting) + 1) % len(names)])
+
+    @on(DataTable.HeaderSelected, "#runs")
+    def _sort_by_column(self, event: DataTable.HeaderSelected) -> None:
+        self._sort_by(_SORTING_OF_COLUMN.get(str(event.label).strip(), "started"))
+
+    def _sort_by(self, sorting: str) -> None:
+        self._sorting = sorting
         self._show()
 
     def action_new_attack(self) -> None:
@@ -386,21 +406,21 @@ def _attack_row(attack: AttackFile, overview: Overview, round_name: str) -> Row:
 
 
 def _unreadable_row(id_: str, reason: str) -> Row:
-    return Row(id_, (f"  {id_}", "unreadable", "", "", reason, "", ""), "red")
+    return Row(id_, (f"  {id_}", "unreadable", reason), "red")
 
 
-def _run_row(run: RunSummary, *, is_marked: bool) -> Row:
-    recall = "blind" if run.is_blind else "–"
-    if run.recall_at_cap is not None:
-        bounds = "" if run.recall_interval is None else " [{:.3f}, {:.3f}]".format(*run.recall_interval)
-        recall = f"{run.recall_at_cap:.3f}{bounds}"
-    cells = (
-        f"{_MARK if is_marked else ' '} {run.id}",
-        run.status.words,
-        run.attack,
-        run.round,
-        recall,
-        f"{clock(run.elapsed_s)} / {clock(run.budget_s)}",
-        day_and_time(run.created_at),
-    )
+def _fitted(row: Row, columns: int) -> Row:
+    return row._replace(cells=(*row.cells, *[""] * (columns - len(row.cells))))
+
+
+def _run_row(run: RunSummary, *, is_marked: bool, is_narrow: bool) -> Row:
+    name = f"{_MARK if is_marked else ' '} {run.id}"
+    recall = "blind" if run.is_blind else "–" if run.recall_at_cap is None else f"{run.recall_at_cap:.3f}"
+    started = day_and_time(run.created_at)
+    elapsed, budget = clock(run.elapsed_s), clock(run.budget_s)
+    cells: tuple[str, ...] = (name, run.status.words, recall, f"{elapsed}/{budget}", started)
+    if not is_narrow:
+        if run.recall_interval is not None:
+            recall += " [{:.3f}, {:.3f}]".format(*run.recall_interval)
+        cells = (name, run.status.words, run.attack, run.round, recall, f"{elapsed} / {budget}", started)
     return Row(run.id, cells, "bold" if is_marked else "")
