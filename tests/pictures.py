@@ -19,7 +19,7 @@ from tests.functional.machine import ROOT, homes
 
 Scenario = Callable[[Pilot[None]], Awaitable[None]]
 PICTURES = ROOT / ".pictures"
-SIZE = (120, 36)
+SIZE = (130, 46)
 _SHARE_OF_THE_RUN = 0.6
 
 

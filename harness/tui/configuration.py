@@ -14,7 +14,8 @@ _MAX_BYTES = 1 << 16
 
 class Configuration(BaseModel):
     """theme: a Textual theme by name; round: the one that Home begins with; on_finish: a command, as a list of
-    arguments, that is started when a watched run ends, with HARNESS_RUN and HARNESS_STATUS in its environment."""
+    arguments, that is started when a run ends while the screen is open; its environment has HARNESS_RUN and
+    HARNESS_STATUS."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -37,7 +37,10 @@ def header_lines(snapshot: Snapshot, *, width: int) -> tuple[str, str]:
 
 
 def figure_lines(snapshot: Snapshot) -> list[str]:
-    """The score and what stands behind it; counts and the spread of scores where the round is blind."""
+    """The score and what stands behind it; counts and the spread of scores where the round is blind.
+
+    The ceiling is that of any ranker: the recall of a perfect order of the candidates.
+    """
     summary, figures = snapshot.summary, snapshot.figures
     lines = []
     if figures.recall_at_cap is None or figures.exact_at_1 is None or figures.any_of_n is None:
@@ -50,7 +53,7 @@ def figure_lines(snapshot: Snapshot) -> list[str]:
         lines += [
             f"recall at {summary.error_cap:<5} {figures.recall_at_cap:.3f}{bounds}",
             f"exact@1         {figures.exact_at_1:.3f}",
-            f"any of n        {figures.any_of_n:.3f}  any ranker's ceiling",
+            f"any of n        {figures.any_of_n:.3f}  the ceiling",
         ]
     lines += [
         f"guesses         {summary.guesses:,}",

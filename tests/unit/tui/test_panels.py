@@ -56,10 +56,10 @@ def test_a_fault_stands_before_what_was_read_last(snapshot: Snapshot) -> None:
     assert how_far.startswith("cannot be read now: gone [/ ") and how_far.isprintable()
 
 
-def test_the_figures_name_the_ceiling_of_any_ranker(snapshot: Snapshot) -> None:
+def test_the_figures_name_the_ceiling(snapshot: Snapshot) -> None:
     lines = figure_lines(snapshot)
     assert lines[0].split() == ["recall", "at", "100", "0.062"]
-    assert "any of n        0.062  any ranker's ceiling" in lines and "submission      2 rows" in lines
+    assert "any of n        0.062  the ceiling" in lines and "submission      2 rows" in lines
 
 
 def test_resources_show_what_was_measured_and_nothing_else(snapshot: Snapshot) -> None:
