@@ -76,12 +76,13 @@ class ScoreAxis(AxisFormatter):
 class _HeightAxis(AxisFormatter):
     """Ticks at round heights, as many as there are rows for, so that they stand at even distances."""
 
-    rows = 8
+    def __init__(self, rows: Callable[[], int]) -> None:
+        self._rows = rows
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
         """Multiples of 1, 2 or 5 times a power of ten."""
         steps = [digit * 10.0**power for power in range(-9, 16) for digit in (1, 2, 5)]
-        step = next(step for step in steps if (max_ - min_) / step <= max(1, self.rows // 2))
+        step = next(step for step in steps if (max_ - min_) / step <= max(1, self._rows() // 2))
         return [step * count for count in range(int(max_ / step) + 1)]
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
@@ -110,7 +111,8 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
     def __init__(self, x_axis: AxisFormatter, *, id: str) -> None:
         super().__init__(id=id, allow_pan_and_zoom=False)
         self._x_axis = x_axis
-        self._y_axis = _HeightAxis()
+        # Of the canvas as it is when ticks are drawn, which may come after a change of size.
+        self._y_axis = _HeightAxis(lambda: self.size.height - 3)
         self._shown: tuple[object, ...] = ()
         self._again: Callable[[], None] | None = None
 
@@ -129,10 +131,6 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
         self.margin_top = 0
         self.set_x_formatter(self._x_axis)
         self.set_y_formatter(self._y_axis)
-
-    def on_resize(self) -> None:
-        """Height decides how many ticks have room."""
-        self._y_axis.rows = max(2, self.size.height - 3)
 
     def notify_style_update(self) -> None:
         """Colours follow the theme."""
