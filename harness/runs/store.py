@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,8 @@ class RunStore:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             _make(path)
+        self.turn = threading.Lock()
+        """Held by whoever of this process writes, each on a connection of its own."""
         self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
@@ -66,14 +69,15 @@ class RunStore:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is added inside becomes durable together, or nothing of it."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+        with self.turn:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
 
     def add_event(self, name: str, **detail: Any) -> None:
         """Something that happened once: a phase, a process, a warning."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.core.clock import now
 from harness.runs.ledger import TICK_SECONDS, Budget
-from harness.runs.store import append_ledger
+from harness.runs.store import RunStore, append_ledger
 
 
 class Ticking:
@@ -15,9 +15,10 @@ class Ticking:
     `fault` is the database's complaint once a tick could not be written; nothing ticks after that.
     """
 
-    def __init__(self, store: Path, budget: Budget) -> None:
+    def __init__(self, store: RunStore, path: Path, budget: Budget) -> None:
         self.fault: sqlite3.Error | None = None
-        self._store = store
+        self._turn = store.turn
+        self._path = path
         self._budget = budget
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="ledger", daemon=True)
@@ -31,6 +32,8 @@ class Ticking:
     def _tick(self) -> None:
         try:
             while not self._is_over.wait(TICK_SECONDS):
-                append_ledger(self._store, "tick", self._budget.spent(now()))
+                # SQLite's own waiting looks in now and then, and one transaction after the other could keep it out.
+                with self._turn:
+                    append_ledger(self._path, "tick", self._budget.spent(now()))
         except sqlite3.Error as error:
             self.fault = error
