@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.comparison import Part
@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return recorded_run(tmp_path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(max_examples=25, deadline=None)  # each example writes stores to disk
 @given(rows, st.data())
 def test_the_recall_at_each_moment_is_that_of_a_run_that_ended_there(
     tmp_path_factory: pytest.TempPathFactory, guesses: list[tuple[int, bool]], data: st.DataObject
