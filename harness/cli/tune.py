@@ -1,4 +1,4 @@
-"""`harness tune`: search an attack's parameters on a fold of the training examples."""
+"""`harness tune`: search an attack's parameters on folds of the training examples."""
 
 import shlex
 import time
@@ -12,9 +12,11 @@ from harness.cli.output import aligned, print_json, say, visible
 
 if TYPE_CHECKING:
     from harness.runs.folder import RunFolder
-    from harness.runs.tuning import Span, Tried, Tuning
+    from harness.runs.parameter_space import Span
+    from harness.runs.tuning import Setting, Tuning
 
 _POLL_SECONDS = 0.2
+_FOLDS = ("fold0of5", "fold1of5")
 
 
 def tune(
@@ -28,7 +30,10 @@ def tune(
         ),
     ] = "demo",
     runs: Annotated[int, typer.Option(min=1, help="Runs in all, the first with the attack's defaults.")] = 20,
-    fold: Annotated[str, typer.Option(help="The fold of the training examples that is attacked.")] = "fold0of5",
+    fold: Annotated[
+        list[str] | None,
+        typer.Option(help="A fold of the training examples to attack; repeatable. fold0of5 and fold1of5 by default."),
+    ] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUES", help="A parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."),
@@ -52,13 +57,15 @@ def tune(
 ) -> None:
     """Search an attack's parameters, as runs under one parent, on training examples alone.
 
+    Each setting is tried on one fold after the other, and given up when it falls behind the median of the others.
     Nothing is tuned on the answers of the round itself: run the best settings on it afterwards.
     """
     from harness.core.errors import HarnessError
     from harness.runs.discovery import attack_named
     from harness.runs.folder import new_run_id
+    from harness.runs.parameter_space import settings_of, space_of
     from harness.runs.schema import fetch_schema
-    from harness.runs.tuning import Tuning, begin_tuning, runs_of, settings_of, space_of, tuning_named
+    from harness.runs.tuning import Tuning, begin_tuning, best_of, runs_of, settings_tried, tuning_named
 
     if resume is not None:
         tuning = tuning_named(resume)
@@ -70,7 +77,7 @@ def tune(
             created_at=time.time(),
             attack=attack,
             round=round_,
-            fold=fold,
+            folds=tuple(dict.fromkeys(fold or _FOLDS)),
             settings=tuple(set_ or []),
             vary=tuple(vary or []),
             seed=seed,
@@ -96,51 +103,62 @@ def tune(
     except KeyboardInterrupt:
         say(f"\nharness tune --resume {tuning.id} --runs {runs} goes on from here; a run that is going on goes on.")
         raise SystemExit(130) from None
-    tried = runs_of(tuning.id)
+    past = settings_tried(space, runs_of(tuning.id))
+    best = best_of(past)
     if json:
-        print_json({"id": tuning.id, "runs": [_as_json(one, space) for one in tried]})
+        print_json(
+            {
+                "id": tuning.id,
+                "settings": [_as_json(one) for one in past],
+                "best": None if best is None else best.params,
+            }
+        )
         return
-    best = max((one for one in tried if one.recall is not None), key=lambda one: one.recall or 0.0, default=None)
     if best is None:
         raise HarnessError(f"no run of {tuning.id} has a recall; harness runs lists them.")
-    print(aligned([("run", *space, "recall"), *(_cells(one, space) for one in tried)]))
-    words = [
-        word for setting in (*tuning.settings, *settings_of(space, best.spec.params)) for word in ("--set", setting)
-    ]
+    print(aligned([(*space, *tuning.folds, "recall"), *(_cells(one, tuning.folds) for one in past)]))
+    words = [word for setting in (*tuning.settings, *settings_of(space, best.params)) for word in ("--set", setting)]
     say(f"best: {visible(shlex.join(['harness', 'run', tuning.attack, '--round', tuning.round, *words]))}")
 
 
 def _go_on(tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] | None, runs: int) -> None:
     """Runs one after the other, until there are `runs` of them."""
     from harness.cli.resolving import resolved_run, weights_sha256_now
+    from harness.core.durations import clock
     from harness.runs.launch import resume_run, start_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
-    from harness.runs.tuning import next_settings, runs_of
+    from harness.runs.tuning import next_step, runs_of
 
     for one in runs_of(tuning.id):
         status = run_status(one.folder)
         if status in (Status.LOST, Status.STOPPED):
             resume_run(one.folder, weights_sha256=weights_sha256_now(one.spec))
         _wait_for(one.folder)
+    begun, began_at = len(runs_of(tuning.id)), time.monotonic()
     while len(tried := runs_of(tuning.id)) < runs:
-        settings = next_settings(space, defaults, tried, seed=tuning.seed)
+        step = next_step(space, defaults, tried, tuning.folds, seed=tuning.seed)
+        if step is None:
+            say(f"every setting was tried; {len(tried)} runs were enough.")
+            return
         options = dict(tuning.options)
         folder = options.pop("attacks")
         plan = resolved_run(
             tuning.attack,
-            round_name=tuning.round_of_runs,
+            round_name=f"{tuning.round}:{step.fold}",
             revision=None,
-            settings=[*tuning.settings, *settings],
+            settings=[*tuning.settings, *step.settings],
             seed=tuning.seed,
             attacks=None if folder is None else Path(folder),
             **options,
         )
         started = start_run(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
         _wait_for(started)
-        summary = runs_of(tuning.id)[-1]
-        recall = "–" if summary.recall is None else f"{summary.recall:.3f}"
-        say(f"{len(tried) + 1} of {runs}: {visible(' '.join(settings))} · recall {recall} · {started.id}")
+        recall = _figure(runs_of(tuning.id)[-1].recall)
+        told = f"{visible(' '.join(step.settings))} · {step.fold} · recall {recall} · {started.id}"
+        made = len(tried) + 1
+        left = clock((time.monotonic() - began_at) / (made - begun) * (runs - made))
+        say(f"{made} of {runs}: {told}" + (f" · about {left} left" if made < runs else ""))
 
 
 def _wait_for(folder: "RunFolder") -> None:
@@ -150,14 +168,23 @@ def _wait_for(folder: "RunFolder") -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _cells(one: "Tried", space: "dict[str, Span]") -> tuple[str, ...]:
-    recall = "–" if one.recall is None else f"{one.recall:.3f}"
-    return (one.folder.id, *(visible(str(one.spec.params.get(name))) for name in space), recall)
+def _cells(one: "Setting", folds: tuple[str, ...]) -> tuple[str, ...]:
+    """The setting's values, what each fold has given (nothing where it was given up before), and their mean."""
+    reached = {run.fold: _figure(run.recall) for run in one.runs}
+    return (
+        *(visible(str(value)) for value in one.params.values()),
+        *(reached.get(fold, "") for fold in folds),
+        _figure(one.recall),
+    )
 
 
-def _as_json(one: "Tried", space: "dict[str, Span]") -> dict[str, Any]:
+def _figure(recall: float | None) -> str:
+    return "–" if recall is None else f"{recall:.3f}"
+
+
+def _as_json(one: "Setting") -> dict[str, Any]:
     return {
-        "run": one.folder.id,
-        "params": {name: one.spec.params.get(name) for name in space},
+        "params": one.params,
         "recall_at_cap": one.recall,
+        "runs": [{"run": run.folder.id, "fold": run.fold, "recall_at_cap": run.recall} for run in one.runs],
     }

@@ -1,14 +1,15 @@
-"""A tuning: runs of one attack under one parent, on a fold of a round's training examples, and what to try next.
+"""A tuning: runs of one attack under one parent, on folds of a round's training examples, and what to run next.
 
 Its record says what was asked for; how far it has come follows from its runs. Which parameters come next is Optuna's
-affair (tree-structured Parzen estimator, Bergstra et al. 2011), told what every run so far has reached.
+affair (tree-structured Parzen estimator, Bergstra et al. 2011), and so is which setting is not worth a further fold
+(the median rule, Golovin et al. 2017): it is told what every run so far has reached.
 """
 
-import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -16,18 +17,26 @@ from harness.core.errors import HarnessError, shortened, unknown_name
 from harness.core.files import write_whole
 from harness.core.spec import RunSpec
 from harness.runs.folder import RunFolder, all_run_folders, runs_home
+from harness.runs.parameter_space import Span, settings_of
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
+
+if TYPE_CHECKING:
+    import optuna
 
 COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
 """How a run ends whose recall says something of its parameters."""
 
 _WIDE = 100
 """A span whose end is so many times its beginning is searched by its logarithm."""
+_UNPRUNED = 4
+"""Settings that are tried on every fold before any is given up."""
+_ASKED = 20
+"""How often a setting that was not tried before is asked for."""
 
 
 class Tuning(BaseModel):
-    """What was asked for. round: its name or file; fold: such as `fold0of5`; settings, vary: as typed."""
+    """What was asked for. round: its name or file; folds: such as `fold0of5`; settings, vary: as typed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,100 +44,100 @@ class Tuning(BaseModel):
     created_at: float
     attack: str
     round: str
-    fold: str
+    folds: tuple[str, ...]
     settings: tuple[str, ...]
     vary: tuple[str, ...]
     options: dict[str, Any]
     seed: int
 
-    @property
-    def round_of_runs(self) -> str:
-        """The round that the runs attack: training examples of the one that was named."""
-        return f"{self.round}:{self.fold}"
-
-
-@dataclass(frozen=True)
-class Span:
-    """The values that a parameter may take: some choices, or all from `low` to `high`."""
-
-    low: float = 0.0
-    high: float = 0.0
-    is_whole: bool = False
-    choices: tuple[Any, ...] = ()
-
-    def holds(self, value: Any) -> bool:
-        """`value` is one of them."""
-        if self.choices:
-            return value in self.choices
-        return isinstance(value, int | float) and self.low <= value <= self.high
-
-    @property
-    def in_words(self) -> str:
-        """As one would type it after `--vary NAME=`."""
-        return ",".join(map(str, self.choices)) if self.choices else f"{self.low:g}..{self.high:g}"
-
 
 @dataclass(frozen=True)
 class Tried:
-    """One run of a tuning: its parameters, and the recall that it has reached; None where it has none yet."""
+    """One run of a tuning: its parameters, its fold, and the recall that it has reached; None where it has none."""
 
     folder: RunFolder
     spec: RunSpec
     recall: float | None
 
-
-def space_of(schema: Mapping[str, Any], fixed: Sequence[str], vary: Sequence[str]) -> dict[str, Span]:
-    """The parameters to search: those with two bounds or a list of values, and what `vary` says (`NAME=LOW..HIGH` or
-    `NAME=A,B,C`), without those of the settings `fixed` (`NAME=VALUE`).
-
-    schema: JSON schema of the attack's parameters. Raises HarnessError for a `vary` that does not fit it, and when
-    nothing is left to search.
-    """
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
-    space = {name: span for name, described in properties.items() if (span := _declared_span(described)) is not None}
-    for text in vary:
-        name, _, values = text.partition("=")
-        if name not in properties:
-            raise unknown_name("parameter", name, properties, see="harness attacks show ATTACK")
-        space[name] = _typed_span(name, values, properties[name])
-    for text in fixed:
-        space.pop(text.partition("=")[0], None)
-    if not space:
-        raise HarnessError("nothing to tune: no parameter has two bounds or a list of values; --vary NAME=LOW..HIGH.")
-    return space
+    @property
+    def fold(self) -> str:
+        """The fold of the training examples that it attacked."""
+        return self.spec.round.name.rpartition(":")[2]
 
 
-def next_settings(
-    space: Mapping[str, Span], defaults: Mapping[str, Any] | None, tried: Sequence[Tried], *, seed: int
-) -> list[str]:
-    """The `NAME=VALUE` settings to try next, given what was tried; at first the attack's own defaults.
+@dataclass(frozen=True)
+class Setting:
+    """One choice of the searched parameters, and its runs, the first fold's first."""
+
+    params: dict[str, Any]
+    runs: tuple[Tried, ...]
+
+    @property
+    def recalls(self) -> list[float]:
+        """What its runs have reached, in the order of the folds; those without a recall are left out."""
+        return [run.recall for run in self.runs if run.recall is not None]
+
+    @property
+    def recall(self) -> float | None:
+        """The mean over its folds so far."""
+        return statistics.fmean(self.recalls) if self.recalls else None
+
+    @property
+    def has_failed(self) -> bool:
+        """One of its runs came to no recall."""
+        return len(self.recalls) < len(self.runs)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to run next: settings as `--set` takes them, on a fold."""
+
+    settings: list[str]
+    fold: str
+
+
+def settings_tried(space: Mapping[str, Span], tried: Sequence[Tried]) -> list[Setting]:
+    """The settings of a tuning's runs, oldest first."""
+    runs: dict[tuple[str, ...], list[Tried]] = {}
+    for one in tried:
+        runs.setdefault(tuple(repr(one.spec.params.get(name)) for name in space), []).append(one)
+    return [Setting({name: some[0].spec.params.get(name) for name in space}, tuple(some)) for some in runs.values()]
+
+
+def next_step(
+    space: Mapping[str, Span],
+    defaults: Mapping[str, Any] | None,
+    tried: Sequence[Tried],
+    folds: Sequence[str],
+    *,
+    seed: int,
+) -> Step | None:
+    """What to run next, given what was tried: at first the attack's own defaults, and the newest setting on its next
+    fold while it is worth one. None when no setting is left.
 
     Raises HarnessError when Optuna is not installed.
     """
-    if not tried and defaults is not None and all(name in defaults for name in space):
-        return settings_of(space, defaults)
-    try:
-        import optuna
-    except ImportError:
-        raise HarnessError(
-            "tuning needs Optuna: pip install 'extraction-harness[tune]', or pip install optuna."
-        ) from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    distributions = {name: _distribution(span) for name, span in space.items()}
-    # Seeded anew by how many there are, so that a tuning that was interrupted goes on as it would have.
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed + len(tried)))
-    for one in tried:
-        params = {name: one.spec.params.get(name) for name in space}
-        if one.recall is not None and all(span.holds(params[name]) for name, span in space.items()):
-            study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=one.recall))
-    trial = study.ask(distributions)
-    return settings_of(space, trial.params)
+    past = settings_tried(space, tried)
+    is_unfinished = bool(past) and not past[-1].has_failed and len(past[-1].runs) < len(folds)
+    if is_unfinished and not _is_given_up(space, past, folds):
+        return Step(settings_of(space, past[-1].params), folds[len(past[-1].runs)])
+    if not past and defaults is not None and all(name in defaults for name in space):
+        return Step(settings_of(space, defaults), folds[0])
+    known = {tuple(settings_of(space, one.params)) for one in past}
+    for attempt in range(_ASKED):
+        # Seeded anew by how many there are, so that a tuning that was interrupted goes on as it would have.
+        study = _study(space, past, folds, seed=seed + len(tried) + attempt * 1_000_003)
+        settings = settings_of(space, study.ask(_distributions(space)).params)
+        if tuple(settings) not in known:
+            return Step(settings, folds[0])
+    return None
 
 
-def settings_of(space: Mapping[str, Span], params: Mapping[str, Any]) -> list[str]:
-    """The searched parameters as `--set` takes them, `NAME=VALUE` each."""
-    return [f"{name}={_typed(params[name])}" for name in space]
+def best_of(past: Sequence[Setting]) -> Setting | None:
+    """The setting of the highest mean recall among those that went through the most folds; None without any recall."""
+    done = [one for one in past if one.recall is not None and not one.has_failed]
+    most = max((len(one.runs) for one in done), default=0)
+    return max((one for one in done if len(one.runs) == most), key=lambda one: one.recall or 0.0, default=None)
 
 
 def begin_tuning(tuning: Tuning) -> None:
@@ -174,48 +183,62 @@ def _file_of(id_: str) -> Path:
     return runs_home().parent / "tunings" / f"{id_}.json"
 
 
-def _declared_span(described: Any) -> Span | None:
-    """What a parameter's schema says of its values; None where it leaves one end open."""
-    if not isinstance(described, dict):
-        return None
-    if described.get("type") == "boolean":
-        return Span(choices=(False, True))
-    if isinstance(described.get("enum"), list) and len(described["enum"]) > 1:
-        return Span(choices=tuple(described["enum"]))
-    is_whole = described.get("type") == "integer"
-    low, high = described.get("minimum"), described.get("maximum")
-    if not is_whole and low is None and described.get("exclusiveMinimum") is not None and high is not None:
-        # An open end is left by a thousandth of the way.
-        low = described["exclusiveMinimum"] + (high - described["exclusiveMinimum"]) / 1000
-    if described.get("type") not in ("integer", "number") or low is None or high is None:
-        return None
-    return Span(float(low), float(high), is_whole)
+def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str], *, seed: int) -> "optuna.Study":
+    """What Optuna knows: each setting with its mean recall after each fold; those given up as pruned."""
+    library = _optuna()
+    study: optuna.Study = library.create_study(
+        direction="maximize",
+        sampler=library.samplers.TPESampler(seed=seed),
+        pruner=library.pruners.MedianPruner(n_startup_trials=_UNPRUNED),
+    )
+    for one in past:
+        if one.recalls and not one.has_failed and _is_inside(space, one):
+            study.add_trial(_trial(space, one, is_complete=len(one.runs) == len(folds)))
+    return study
 
 
-def _typed_span(name: str, values: str, described: Any) -> Span:
-    """What `--vary NAME=VALUES` says."""
-    is_whole = isinstance(described, dict) and described.get("type") == "integer"
-    low, dots, high = values.partition("..")
-    if not dots:
-        choices = [value.strip() for value in values.split(",") if value.strip()]
-        if len(choices) < 2:
-            raise HarnessError(f"--vary {name}: write LOW..HIGH, or two values or more with commas between them.")
-        return Span(choices=tuple(_number(choice) for choice in choices))
-    first, last = _number(low), _number(high)
-    if isinstance(first, str) or isinstance(last, str) or not first < last:
-        raise HarnessError(f"--vary {name}={shortened(values)}: LOW..HIGH takes two numbers, the lower one first.")
-    return Span(float(first), float(last), is_whole)
+def _is_given_up(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
+    """The newest setting is so far below the median of the earlier ones, after as many folds.
+
+    Never where it lies outside the space, as an attack's defaults may: they are what the others are compared with.
+    """
+    if not _is_inside(space, past[-1]):
+        return False
+    study = _study(space, past[:-1], folds, seed=0)
+    return bool(study.pruner.prune(study, _trial(space, past[-1], is_complete=False)))
 
 
-def _number(text: str) -> float | int | str:
-    for kind in (int, float):
-        try:
-            value = kind(text)
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            return value
-    return text.strip()
+def _is_inside(space: Mapping[str, Span], setting: Setting) -> bool:
+    return all(span.holds(setting.params[name]) for name, span in space.items())
+
+
+def _trial(space: Mapping[str, Span], setting: Setting, *, is_complete: bool) -> "optuna.trial.FrozenTrial":
+    library = _optuna()
+    states = library.trial.TrialState
+    recalls = setting.recalls
+    trial: optuna.trial.FrozenTrial = library.trial.create_trial(
+        params=setting.params,
+        distributions=_distributions(space),
+        intermediate_values={step: statistics.fmean(recalls[: step + 1]) for step in range(len(recalls))},
+        value=setting.recall if is_complete else None,
+        state=states.COMPLETE if is_complete else states.PRUNED,
+    )
+    return trial
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise HarnessError(
+            "tuning needs Optuna: pip install 'extraction-harness[tune]', or pip install optuna."
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def _distributions(space: Mapping[str, Span]) -> dict[str, Any]:
+    return {name: _distribution(span) for name, span in space.items()}
 
 
 def _distribution(span: Span) -> Any:
@@ -227,10 +250,3 @@ def _distribution(span: Span) -> Any:
     if span.is_whole:
         return IntDistribution(int(span.low), int(span.high), log=is_wide)
     return FloatDistribution(span.low, span.high, log=is_wide)
-
-
-def _typed(value: Any) -> str:
-    """A value as `--set` takes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

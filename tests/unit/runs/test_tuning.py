@@ -8,7 +8,8 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
-from harness.runs.tuning import Span, Tried, next_settings, space_of
+from harness.runs.parameter_space import Span, space_of
+from harness.runs.tuning import Step, Tried, best_of, next_step, settings_tried
 
 SCHEMA = {
     "properties": {
@@ -22,8 +23,16 @@ SCHEMA = {
 }
 
 
-def tried(recall: float | None, **params: Any) -> Tried:
-    return Tried(RunFolder(Path("/none")), SimpleNamespace(params=params), recall)  # type: ignore[arg-type]
+FOLDS = ("fold0of5", "fold1of5")
+
+
+def tried(recall: float | None, fold: str = FOLDS[0], **params: Any) -> Tried:
+    spec = SimpleNamespace(params=params, round=SimpleNamespace(name=f"demo:{fold}"))
+    return Tried(RunFolder(Path("/none")), spec, recall)  # type: ignore[arg-type]
+
+
+def on_both(recall: float, **params: Any) -> list[Tried]:
+    return [tried(recall, fold, **params) for fold in FOLDS]
 
 
 def test_what_has_two_bounds_or_a_list_of_values_is_searched() -> None:
@@ -56,33 +65,66 @@ def test_a_space_that_cannot_be_searched_is_one_sentence(fixed: list[str], vary:
 def test_the_first_run_has_the_attacks_defaults() -> None:
     space = space_of(SCHEMA, [], [])
     defaults = {"top_k": 10, "temperature": 1.0, "combine": "votes", "is_sorted": False}
-    assert next_settings(space, defaults, [], seed=0) == [
-        "top_k=10",
-        "temperature=1",
-        "combine=votes",
-        "is_sorted=false",
-    ]
+    wanted = ["top_k=10", "temperature=1", "combine=votes", "is_sorted=false"]
+    assert next_step(space, defaults, [], FOLDS, seed=0) == Step(wanted, "fold0of5")
+
+
+def test_a_setting_goes_to_the_next_fold_before_another_one_begins() -> None:
+    space = {"top_k": Span(1, 50, True)}
+    assert next_step(space, None, [tried(0.1, top_k=10)], FOLDS, seed=0) == Step(["top_k=10"], "fold1of5")
+    step = next_step(space, None, on_both(0.1, top_k=10), FOLDS, seed=0)
+    assert step is not None and step.fold == "fold0of5" and step.settings != ["top_k=10"]
+
+
+@pytest.mark.parametrize(("recall", "fold"), [(0.1, "fold0of5"), (0.35, "fold1of5"), (None, "fold0of5")])
+def test_a_setting_below_the_median_or_without_recall_gets_no_further_fold(recall: float | None, fold: str) -> None:
+    space = {"top_k": Span(1, 50, True)}
+    past = [run for place in range(5) for run in on_both(0.3 + place / 50, top_k=place + 1)]
+    step = next_step(space, None, [*past, tried(recall, top_k=9)], FOLDS, seed=0)
+    assert step is not None and step.fold == fold and (step.settings == ["top_k=9"]) == (fold == "fold1of5")
+
+
+def test_defaults_outside_the_space_go_through_every_fold() -> None:
+    space = {"top_k": Span(1, 50, True)}
+    assert next_step(space, None, [tried(0.1, top_k=99)], FOLDS, seed=0) == Step(["top_k=99"], "fold1of5")
+
+
+def test_nothing_is_tried_twice_and_a_small_space_comes_to_an_end() -> None:
+    space = {"is_sorted": Span(choices=(False, True))}
+    past = on_both(0.2, is_sorted=False)
+    step = next_step(space, None, past, FOLDS, seed=5)
+    assert step == Step(["is_sorted=true"], "fold0of5")
+    assert next_step(space, None, [*past, *on_both(0.3, is_sorted=True)], FOLDS, seed=5) is None
 
 
 def test_the_next_settings_follow_from_what_was_tried_and_lie_in_the_space() -> None:
     space = {"top_k": Span(1, 50, True), "combine": Span(choices=("votes", "logits"))}
     past = [
-        tried(0.1, top_k=10, combine="votes"),
+        *on_both(0.1, top_k=10, combine="votes"),
         tried(None, top_k=4, combine="votes"),
-        tried(0.3, top_k=99, combine="x"),
+        *on_both(0.3, top_k=99, combine="x"),
     ]
-    first = next_settings(space, None, past, seed=3)
-    assert first == next_settings(space, None, past, seed=3)
-    values = dict(setting.split("=") for setting in first)
+    first = next_step(space, None, past, FOLDS, seed=3)
+    assert first is not None and first == next_step(space, None, past, FOLDS, seed=3)
+    values = dict(setting.split("=") for setting in first.settings)
     assert 1 <= int(values["top_k"]) <= 50 and values["combine"] in ("votes", "logits")
 
 
 def test_a_search_finds_the_better_end_of_a_span() -> None:
     space = {"temperature": Span(0.0, 1.0)}
     past: list[Tried] = []
-    for _ in range(30):
-        (setting,) = next_settings(space, None, past, seed=1)
-        value = float(setting.partition("=")[2])
-        past.append(tried(1 - abs(value - 0.8), temperature=value))
-    late = [one.spec.params["temperature"] for one in past[20:]]
+    for _ in range(60):
+        step = next_step(space, None, past, FOLDS, seed=1)
+        assert step is not None
+        value = float(step.settings[0].partition("=")[2])
+        past.append(tried(1 - abs(value - 0.8), step.fold, temperature=value))
+    late = [one.params["temperature"] for one in settings_tried(space, past)[-10:]]
     assert abs(sum(late) / len(late) - 0.8) < 0.15
+
+
+def test_the_best_setting_is_one_of_those_that_went_through_every_fold() -> None:
+    space = {"top_k": Span(1, 50, True)}
+    past = [*on_both(0.3, top_k=1), tried(0.5, FOLDS[0], top_k=2), *on_both(0.4, top_k=3), tried(None, top_k=4)]
+    best = best_of(settings_tried(space, past))
+    assert best is not None and best.params == {"top_k": 3} and best.recall == pytest.approx(0.4)
+    assert best_of(settings_tried(space, [tried(None, top_k=4)])) is None
