@@ -61,9 +61,8 @@ class Ethicist(Attack[EthicistParams]):
 
     def trained(self, context: Context) -> View:
         """The trained prompt, as a view; examples of one cluster are on one side of the cut."""
-        params, train = self.params, context.train
-        chosen = np.random.default_rng(context.seed).permutation(len(train))[: params.examples or None]
-        train = train.part(chosen)
+        params = self.params
+        train = context.train.drawn(params.examples, context.seed)
         fold = folds_by_cluster(train.clusters, HELD_OUT)
         # The smallest fold: one cluster may be larger than all others together.
         is_held_out = fold == np.argmin(np.bincount(fold))

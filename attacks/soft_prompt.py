@@ -6,8 +6,6 @@ every example has a guess without a prompt, ranked below all others, so that a r
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from harness import Attack, Context, Field, Guesses, Params, Policy, View
 from harness.rankers import RANKER_HELP, Ranker, ranked
 from harness.target.prompt_training import PromptPlan, trained_prompt
@@ -36,8 +34,8 @@ class SoftPrompt(Attack[SoftPromptParams]):
         params = self.params
         yield from self.guessed(context, View(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
-        chosen = np.random.default_rng(context.seed).permutation(len(context.train))[: params.examples or None]
-        prompted = trained_prompt(context, context.train.part(chosen), plan, loss=lambda losses: losses.mean(dim=1))
+        train = context.train.drawn(params.examples, context.seed)
+        prompted = trained_prompt(context, train, plan, loss=lambda losses: losses.mean(dim=1))
         yield from self.guessed(context, prompted, stage="guess")
 
     def guessed(self, context: Context, view: View, *, stage: str, lowered: float = 0.0) -> Iterator[Guesses]:

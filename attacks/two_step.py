@@ -6,7 +6,6 @@ that they are right. A second guess for an example stands where its own probabil
 error, whichever example it is for. Without training examples the likelihood under the target decides.
 """
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.examples import folds_by_cluster
 from harness.core.grouping import place_among_equals
 from harness.core.training import Training
+from harness.rankers import compressed_bytes
 
 STRETCHES = 5  # A suffix's likelihood is looked at whole, and in so many parts.
 SURPRISES = (0.7, 2.0)  # Nats: tokens of less than half, and less than an eighth, of the probability.
@@ -66,12 +66,10 @@ class TwoStep(Attack[TwoStepParams]):
     def training(self, context: Context) -> Training | None:
         """The training examples to learn from; None where the round has none."""
         try:
-            train = context.train
+            return context.train.drawn(self.params.examples, context.seed)
         except HarnessError as error:
             print(f"two_step: {error} Its candidates stand in the order of their likelihood.")
             return None
-        chosen = np.random.default_rng(context.seed).permutation(len(train))[: self.params.examples or None]
-        return train.part(np.sort(chosen))
 
     def classifier(self, context: Context, train: Training) -> "Classifier | None":
         """What has been learned of the training candidates; None where there are none, all are right, or all wrong."""
@@ -83,7 +81,7 @@ class TwoStep(Attack[TwoStepParams]):
         is_right = (np.concatenate([part.suffixes for part in parts]) == train.suffixes[ids]).all(axis=1)
         fold = folds_by_cluster(train.clusters, self.params.folds)[ids]
         if any(len(np.unique(is_right[fold != number])) < 2 for number in np.unique(fold)):
-            print("two_step: the training candidates are all right, or all wrong; the order stays that of likelihood.")
+            print("two_step: some folds hold no right candidate, or no wrong one; the order stays that of likelihood.")
             return None
         return Classifier(np.concatenate([part.features for part in parts]), is_right, fold)
 
@@ -141,8 +139,8 @@ def features_of(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logp
         own.std(axis=1)[row],
         own.min(axis=1)[row],
         # How plain the text is: what repeats itself is likely without having been read.
-        compressed(suffixes),
-        compressed(np.concatenate([prefixes[row], suffixes], axis=1)),
+        compressed_bytes(suffixes),
+        compressed_bytes(np.concatenate([prefixes[row], suffixes], axis=1)),
         [len(set(tokens)) for tokens in suffixes.tolist()],
         np.array([len(set(tokens)) for tokens in prefixes.tolist()])[row],
         [len(set(new) - set(old)) for new, old in zip(suffixes.tolist(), prefixes[row].tolist(), strict=True)],
@@ -161,11 +159,6 @@ def beside_the_others(row: Ints, total: Floats, place: Ints) -> list[Floats]:
     second = table[:, 1] if table.shape[1] > 1 else table[:, 0]
     rival = np.where(place == 0, np.where(np.isfinite(second), second, table[:, 0])[row], table[row, 0])
     return [total - together[row], together[row], total - rival]
-
-
-def compressed(tokens: Tokens) -> list[int]:
-    """Bytes of each row of ids [rows, any] behind zlib."""
-    return [len(zlib.compress(row.tobytes())) for row in np.ascontiguousarray(tokens, np.int64)]
 
 
 class Classifier:
@@ -193,7 +186,14 @@ class Classifier:
 def trained(features: Floats, is_right: Bools) -> list[Any]:
     """The models, trained on features [rows, any] and truth [rows]; the same every time."""
     boosted = HistGradientBoostingClassifier(
-        max_iter=150, learning_rate=0.05, max_leaf_nodes=8, min_samples_leaf=60, l2_regularization=5.0, random_state=0
+        max_iter=150,
+        learning_rate=0.05,
+        max_leaf_nodes=8,
+        min_samples_leaf=60,
+        l2_regularization=5.0,
+        # Its own held-out rows would share prefixes and clusters with the rest.
+        early_stopping=False,
+        random_state=0,
     )
     logistic = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=5000))
     return [model.fit(features, is_right) for model in (logistic, boosted)]

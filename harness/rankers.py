@@ -85,15 +85,20 @@ def compressed_loss(token_logprobs: Floats, tokens: Tokens) -> Floats:
     As the released code has it: ids as 64-bit integers. Carlini et al. 2021 divide by the compressed length of the
     text instead, which looks for what is surprising and yet likely.
     """
-    lengths = [len(zlib.compress(row.tobytes())) for row in np.ascontiguousarray(tokens, np.int64)]
-    return mean_loss(token_logprobs) * np.array(lengths, np.float64)
+    return mean_loss(token_logprobs) * compressed_bytes(tokens)
+
+
+def compressed_bytes(tokens: Tokens) -> Floats:
+    """Bytes of each row of ids [rows, any], as 64-bit integers, behind zlib, [rows]."""
+    return np.array([len(zlib.compress(row.tobytes())) for row in np.ascontiguousarray(tokens, np.int64)], np.float64)
 
 
 def confident_loss(token_logprobs: Floats, margin: Floats, *, lead: float = 0.5, reward: float = 0.15) -> Floats:
     """Minus the mean loss, from which each sure token takes `reward` times that mean, [rows].
 
     A token is sure where the model's likeliest next token leads the second by more than `lead` nats: margin [rows,
-    length]. The released code also asks for a positive logit, which is no property of the distribution.
+    length]. The released code takes the reward away again where the likeliest token's logit is positive, which is no
+    property of the distribution, and replaces surprises before; `clipped_loss` is that second step alone.
     """
     share_of_sure: Floats = (margin > lead).mean(axis=1)
     return mean_loss(token_logprobs) * (1 - reward * share_of_sure)

@@ -1,5 +1,6 @@
 """`harness bench`: how fast this machine samples and searches a target."""
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +72,18 @@ def described(measured: "Measured") -> str:
         for dtype, rate in measured.rates.items()
     ]
     table = [
-        ("", "dtype", "suffixes/s", "lowest", "highest", "× official", "evaluations/suffix", "peak MiB", "of roofline")
+        (
+            "",
+            "dtype",
+            "suffixes/s",
+            "lowest",
+            "highest",
+            "× official",
+            "evaluations/suffix",
+            "peak MiB",
+            "roofline¹",
+            "of it",
+        )
     ]
     table += [
         (
@@ -83,6 +95,7 @@ def described(measured: "Measured") -> str:
             f"{row.times_official:.1f}",
             f"{row.evaluations_a_suffix:.1f}",
             f"{row.peak_bytes / 2**20:,.0f}",
+            " + ".join(f"{part / 1e3:.3g}" for part in astuple(row.roofline)) + " ms",
             f"{row.of_roofline:.2f}",
         )
         for row in measured.rows
@@ -94,6 +107,7 @@ def described(measured: "Measured") -> str:
         aligned(table),
         aligned([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
     ]
+    parts.append("¹ a suffix at the rates above: products with weights + attention's keys and values + head")
     if measured.device == "cpu":
         parts.append("on a GPU: not measured, since none is here or --device cpu was asked for")
     return "\n".join(parts)

@@ -65,7 +65,15 @@ def tune(
     from harness.runs.folder import new_run_id
     from harness.runs.parameter_space import settings_of, space_of
     from harness.runs.schema import fetch_schema
-    from harness.runs.tuning import Tuning, begin_tuning, best_of, runs_of, settings_tried, tuning_named
+    from harness.runs.tuning import (
+        Tuning,
+        begin_tuning,
+        best_of,
+        require_optuna,
+        runs_of,
+        settings_tried,
+        tuning_named,
+    )
 
     if resume is not None:
         tuning = tuning_named(resume)
@@ -95,6 +103,7 @@ def tune(
     file = attack_named(tuning.attack, None if folder is None else Path(folder))
     schema = fetch_schema(file.path, digest=file.sha256)
     space = space_of(schema.schema, tuning.settings, tuning.vary)
+    require_optuna()
     if resume is None:
         begin_tuning(tuning)
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")

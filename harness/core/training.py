@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from harness.core.arrays import Ints, Tokens
 
 
@@ -25,3 +27,8 @@ class Training:
         """The training examples at `rows`."""
         preprefixes = None if self.preprefixes is None else self.preprefixes[rows]
         return Training(self.prefixes[rows], self.suffixes[rows], preprefixes, self.clusters[rows])
+
+    def drawn(self, count: int, seed: int) -> "Training":
+        """`count` of the training examples at random, in their order; 0, or more than there are: all."""
+        chosen = np.random.default_rng(seed).permutation(len(self))[: count or None]
+        return self.part(np.sort(chosen))

@@ -30,8 +30,8 @@ class Combination(Enum):
     """How the next-token distributions of several views become one.
 
     LOGITS: the weighted mean of the log-probabilities, renormalised. VOTES: each view gives its five likeliest tokens
-    5, 4, 3, 2 and 1 votes times its weight; what has more votes is likelier than anything that has less, and the mean
-    of the log-probabilities decides among equals.
+    5, 4, 3, 2 and 1 votes times its weight; with whole weights what has more votes is likelier than anything that has
+    less, and the mean of the log-probabilities decides among equals.
     """
 
     LOGITS = "logits"

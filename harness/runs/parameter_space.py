@@ -82,10 +82,15 @@ def _typed_span(name: str, values: str, described: Any) -> Span:
         choices = [value.strip() for value in values.split(",") if value.strip()]
         if len(choices) < 2:
             raise HarnessError(f"--vary {name}: write LOW..HIGH, or two values or more with commas between them.")
-        return Span(choices=tuple(_number(choice) for choice in choices))
+        numbers = tuple(_number(choice) for choice in choices)
+        if is_whole and not all(isinstance(number, int) for number in numbers):
+            raise HarnessError(f"--vary {name}={shortened(values)}: it takes whole numbers.")
+        return Span(choices=numbers)
     first, last = _number(low), _number(high)
     if isinstance(first, str) or isinstance(last, str) or not first < last:
         raise HarnessError(f"--vary {name}={shortened(values)}: LOW..HIGH takes two numbers, the lower one first.")
+    if is_whole and not (isinstance(first, int) and isinstance(last, int)):
+        raise HarnessError(f"--vary {name}={shortened(values)}: it takes whole numbers.")
     return Span(float(first), float(last), is_whole)
 
 

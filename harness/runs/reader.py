@@ -173,8 +173,8 @@ class RunReader:
         return {key: [by_call[call] for call in sorted(by_call)] for key, by_call in calls.items()}
 
     def kept(self) -> dict[str, NDArray[Any]]:
-        """The last array of each name that the attack kept."""
-        query = "SELECT name, dtype, shape, data FROM kept WHERE seq IN (SELECT MAX(seq) FROM kept GROUP BY name)"
+        """What the attack has kept, by name."""
+        query = "SELECT name, dtype, shape, data FROM kept ORDER BY seq"
         with reading(self.path):
             return {
                 name: np.frombuffer(data, np.dtype(dtype)).reshape(json.loads(shape))

@@ -143,7 +143,8 @@ class RunStore:
         )
 
     def add_kept(self, name: str, array: NDArray[Any]) -> None:
-        """An intermediate result; the last of a name counts."""
+        """An intermediate result, in place of the one of that name; training keeps one at every step."""
+        self._db.execute("DELETE FROM kept WHERE name = ?", (name,))
         self._db.execute(
             "INSERT INTO kept (name, dtype, shape, data) VALUES (?, ?, ?, ?)",
             (name, array.dtype.str, json.dumps(array.shape), array.tobytes()),

@@ -140,6 +140,11 @@ def best_of(past: Sequence[Setting]) -> Setting | None:
     return max((one for one in done if len(one.runs) == most), key=lambda one: one.recall or 0.0, default=None)
 
 
+def require_optuna() -> None:
+    """Raise HarnessError when Optuna is not installed."""
+    _optuna()
+
+
 def begin_tuning(tuning: Tuning) -> None:
     """Write down what is asked for, before the first run starts. Raises HarnessError when it cannot be written."""
     file = _file_of(tuning.id)

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from harness.core.arrays import Tokens
 from harness.core.policy import Policy
 from harness.target.loading import load_target
-from harness.target.official import official_suffixes
+from harness.target.official import BATCH, official_suffixes
 from harness.target.target import Target
 
 TRIALS = (1, 10, 100)
@@ -37,9 +37,9 @@ class Row:
 
     suffixes_a_second: the median turn's, with the lowest and the highest; evaluations_a_suffix: next-token
     distributions asked of the model for each suffix; peak_bytes: the most memory that it took beyond what was held
-    before, on the device, or in the process where that is the CPU; of_roofline: the fraction of its time that the
-    machine's measured rates would need for its matrix products and for reading keys and values; times_official: the
-    median over turns of its rate over that of the official arithmetic in the same dtype.
+    before, on the device, or in the process where that is the CPU; roofline: the least that a suffix can cost here;
+    of_roofline: the fraction of its time that this is; times_official: the median over turns of its rate over that of
+    the official arithmetic in the same dtype.
     """
 
     what: str
@@ -49,8 +49,28 @@ class Row:
     highest: float
     evaluations_a_suffix: float
     peak_bytes: int
+    roofline: "Roofline"
     of_roofline: float
     times_official: float
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Microseconds of a suffix at the machine's measured rates (Williams et al. 2009): each part takes as long as its
+    operations or its bytes do, whichever is longer.
+
+    weights: products with the weights of the blocks; keys_and_values: attention, a prefix's keys and values read once a
+    step where its branches share them; head: products with the output embedding, and their logits written.
+    """
+
+    weights: float
+    keys_and_values: float
+    head: float
+
+    @property
+    def whole(self) -> float:
+        """One part after the other."""
+        return self.weights + self.keys_and_values + self.head
 
 
 @dataclass(frozen=True)
@@ -218,36 +238,76 @@ def _row(
     length: int,
 ) -> Row:
     speeds = [turn.suffixes / turn.seconds for turn in turns]
+    suffixes = sum(turn.suffixes for turn in turns)
+    roofline = _roofline(_work(what, turns, prefix_length, length), suffixes, rates, target)
     return Row(
         what=what,
         dtype=dtype,
         suffixes_a_second=statistics.median(speeds),
         lowest=min(speeds),
         highest=max(speeds),
-        evaluations_a_suffix=sum(turn.evaluations for turn in turns) / sum(turn.suffixes for turn in turns),
+        evaluations_a_suffix=sum(turn.evaluations for turn in turns) / suffixes,
         peak_bytes=max(turn.peak_bytes for turn in turns),
-        of_roofline=statistics.median(
-            _least_seconds(turn, rates, target, prefix_length, length) / turn.seconds for turn in turns
-        ),
+        roofline=roofline,
+        of_roofline=1e-6 * roofline.whole * suffixes / sum(turn.seconds for turn in turns),
         times_official=_median_ratio(turns, official),
     )
 
 
-def _least_seconds(turn: _Turn, rates: Rates, target: Target, prefix_length: int, length: int) -> float:
-    """Seconds that the machine's own rates would need: products with weights and head, and keys and values read once.
+@dataclass(frozen=True)
+class _Work:
+    """What is asked of a model: passes, at least; positions that pass its blocks; positions whose logits are taken;
+    pairs of a position and one that it sees; positions whose keys and values are read."""
 
-    A multiplication and an addition for each weight and position (Kaplan et al. 2020, section 2.1). Keys and values:
-    those of the prefix once a prefix and step, a branch's own, half its length on average, at each evaluation.
-    """
+    passes: float
+    positions: float
+    logits: float
+    seen: float
+    read: float
+
+
+def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Work:
+    """The work of all turns, of suffixes of `length` tokens behind prefixes of `prefix_length`."""
+    whole = prefix_length + length
+    suffixes, evaluations, prefixes = (
+        sum(getattr(turn, name) for turn in turns) for name in ("suffixes", "evaluations", "prefixes")
+    )
+    if what in (OFFICIAL, ON_DEVICE):
+        # Each suffix decodes alone, and all of prefix and suffix passes once more for the loss, with its logits.
+        decoded = length * (prefix_length + length / 2)
+        again = whole * whole / 2
+        return _Work(
+            passes=suffixes / BATCH * (length + 1),
+            positions=suffixes * 2 * whole,
+            logits=suffixes * (length + whole),
+            seen=suffixes * (decoded + again),
+            read=suffixes * (decoded + whole),
+        )
+    own = evaluations * length / 2
+    return _Work(
+        passes=len(turns) * length,
+        positions=evaluations + prefixes * prefix_length,
+        logits=evaluations,
+        seen=own + evaluations * prefix_length,
+        read=own + prefixes * length * prefix_length,
+    )
+
+
+def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofline:
+    """A multiplication and an addition for each weight and position (Kaplan et al. 2020, section 2.1)."""
     config = target.model.config
-    layers, width = config.num_hidden_layers, config.hidden_size
-    body = 12 * layers * width * width
-    head = width * target.vocabulary
-    positions = turn.evaluations + turn.prefixes * prefix_length
-    products = 2 * (positions * body + turn.evaluations * head)
-    read = turn.evaluations * length / 2 + turn.prefixes * length * prefix_length
-    keys_and_values = 2 * layers * width * target.dtype.itemsize * read
-    return float(products / rates.matmul + keys_and_values / rates.copy)
+    layers, width, itemsize = config.num_hidden_layers, config.hidden_size, target.dtype.itemsize
+    block_weights, head_weights = 12 * layers * width * width, width * target.vocabulary
+    logits = work.logits * target.vocabulary
+
+    def microseconds(operations: float, bytes_: float) -> float:
+        return float(1e6 * max(operations / rates.matmul, bytes_ / rates.copy) / suffixes)
+
+    return Roofline(
+        weights=microseconds(2 * work.positions * block_weights, work.passes * block_weights * itemsize),
+        keys_and_values=microseconds(4 * layers * width * work.seen, 2 * layers * width * itemsize * work.read),
+        head=microseconds(2 * work.logits * head_weights, (work.passes * head_weights + logits) * itemsize),
+    )
 
 
 def _median_ratio(turns: list[_Turn], official: list[_Turn]) -> float:

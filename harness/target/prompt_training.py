@@ -28,7 +28,8 @@ def trained_prompt(
 ) -> View:
     """A view with the prompt that was trained on `train`: the last, or the one with the least loss on `held_out`.
 
-    A run that was killed goes on at the step where it was; one that is asked to finish gets the prompt as it is then.
+    A run that was killed goes on at the step where it was. One that is asked to finish ends its training, and no
+    further batches come: what it guessed before the training is its answer, which half a training seldom betters.
     """
     tuning = PromptTuning(
         context.target, plan.tokens, plan.schedule, weight_decay=plan.weight_decay, state=context.kept("tuning")

@@ -28,6 +28,8 @@ from harness.target.trunk import Trunk
 from harness.target.walk import Walk
 
 Result = TypeVar("Result")
+_ROUNDING = 2e-6
+"""Nats of a token's log-probability that float32 may lose."""
 _THE_MODEL_ITSELF = Policy()
 _AS_IN_TRAINING = View()
 
@@ -180,8 +182,8 @@ class Target:
 
         width: beginnings followed at a time, and so suffixes returned at most, of each prefix; least: a probability
         under `policy` below which none is followed. With `least` alone the result is every suffix of at least that
-        probability. Policy(), the default, is the model's own distribution. Raises HarnessError as `sample` does, and
-        when neither bound is given.
+        probability, and those that miss it by a rounding. Policy(), the default, is the model's own distribution.
+        Raises HarnessError as `sample` does, and when neither bound is given.
         """
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
@@ -196,7 +198,7 @@ class Target:
         if len(prefixes) == 0:
             return nothing_found(length, self.vocabulary)
         distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
-        bounds = Bounds(width, -math.inf if least is None else math.log(least))
+        bounds = Bounds(width, -math.inf if least is None else math.log(least) - _ROUNDING * length)
 
         def paths(rows_at_once: int) -> Paths:
             return searched_paths(self.predictor, distinct, policy, bounds, length=length, rows_at_once=rows_at_once)
@@ -213,8 +215,10 @@ class Target:
 
         follow: from a walk of some of the prefixes to their suffixes, [some, length], and to nothing else: it may be
         called again with fewer of them. branches: how many it keeps of each prefix at most. Raises HarnessError as
-        `sample` does.
+        `sample` does, and for a target that is `viewed`: hidden states of several views are not one state.
         """
+        if self.predictor is not self.trunk:
+            raise HarnessError("a walk follows the target itself: ask one without views.")
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
         self.require(prefix_length=prefixes.shape[1], suffix_length=length)

@@ -16,7 +16,7 @@ def main() -> None:
         ("ingest", overhead.measure_ingest),
         ("the screen", lambda: screen.measure(full="--full" in sys.argv)),
         ("demo", demo.measure),
-        ("engine", lambda: engine.measure(full="--full" in sys.argv)),
+        ("engine", engine.measure),
         ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
         ("overhead", lambda: overhead.measure_overhead(full="--full" in sys.argv)),
     ):

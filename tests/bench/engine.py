@@ -1,7 +1,10 @@
 """The engine beside the official arithmetic, on the surrogate where its files are, else on the demo target."""
 
+import sys
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
@@ -15,20 +18,21 @@ ROUND = Path(__file__).resolve().parents[1] / "rounds" / "surrogate-dev.toml"
 PREFIXES, TURNS = 256, 4
 
 
-def measure(*, full: bool = False) -> dict[str, Any]:
-    """Ratios of suffixes a second over the official arithmetic's; `full` takes 256 prefixes in four turns, else 32."""
+def measure() -> dict[str, Any]:
+    """Ratios of suffixes a second over the official arithmetic's, on 256 prefixes spread over the round."""
     has_surrogate = SURROGATE.is_dir()
     round_ = load_round(str(ROUND) if has_surrogate else "demo")
     target = resolve_target(str(SURROGATE) if has_surrogate else "demo")
     prefixes = load_prefixes(round_)
-    step = len(prefixes) // (PREFIXES if full else 32)
+    chosen = np.linspace(0, len(prefixes) - 1, PREFIXES).round().astype(int)
     measured = measure_target(
         target.path,
-        prefixes[::step][: PREFIXES if full else 32],
+        prefixes[chosen],
         length=round_.suffix_length,
         device=resolved_device(),
         threads=usable_cores(),
-        turns=TURNS if full else 2,
+        turns=TURNS,
+        on_progress=lambda what, done, total: print(f"  {done} of {total}: {what}", file=sys.stderr, flush=True),
     )
     bars = {"bar_ratio_sample_100": 15, "bar_ratio_sample_100_float32": 12} if has_surrogate else {}
     return {name: round(ratio, 1) for name, ratio in measured.ratios.items()} | bars

@@ -29,7 +29,7 @@ from harness.target.target import Target
 from harness.target.tree import sampled_paths
 from tests.bench.engine import ROUND, SURROGATE
 
-TRIALS, PREFIXES, TURNS = 100, 16, 3
+TRIALS, PREFIXES, TURNS = 100, 8, 3
 _POLICY = Policy(top_k=10)
 _LARGE_BLOCK = 1 << 30
 
@@ -103,7 +103,7 @@ def _means(target: Target) -> dict[str, Callable[[], AbstractContextManager[obje
         "tables that are used again": lambda: patch.object(trunk.Trunk, "_table", _fresh_table),
         "rows that begin at a cache line": lambda: _unaligned(target.trunk),
         "logits a cache holds, not all at once": lambda: patch.object(target.trunk, "logit_bytes", _LARGE_BLOCK),
-        "products with the head of 512 rows": lambda: patch.object(trunk, "_PRODUCT_ROWS", 1),
+        "products with the head of 512 rows, not 32": lambda: patch.object(trunk, "_PRODUCT_ROWS", 32),
     }
     if target.trunk.neo is not None:
         found["own GPT-Neo: keys and values of a prefix once, fused attention"] = lambda: patch.object(

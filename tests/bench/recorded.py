@@ -2,10 +2,10 @@
 
 For 14,000 training rows the best of five recorded guesses, the guess of one trial and five losses are known. A logistic
 regression learns from cheap features of four fifths of the rows which guesses are right and orders the last fifth, in
-turn; rows that share a 32-token window are never on both sides. Nothing is looked up in other rows.
+turn; rows that share a 32-token window are never on both sides. Of other rows it sees how often a token stands in their
+prefixes, and no more.
 """
 
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from harness.core.examples import folds_by_cluster
 from harness.core.intervals import Walk, paired_difference
 from harness.core.scoring import recall_at_errors
 from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.rankers import compressed_bytes
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 ROWS, BLOCK, CAP, FOLDS, TRIALS = 14_000, 1_000, 100, 5, 5
@@ -80,9 +81,9 @@ def features(
         (np.abs(losses - least) < SAME_LOSS * np.maximum(SAME_LOSS, least)).sum(axis=1),
         (best == single).all(axis=1),
         (best == single).mean(axis=1),
-        _compressed(best),
-        _compressed(prefixes),
-        _compressed(np.concatenate([prefixes, best], axis=1)),
+        compressed_bytes(best),
+        compressed_bytes(prefixes),
+        compressed_bytes(np.concatenate([prefixes, best], axis=1)),
         [len(set(row)) for row in best.tolist()],
         [len(set(row)) for row in prefixes.tolist()],
         [len(set(row) - set(prefix)) for row, prefix in zip(best.tolist(), prefixes.tolist(), strict=True)],
@@ -117,10 +118,6 @@ def _guesses(file: Path) -> NDArray[np.int64]:
     guesses = np.empty((ROWS, 50), np.int64)
     guesses[submission.ids] = submission.suffixes
     return guesses
-
-
-def _compressed(tokens: NDArray[np.int64]) -> list[int]:
-    return [len(zlib.compress(row.tobytes())) for row in tokens]
 
 
 if __name__ == "__main__":

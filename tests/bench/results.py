@@ -16,6 +16,7 @@ from pathlib import Path
 from harness.core.spec import RunSpec
 from harness.runs.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
+from harness.runs.results import every_guess
 from harness.runs.summary import RunSummary, run_summary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,13 +42,14 @@ LEFT_OUT = ("replay",)
 
 @dataclass(frozen=True)
 class Result:
-    """One attack on one round: its run, and what it reached."""
+    """One attack on one round: its run, what it reached, and how many distinct suffixes it submitted or ranked."""
 
     attack: AttackFile
     round: str
     settings: list[str]
     summary: RunSummary
     spec: RunSpec
+    distinct: int
 
 
 def results(rounds: dict[str, str]) -> Iterator[Result]:
@@ -61,7 +63,7 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
             if folder is None:
                 print(f"{name}, {number} of {len(attacks)}: {attack.name} {' '.join(settings)} …", file=sys.stderr)
                 folder = _run(attack, where, settings)
-            yield Result(attack, name, settings, run_summary(folder), folder.spec())
+            yield Result(attack, name, settings, run_summary(folder), folder.spec(), len(every_guess(folder)))
 
 
 def table(found: list[Result]) -> str:
@@ -84,7 +86,7 @@ def table(found: list[Result]) -> str:
             _share(summary.exact_at_1),
             _share(summary.any_of_n),
             f"{summary.elapsed_s:.0f}{ended}",
-            f"{summary.guesses / summary.elapsed_s:.0f}" if summary.elapsed_s else "–",
+            f"{result.distinct / summary.elapsed_s:.0f}" if summary.elapsed_s else "–",
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

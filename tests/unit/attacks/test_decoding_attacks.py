@@ -38,6 +38,31 @@ def _by_example(guesses) -> np.ndarray:
     return guesses.suffixes[np.argsort(guesses.ids)]
 
 
+def test_greedy_takes_the_likeliest_token_and_ranks_by_the_mean_log_probability(neo, context):
+    guesses = run("greedy", context)
+    for row, suffix, score in zip(guesses.ids, guesses.suffixes, guesses.score, strict=True):
+        logprobs = _logprobs(neo, np.concatenate([context.prefixes[row], suffix]))[len(context.prefixes[row]) - 1 : -1]
+        assert (suffix == logprobs.argmax(axis=1)).all()
+        assert score == pytest.approx(logprobs.max(axis=1).mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize(("loss_slice", "first"), [("official", -1), ("corrected", 0)])
+def test_the_baseline_draws_from_the_top_tokens_and_ranks_by_the_loss_of_its_window(neo, context, loss_slice, first):
+    context.guesses_per_example = 0
+    attack = attack_of("baseline", trials=4, top_k=3, loss_slice=loss_slice)
+    for guesses in attack.run(context):
+        for row, suffix, score in zip(guesses.ids, guesses.suffixes, guesses.score, strict=True):
+            tokens = np.concatenate([context.prefixes[row], suffix])
+            start = len(context.prefixes[row])
+            logprobs = _logprobs(neo, tokens[:-1])
+            places = np.arange(start, len(tokens))
+            ranks = (logprobs[places - 1] > logprobs[places - 1, tokens[places], None]).sum(axis=1)
+            assert ranks.max() < 3
+            # The official window begins with the prefix's last token and ends before the suffix's.
+            window = np.arange(start + first, start + first + LENGTH)
+            assert score == pytest.approx(logprobs[window - 1, tokens[window]].mean(), abs=1e-5)
+
+
 def test_windows_vote_with_five_points_for_the_likeliest_token(neo, context):
     found = _by_example(run("window", context, windows=3, stride=2))
     for prefix, suffix in zip(context.prefixes, found, strict=True):

@@ -108,4 +108,4 @@ def test_where_no_training_candidate_is_right_likelihood_decides(
     wrong = dataclasses.replace(training, suffixes=np.full_like(training.suffixes, 60))
     guesses = run("two_step", SmallContext(neo, prefixes, LENGTH, wrong), width=3)
     assert (guesses.score < 0).all()
-    assert "all right, or all wrong" in capsys.readouterr().out
+    assert "hold no right candidate" in capsys.readouterr().out

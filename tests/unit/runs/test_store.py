@@ -42,6 +42,18 @@ def test_the_last_attempt_of_a_batch_counts(tmp_path: Path) -> None:
         assert reader.progress().done == 1.0
 
 
+def test_what_is_kept_under_one_name_takes_the_place_of_one(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "run.db")
+    for step in range(40):
+        with store.transaction():
+            store.add_kept("tuning", np.full(1 << 17, step, np.float64))
+    store.close()
+    # 40 MiB have been kept, one at a time.
+    assert (tmp_path / "run.db").stat().st_size < 4 << 20
+    with RunReader(tmp_path / "run.db") as reader:
+        assert (reader.kept()["tuning"] == 39).all()
+
+
 def test_nothing_of_a_transaction_that_fails_is_there(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "run.db")
     with pytest.raises(RuntimeError), store.transaction():

@@ -54,6 +54,8 @@ def test_what_is_set_is_not_searched_and_what_is_varied_is() -> None:
         ([], ["trials=5"], "two values or more"),
         ([], ["trials=5..2"], "the lower one first"),
         ([], ["trials=a..b"], "two numbers"),
+        ([], ["trials=2,few"], "whole numbers"),
+        ([], ["trials=1..2.5"], "whole numbers"),
         (["top_k=1", "temperature=1", "combine=votes", "is_sorted=true"], [], "nothing to tune"),
     ],
 )

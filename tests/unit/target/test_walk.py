@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from harness.core.errors import HarnessError
 from harness.core.policy import Policy
+from harness.core.view import View
 from harness.target import trunk
 
 
@@ -70,3 +72,8 @@ def test_when_memory_runs_out_a_walk_starts_again_with_fewer_prefixes(neo, prefi
 
 def test_no_prefixes_walk_nowhere(neo):
     assert neo.walk(np.empty((0, 12), np.uint16), _greedily, length=3).shape == (0, 3)
+
+
+def test_a_walk_of_a_target_in_views_is_refused(neo, prefixes):
+    with pytest.raises(HarnessError, match="ask one without views"):
+        neo.viewed([View(start=2)]).walk(prefixes, _greedily, length=5)
