@@ -31,6 +31,7 @@ class Predictor(Protocol):
     """What decoding asks of a model, or of several views of one."""
 
     device: torch.device
+    dtype: torch.dtype
     vocabulary: int
 
     def begin(self, tokens: Tensor, *, rows: int, room: int, keep: int) -> tuple[Tensor, Branches]:

@@ -25,6 +25,7 @@ class Ensemble:
         self._combination = combination
         self.views = len(self._views)
         self.device = trunk.device
+        self.dtype = trunk.dtype
         self.vocabulary = trunk.vocabulary
         weights = torch.tensor([view.weight for view in views], device=trunk.device)
         self._weights = weights / weights.sum()

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import HarnessError, shortened
+from harness.target.memory import is_out_of_memory
 from harness.target.target import Target
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -30,7 +31,8 @@ def load_target(
 
     dtype "auto": float32 on a CPU; on a GPU what the weights are stored in. threads: CPU threads of this process.
     rows_at_once: sequences that go through the model together, by default as many as memory suggests. Raises
-    HarnessError when the folder holds no such model, its weights hold NaN, or the device is absent.
+    HarnessError when the folder holds no such model, its weights are no finite numbers, memory does not suffice for
+    them, or the device is absent.
     """
     path = Path(path)
     if threads is not None:
@@ -40,13 +42,35 @@ def load_target(
     where = _device(device)
     model = _model(path, _dtype(dtype, path, where))
     for name, parameter in model.named_parameters():
-        if bool(torch.isnan(parameter).any()):
-            raise HarnessError(f"{path}: the weights {name} hold NaN; the files are damaged or of another dtype.")
+        if not bool(torch.isfinite(parameter).all()):
+            raise _damaged(path, name, parameter)
     try:
         model = model.to(where)  # type: ignore[arg-type]
-    except RuntimeError as error:
-        raise HarnessError(f"{path}: cannot be put on {where} ({shortened(str(error), 120)}).") from None
-    return Target(model.eval(), path=path, rows_at_once=rows_at_once, suffix_length=suffix_length)
+        return Target(model.eval(), path=path, rows_at_once=rows_at_once, suffix_length=suffix_length)
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise _too_large(path, where) from None
+        raise HarnessError(f"{path}: cannot be run on {where} ({_reason(error)}).") from error
+
+
+def _damaged(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:
+    if bool(torch.isnan(parameter).any()):
+        return HarnessError(f"{path}: the weights {name} hold NaN: the files are damaged, and have to be fetched anew.")
+    dtype = str(parameter.dtype).removeprefix("torch.")
+    return HarnessError(
+        f"{path}: the weights {name} hold infinity in {dtype}: the files are damaged, or need a --dtype of wider range."
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The words of a library's error, in one line."""
+    return shortened(" ".join(str(error).split()), 160)
+
+
+def _too_large(path: Path, where: torch.device) -> HarnessError:
+    return HarnessError(
+        f"{path}: the memory of {where} does not suffice to load it; free some, or take a smaller dtype."
+    )
 
 
 def _device(name: str) -> torch.device:
@@ -125,9 +149,10 @@ def _model(path: Path, dtype: torch.dtype) -> PreTrainedModel:
             output_loading_info=True,
         )
     except Exception as error:
+        if is_out_of_memory(error):
+            raise _too_large(path, torch.device("cpu")) from error
         # Whatever a broken folder makes the loader raise, the user reads one sentence; --debug shows the rest.
-        reason = shortened(" ".join(str(error).split()), 160)
-        raise HarnessError(f"{path}: cannot be loaded as a causal language model ({reason}).") from error
+        raise HarnessError(f"{path}: cannot be loaded as a causal language model ({_reason(error)}).") from error
     finally:
         if bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ _POSITIONS = 128
 """Positions that the estimate allows for a sequence: those of the challenge and their spare room."""
 _MOST_ROWS = {"cpu": 1 << 13, "cuda": 1 << 14}
 """Sequences beyond which nothing gains speed."""
-_SIGNS = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_SIGNS = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "bad_alloc", "Cannot allocate memory")
 _CGROUP = Path("/sys/fs/cgroup")
 
 

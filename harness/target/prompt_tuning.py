@@ -3,6 +3,7 @@
 The target's weights stay as they are; AdamW (Loshchilov and Hutter 2019) moves the prompt alone.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -84,8 +85,16 @@ class PromptTuning:
         return np.concatenate([[float(self.steps)], *flat])
 
     def step(self, prefixes: Tokens, suffixes: Tokens, loss: SuffixLoss) -> float:
-        """One step on prefixes [rows, prefix length] and suffixes [rows, length]; returns the mean loss before it."""
+        """One step on prefixes [rows, prefix length] and suffixes [rows, length]; returns the mean loss before it.
+
+        Raises HarnessError when loss or gradient are no numbers, the context is too short, or memory does not suffice.
+        """
         mean, gradient = self._within_memory(prefixes, suffixes, loss)
+        if not (math.isfinite(mean) and bool(torch.isfinite(gradient).all())):
+            raise HarnessError(
+                f"the training of the soft prompt left the range of numbers at step {self.steps + 1}, with a loss of "
+                f"{mean:g}; a lower learning rate or --dtype float32 may keep it there."
+            )
         self._prompt.grad = gradient
         for group in self._optimizer.param_groups:
             group["lr"] = self._schedule.at(self.steps)
@@ -139,9 +148,10 @@ class PromptTuning:
 def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: Tokens) -> Tensor:
     """The losses of suffixes [rows, length] behind `prompt` [tokens, width] and prefixes [rows, prefix length].
 
-    Float32 [rows, length], with a gradient for the prompt.
+    Float32 [rows, length], with a gradient for the prompt. Raises HarnessError when the context is too short.
     """
     length = suffixes.shape[1]
+    target.require(prefix_length=prefixes.shape[1], suffix_length=length, further=len(prompt))
     whole = np.concatenate([prefixes, suffixes], axis=1).astype(np.int64)
     tokens = torch.as_tensor(whole, device=target.device)
     with torch.no_grad():

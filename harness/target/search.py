@@ -15,6 +15,7 @@ from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.target.branches import Predictor
 from harness.target.decoding import Grown, Paths, begun, host, joined_paths, on_device, placed, prefix_groups, seen_by
+from harness.target.finite import no_number
 from harness.target.shaping import leading
 
 _FIRST_CHILDREN = 32
@@ -111,7 +112,11 @@ class _Search:
             columns = (parents, support.ids, logits.logprobs(support.ids), whole)
             parts.append([column[is_possible] for column in columns])
         parent, token, token_logprob, policy_logprob = (torch.cat(column) for column in zip(*parts, strict=True))
-        return _Children(parent.cpu().numpy(), token.cpu().numpy(), host(token_logprob), host(policy_logprob))
+        likelihood = host(policy_logprob)
+        if np.isnan(likelihood).any():
+            # At once: no bound would end a beginning whose likelihood is no number.
+            raise no_number("the target answered NaN", self.predictor.dtype)
+        return _Children(parent.cpu().numpy(), token.cpu().numpy(), host(token_logprob), likelihood)
 
     def _followed(self, children: "_Children", owner: Ints, rank: Ints, prefixes: int) -> tuple["_Children", Floats]:
         """The children that go on, by prefix and likelihood, and the best log-probability dropped, [prefixes].
@@ -122,8 +127,7 @@ class _Search:
         children = children.part(order)
         belongs = owner[children.parents]
         starts = np.searchsorted(belongs, np.arange(prefixes))
-        # NaN goes on, to be found in the result.
-        goes_on = ~(children.policy_logprob < self.bounds.least)
+        goes_on = children.policy_logprob >= self.bounds.least
         if self.bounds.width is not None:
             goes_on &= np.arange(len(belongs)) - starts[belongs] < self.bounds.width
         given_up = np.full(prefixes, -np.inf)

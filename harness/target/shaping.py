@@ -80,6 +80,8 @@ def drawn(support: Support, uniform: Tensor) -> tuple[Tensor, Tensor]:
     index = torch.searchsorted(mass, uniform.to(mass) * total, right=True)  # [rows, draws]
     # Rounding may carry a uniform just below 1 past the last token that has any mass.
     index = torch.minimum(index, torch.searchsorted(mass, total))
+    # NaN has no place in an order: some token is taken, and its log-probability says that it means nothing.
+    index = index.clamp(max=mass.shape[1] - 1)
     return index if support.ids is None else support.ids.gather(1, index), support.logprobs.gather(1, index)
 
 

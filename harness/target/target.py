@@ -19,6 +19,7 @@ from harness.target.branches import Predictor
 from harness.target.decoding import Paths, prefix_groups
 from harness.target.drawn import Drawn, Found, Scored
 from harness.target.ensemble import Ensemble
+from harness.target.finite import no_number, require_finite
 from harness.target.likelihood import scored
 from harness.target.memory import default_rows_at_once, is_out_of_memory
 from harness.target.rows import drawn_rows, found_rows, nothing_drawn, nothing_found
@@ -103,18 +104,24 @@ class Target:
             "transformers": transformers.__version__,
         }
 
-    def require(self, *, prefix_length: int, suffix_length: int, vocabulary: int = 0) -> None:
-        """Raise HarnessError unless the model has `vocabulary` tokens and room for prefix and suffix."""
-        if vocabulary > self.vocabulary:
+    def require(
+        self, *, prefix_length: int, suffix_length: int, vocabulary: int | None = None, further: int = 0
+    ) -> None:
+        """Raise HarnessError unless the model predicts `vocabulary` tokens and has room for prefix and suffix.
+
+        further: positions that a shift or a soft prompt takes before them.
+        """
+        if vocabulary is not None and vocabulary != self.vocabulary:
             raise HarnessError(
                 f"the target predicts {self.vocabulary} tokens and the round has {vocabulary}; it needs another target."
             )
-        wanted = prefix_length + suffix_length
-        if self.context_length is not None and wanted > self.context_length:
-            raise HarnessError(
-                f"the target's context of {self.context_length} tokens is shorter than "
-                f"prefix and suffix, {prefix_length} + {suffix_length} tokens."
-            )
+        if self.context_length is None or prefix_length + suffix_length + max(0, further) <= self.context_length:
+            return
+        where = f" behind {further} positions of a shift or a soft prompt; take fewer." if further > 0 else "."
+        raise HarnessError(
+            f"the target's context of {self.context_length} tokens is shorter than "
+            f"prefix and suffix, {prefix_length} + {suffix_length} tokens{where}"
+        )
 
     def viewed(self, views: Sequence[View], combination: Combination = Combination.LOGITS) -> "Target":
         """This target shown each prefix in `views`: what `sample` and `search` follow is what these say together.
@@ -167,7 +174,7 @@ class Target:
 
         found = self._within_memory(paths)
         self.evaluations += found.evaluations * len(self._views)
-        _check_finite(found.token_logprobs)
+        require_finite(found.token_logprobs, self.dtype)
         return drawn_rows(found, distinct_of_prefix.reshape(-1), trials // draws, self.vocabulary)
 
     def search(
@@ -205,7 +212,7 @@ class Target:
 
         found = self._within_memory(paths)
         self.evaluations += found.evaluations * len(self._views)
-        _check_finite(found.token_logprobs)
+        require_finite(found.token_logprobs, self.dtype)
         return found_rows(found, distinct_of_prefix.reshape(-1), self.vocabulary)
 
     def walk(
@@ -240,14 +247,16 @@ class Target:
         if len(prefixes) != len(suffixes):
             raise HarnessError(f"scoring needs one prefix a suffix, not {len(prefixes)} and {len(suffixes)}.")
         length = suffixes.shape[1]
-        self.require(prefix_length=prefixes.shape[1], suffix_length=length)
+        self.require(prefix_length=prefixes.shape[1], suffix_length=length, further=view.further)
         if len(prefixes) == 0:
             nothing = np.empty((0, length))
             return Scored(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
         result = self._within_memory(
             lambda rows_at_once: scored(self.trunk, prefixes, suffixes, view, rows_at_once=rows_at_once)
         )
-        _check_finite(result.token_logprobs)
+        # An impossible token has log-probability -inf; where a distribution is none, its entropy is NaN.
+        if np.isnan(result.token_logprobs).any() or np.isnan(result.entropy).any():
+            raise no_number("the target answered NaN", self.dtype)
         return result
 
     def _require_views(self, prefix_length: int, suffix_length: int) -> None:
@@ -255,7 +264,7 @@ class Target:
         if (most := max(view.start for view in self._views)) > max(0, prefix_length - 2):
             raise HarnessError(f"a view leaves out {most} tokens of prefixes of {prefix_length}; two have to stay.")
         further = max(view.further for view in self._views)
-        self.require(prefix_length=prefix_length + max(0, further), suffix_length=suffix_length)
+        self.require(prefix_length=prefix_length, suffix_length=suffix_length, further=further)
 
     def _check_tokens(self, what: str, tokens: Tokens) -> None:
         if tokens.ndim != 2 or tokens.shape[1] == 0 or not np.issubdtype(tokens.dtype, np.integer):
@@ -289,8 +298,3 @@ class Target:
             self.rows_at_once //= 2
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
-
-
-def _check_finite(token_logprobs: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
-    if np.isnan(token_logprobs).any():
-        raise HarnessError("the target answered NaN: its numbers overflow in this dtype; load it with another one.")

@@ -18,6 +18,7 @@ from harness.core.errors import HarnessError
 from harness.core.view import View
 from harness.target.branches import Branches, CachedBranches, Logits
 from harness.target.cache import fresh_cache
+from harness.target.finite import no_number
 from harness.target.gpt_neo import NeoBody
 from harness.target.memory import is_out_of_memory
 
@@ -52,6 +53,7 @@ class Trunk:
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
         self.logit_bytes = _LOGIT_BYTES.get(self.device.type, 64 << 20)
         self.backbone: nn.Module | None = None
         self.head: nn.Module | None = None
@@ -85,7 +87,7 @@ class Trunk:
         """The view's soft prompt as the model takes it, [tokens, width]."""
         if view.prompt is None:
             return None
-        return torch.as_tensor(view.prompt, dtype=self.model.dtype, device=self.device)
+        return torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
 
     def advance(self, branches: Branches, tokens: Tensor, parents: Ints) -> Tensor:
         """Append `tokens` [rows] int64 to the branches `parents` [rows]; their new states, [rows, width]."""
@@ -184,6 +186,9 @@ class Trunk:
         try:
             wanted = forward_pass(self.model, tokens, use_cache=False).logits.float()  # [2, 6, vocabulary]
             self.vocabulary = int(wanted.shape[-1])
+            if not bool(torch.isfinite(wanted).all()):
+                what = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
+                raise no_number(f"this {_kind(self.model)} model answers {what}", self.dtype)
             self.backbone, self.head = _split(self.model)
             if self.head is not None and not _agree(self.logits(self.states(tokens, keep=6)), wanted, 1e-6):
                 self.backbone = self.head = None
@@ -196,8 +201,6 @@ class Trunk:
             found = self._branched_logits(tokens)
         except (TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
             raise HarnessError(f"{_kind(self.model)} models cannot be run by the engine ({error}).") from error
-        if bool(torch.isnan(wanted).any()):
-            raise HarnessError(f"this {_kind(self.model)} model answers NaN in {self.model.dtype}; try another dtype.")
         if not _agree(found, wanted[[1, 0, 1], 3:], 2e-2):
             raise HarnessError(f"{_kind(self.model)} models decode differently with cached keys and values.")
 

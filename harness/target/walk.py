@@ -7,6 +7,7 @@ from torch import Tensor
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.target.decoding import host, on_device
+from harness.target.finite import no_number
 from harness.target.shaping import leading
 from harness.target.trunk import Trunk
 
@@ -47,7 +48,10 @@ class Walk:
         width = max(part.shape[1] for part in tokens)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in tokens]
         filled = [torch.nn.functional.pad(part, (0, width - part.shape[1]), value=-torch.inf) for part in logprobs]
-        return torch.cat(padded).cpu().numpy(), host(torch.cat(filled))
+        found = host(torch.cat(filled))
+        if np.isnan(found).any():
+            raise no_number("the target answered NaN", self._trunk.dtype)
+        return torch.cat(padded).cpu().numpy(), found
 
     def advance(self, tokens: Ints, parents: Ints | None = None) -> None:
         """Append `tokens` [rows] to the branches `parents` [rows], which are the branches from now on.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from harness.core.errors import HarnessError
 from harness.core.training import Training
 from harness.target import Target, prompt_tuning
 from harness.target.prompt_tuning import PromptTuning, Schedule, suffix_losses
@@ -76,6 +77,24 @@ def test_when_memory_runs_out_a_step_is_made_in_smaller_parts(
     tuning = PromptTuning(neo, 4, Schedule(0.05))
     assert tuning.step(training.prefixes, training.suffixes, _mean) == pytest.approx(wanted, abs=1e-5)
     assert np.allclose(tuning.prompt, plain.prompt, atol=1e-5)
+
+
+def test_a_prompt_that_leaves_the_context_is_one_sentence(target: Target, training: Training) -> None:
+    tuning = PromptTuning(target, 47, Schedule(0.05))
+    with pytest.raises(HarnessError, match=r"context of 64 tokens is shorter .* 12 \+ 6 tokens behind 47 positions"):
+        tuning.step(training.prefixes, training.suffixes, _mean)
+    assert PromptTuning(target, 46, Schedule(0.05)).step(training.prefixes[:2], training.suffixes[:2], _mean) > 0
+
+
+def test_a_training_that_leaves_the_range_of_numbers_ends_and_leaves_the_prompt_as_it_was(
+    neo: Target, training: Training
+) -> None:
+    tuning = PromptTuning(neo, 4, Schedule(0.05))
+    tuning.step(training.prefixes, training.suffixes, _mean)
+    before = tuning.state
+    with pytest.raises(HarnessError, match="left the range of numbers at step 2, with a loss of nan"):
+        tuning.step(training.prefixes, training.suffixes, lambda losses: losses.mean(dim=1) * torch.inf * 0)
+    assert np.array_equal(tuning.state, before)
 
 
 def test_the_rate_rises_falls_and_without_an_end_stays() -> None:

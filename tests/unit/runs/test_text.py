@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,3 +78,13 @@ def test_a_file_that_is_no_tokenizer_is_one_sentence(tmp_path: Path, content: st
     with pytest.raises(HarnessError, match="no tokenizer") as raised:
         TokenText(tmp_path / "tokenizer.json")
     assert str(raised.value).isprintable()
+
+
+def test_what_the_tokenizer_lacks_is_shown_by_its_number_and_never_left_out() -> None:
+    word = TOKENIZER.encode("word").ids
+    ids = [*word, 384, 50256, *word]
+    assert TEXT.text(ids) == "word⟨384⟩⟨50256⟩word"
+    assert len(TEXT.pieces(ids)) == len(ids)
+    rows = np.array([[384, 385], [word[0], 50256], [word[0], word[0]]])
+    assert TEXT.texts(rows) == [TEXT.text(row) for row in rows.tolist()]
+    assert TEXT.texts(rows)[0] == "⟨384⟩⟨385⟩"

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
-from harness.target import Target, load_target, memory
+from harness.target import Target, load_target, memory, trunk
 
 
 @pytest.fixture
@@ -106,6 +106,17 @@ def test_nan_in_the_weights_is_named(copied):
     _is_refused(copied, r"h\.1\.mlp\.c_fc\.bias hold NaN")
 
 
+def test_infinity_in_the_weights_is_named_and_no_matter_of_a_probe(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.wpe.weight"].__setitem__(40, float("inf")))
+    _is_refused(copied, r"wpe\.weight hold infinity in float32")
+
+
+def test_weights_beyond_the_range_of_a_dtype_are_named_with_it(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.wpe.weight"].__setitem__(40, 7e4))
+    assert load_target(copied, device="cpu").dtype is torch.float32
+    _is_refused(copied, r"wpe\.weight hold infinity in float16", dtype="float16")
+
+
 def test_missing_weights_are_not_replaced_by_random_ones(copied):
     _rewrite(copied, lambda tensors: tensors.pop("transformer.h.1.mlp.c_fc.bias"))
     _is_refused(copied, r"lack 1 tensors of a GPTNeoForCausalLM, transformer\.h\.1\.mlp\.c_fc\.bias")
@@ -131,6 +142,22 @@ def test_weights_that_overflow_are_one_sentence(copied):
     _is_refused(copied, "answers NaN in")
 
 
+def test_one_token_whose_logit_overflows_is_not_taken_for_a_fault_of_the_cache(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.wte.weight"].__setitem__(50, 1e38))
+    _is_refused(copied, "answers infinity in float32")
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError("std::bad_alloc")], ids=["device", "host"]
+)
+def test_memory_that_runs_out_while_a_target_is_loaded_is_one_sentence(folders, monkeypatch, error):
+    def nothing_left(call, rows, *rest, **inputs):
+        raise error
+
+    monkeypatch.setattr(trunk, "forward_pass", nothing_left)
+    _is_refused(folders["neo"], "the memory of cpu does not suffice to load it; free some")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA GPU")
 def test_cuda_asked_for_and_absent_is_one_sentence(folders):
     _is_refused(folders["neo"], "cuda is asked for and torch .* finds no CUDA GPU", device="cuda")
@@ -147,6 +174,8 @@ def test_lengths_and_vocabulary_are_checked_against_the_round(neo):
     neo.require(prefix_length=32, suffix_length=32, vocabulary=61)
     with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 62"):
         neo.require(prefix_length=32, suffix_length=32, vocabulary=62)
+    with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 50"):
+        neo.require(prefix_length=32, suffix_length=32, vocabulary=50)
     with pytest.raises(HarnessError, match="context of 64 tokens is shorter than prefix and suffix, 50 \\+ 50"):
         neo.require(prefix_length=50, suffix_length=50)
 

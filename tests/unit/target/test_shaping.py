@@ -149,3 +149,10 @@ def test_the_largest_uniform_never_draws_an_impossible_token(vocabulary):
     largest = torch.full((16,), 1 - 2**-53, dtype=torch.float64)
     tokens, logprobs = (found.squeeze(1) for found in drawn(shaped(logits, Policy()), largest.unsqueeze(1)))
     assert (tokens < vocabulary - 1).all() and logprobs.isfinite().all()
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(top_k=3), Policy(top_p=0.5), Policy(typical_p=0.5)], ids=str)
+def test_of_logits_that_are_no_numbers_a_token_is_drawn_whose_log_probability_says_so(policy):
+    logits = torch.full((2, 7), torch.nan)
+    tokens, logprobs = drawn(shaped(logits, policy, NOTHING_SEEN), torch.tensor([[0.1, 0.9], [0.5, 0.5]]))
+    assert ((tokens >= 0) & (tokens < 7)).all() and torch.isnan(logprobs).all()

@@ -88,8 +88,8 @@ def test_evaluations_count_every_view(neo, prefixes):
         ([View(weight=0.0)], "at least one view"),
         ([View(prompt=np.zeros((3, 7)))], r"shape \[tokens, 32\]"),
         ([View(start=11)], "leaves out 11 tokens of prefixes of 12"),
-        ([View(shift=50)], "context of 64 tokens"),
-        ([View(), View(prompt=np.zeros((50, 32)))], "context of 64 tokens"),
+        ([View(shift=50)], r"context of 64 tokens is shorter than .* 12 \+ 6 tokens behind 50 positions"),
+        ([View(), View(prompt=np.zeros((50, 32)))], r"12 \+ 6 tokens behind 50 positions of a shift or a soft prompt"),
     ],
 )
 def test_a_bad_view_is_one_sentence(neo, prefixes, views, sentence):
@@ -104,3 +104,10 @@ def test_a_score_in_a_view_is_that_of_the_tokens_shown(target, prefixes, view):
     for row, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):
         wanted = _logprobs(target, prefix, suffix, view)[np.arange(7), suffix]
         assert np.allclose(scored.token_logprobs[row], wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("view", [View(shift=46), View(prompt=np.zeros((46, 32)))], ids=["shift", "prompt"])
+def test_a_score_in_a_view_beyond_the_context_is_one_sentence(target, prefixes, view):
+    assert len(target.score(prefixes, prefixes[:, :6], View(shift=45))) == len(prefixes)
+    with pytest.raises(HarnessError, match=r"context of 64 tokens .* 46 positions"):
+        target.score(prefixes, prefixes[:, :7], view)
