@@ -46,7 +46,9 @@ def load_target(
             raise _damaged(path, name, parameter)
     try:
         model = model.to(where)  # type: ignore[arg-type]
-        return Target(model.eval(), path=path, rows_at_once=rows_at_once, suffix_length=suffix_length)
+        return Target(
+            model.eval().requires_grad_(False), path=path, rows_at_once=rows_at_once, suffix_length=suffix_length
+        )
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
             raise _too_large(path, where) from None

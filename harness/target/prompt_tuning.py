@@ -10,13 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from harness.core.arrays import Floats, Tokens
 from harness.core.errors import HarnessError
 from harness.core.view import View
 from harness.target.memory import is_out_of_memory
 from harness.target.target import Target
+
+_HEAD_ROWS = 512
+"""Positions whose logits are in memory at once."""
 
 SuffixLoss = Callable[[Tensor], Tensor]
 """From the losses of suffix tokens [rows, length] to one loss for each row, [rows], all float32 with gradients."""
@@ -42,8 +46,9 @@ class Schedule:
 class PromptTuning:
     """A soft prompt in training.
 
-    state: everything that the next step depends on, float64 [1 + 3 * tokens * width]: the steps done, the prompt, and
-    its two moments. Kept after a step and handed to a new tuning, it goes on as if nothing had happened.
+    state: everything that the next step depends on, float64 [2 + 3 * tokens * width]: the steps done, the rows that
+    memory has room for (0: any), the prompt, and its two moments. Kept after a step and handed to a new tuning, it goes
+    on as if nothing had happened.
     """
 
     def __init__(
@@ -53,14 +58,14 @@ class PromptTuning:
         self._target = target
         self._schedule = schedule
         embeddings = target.model.get_input_embeddings()
-        if not isinstance(embeddings, torch.nn.Embedding):
+        if not isinstance(embeddings, nn.Embedding):
             raise HarnessError(f"{type(target.model).__name__} models have no table of embeddings to begin from.")
         first = embeddings.weight.detach()[:tokens].float()
         if len(first) < tokens:
             raise HarnessError(f"a soft prompt of {tokens} tokens is longer than the vocabulary of {len(first)}.")
-        self._prompt = torch.nn.Parameter(first.clone())
+        self._prompt = nn.Parameter(first.clone())
         self._optimizer = torch.optim.AdamW([self._prompt], lr=schedule.rate, weight_decay=weight_decay)
-        self._rows: int | None = None
+        self._rows = 0
         self.steps = 0
         if state is not None:
             self._restore(state)
@@ -82,7 +87,7 @@ class PromptTuning:
         nothing = torch.zeros_like(self._prompt)
         parts = [self._prompt.detach(), moments.get("exp_avg", nothing), moments.get("exp_avg_sq", nothing)]
         flat = [part.double().cpu().numpy().reshape(-1) for part in parts]
-        return np.concatenate([[float(self.steps)], *flat])
+        return np.concatenate([[float(self.steps), float(self._rows)], *flat])
 
     def step(self, prefixes: Tokens, suffixes: Tokens, loss: SuffixLoss) -> float:
         """One step on prefixes [rows, prefix length] and suffixes [rows, length]; returns the mean loss before it.
@@ -131,12 +136,12 @@ class PromptTuning:
 
     def _restore(self, state: Floats) -> None:
         count = self._prompt.numel()
-        if state.shape != (1 + 3 * count,):
-            raise HarnessError(f"a kept prompt of {(len(state) - 1) // 3} numbers does not fit one of {count}.")
-        self.steps = int(state[0])
+        if state.shape != (2 + 3 * count,):
+            raise HarnessError(f"a kept prompt of {(len(state) - 2) // 3} numbers does not fit one of {count}.")
+        self.steps, self._rows = int(state[0]), int(state[1])
         prompt, mean, square = (
             torch.as_tensor(part.reshape(self._prompt.shape), dtype=torch.float32, device=self._prompt.device)
-            for part in np.split(state[1:], 3)
+            for part in np.split(state[2:], 3)
         )
         with torch.no_grad():
             self._prompt.copy_(prompt)
@@ -157,6 +162,23 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
     with torch.no_grad():
         embedded = target.model.get_input_embeddings()(tokens[:, :-1])
     inputs = torch.cat([prompt.to(embedded.dtype).expand(len(tokens), -1, -1), embedded], dim=1)
-    logits = target.model(inputs_embeds=inputs, use_cache=False, logits_to_keep=length).logits.float()
-    losses = F.cross_entropy(logits.flatten(0, 1), tokens[:, -length:].flatten(), reduction="none")
+    wanted = tokens[:, -length:].flatten()
+    backbone, head = target.trunk.backbone, target.trunk.head
+    if backbone is None or head is None:
+        logits = target.model(inputs_embeds=inputs, use_cache=False, logits_to_keep=length).logits
+        losses = _cross_entropy(nn.Identity(), logits.flatten(0, 1), wanted)
+    else:
+        states = backbone(inputs_embeds=inputs, use_cache=False).last_hidden_state[:, -length:].flatten(0, 1)
+        # Logits live while their part is looked at, and are made once more for the gradient (Chen et al. 2016).
+        losses = torch.cat(
+            [
+                checkpoint(_cross_entropy, head, some, of_some, use_reentrant=False)
+                for some, of_some in zip(torch.split(states, _HEAD_ROWS), torch.split(wanted, _HEAD_ROWS), strict=True)
+            ]
+        )
     return losses.view(len(tokens), length)
+
+
+def _cross_entropy(head: nn.Module, states: Tensor, wanted: Tensor) -> Tensor:
+    """The losses of the tokens wanted [n] after states [n, width], float32 [n]."""
+    return F.cross_entropy(head(states).float(), wanted, reduction="none")

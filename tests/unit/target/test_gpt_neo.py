@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.target import gpt_neo, load_target
 
@@ -31,5 +32,5 @@ def test_memory_that_runs_out_while_it_is_tried_is_no_reason_against_it(folders,
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(gpt_neo, "attended", scarce)
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(HarnessError, match="memory of cpu does not suffice"):
         load_target(folders["neo"], device="cpu")
