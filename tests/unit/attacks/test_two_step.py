@@ -109,3 +109,11 @@ def test_where_no_training_candidate_is_right_likelihood_decides(
     guesses = run("two_step", SmallContext(neo, prefixes, LENGTH, wrong), width=3)
     assert (guesses.score < 0).all()
     assert "hold no right candidate" in capsys.readouterr().out
+
+
+def test_no_held_out_rows_of_the_trees_own_decide_when_they_end() -> None:
+    """More rows than from which on scikit-learn would cut some out at random, across clusters."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(11_000, 2))
+    _, boosted = function_of("two_step", "trained")(features, rng.random(11_000) < 0.1)
+    assert boosted.n_iter_ == boosted.max_iter == 150
