@@ -33,11 +33,11 @@ class SoftPrompt(Attack[SoftPromptParams]):
     )
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        params = self.params
+        params, train = self.params, context.train
         yield from self.guessed(context, View(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
-        chosen = np.random.default_rng(context.seed).permutation(len(context.train))[: params.examples or None]
-        prompted = trained_prompt(context, context.train.part(chosen), plan, loss=lambda losses: losses.mean(dim=1))
+        chosen = np.random.default_rng(context.seed).permutation(len(train))[: params.examples or None]
+        prompted = trained_prompt(context, train.part(chosen), plan, loss=lambda losses: losses.mean(dim=1))
         yield from self.guessed(context, prompted, stage="guess")
 
     def guessed(self, context: Context, view: View, *, stage: str, lowered: float = 0.0) -> Iterator[Guesses]:

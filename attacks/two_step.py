@@ -67,8 +67,8 @@ class TwoStep(Attack[TwoStepParams]):
         """The training examples to learn from; None where the round has none."""
         try:
             train = context.train
-        except HarnessError as error:
-            print(f"two_step: {error} Its candidates stand in the order of their likelihood.")
+        except HarnessError:
+            print("two_step: the round has no training examples, so its candidates stand in the order of likelihood.")
             return None
         chosen = np.random.default_rng(context.seed).permutation(len(train))[: self.params.examples or None]
         return train.part(np.sort(chosen))
