@@ -13,6 +13,7 @@ from torch import Tensor
 from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy, View
 from harness.core.arrays import Floats, Ints
 from harness.core.examples import folds_by_cluster
+from harness.core.training import Training
 from harness.rankers import mean_loss
 from harness.target.prompt_training import PromptPlan, trained_prompt
 from harness.target.prompt_tuning import Schedule
@@ -46,10 +47,11 @@ class Ethicist(Attack[EthicistParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
+        train = context.train.drawn(params.examples, context.seed)
         for batch in context.batches(stage="without a prompt", size=128):
             greedy = context.target.sample(batch.prefixes, Policy(top_k=1))
             yield Guesses(batch.ids, greedy.suffixes, mean_loss(greedy.token_logprobs) - BELOW_ALL_OTHERS)
-        prompted = self.trained(context)
+        prompted = self.trained(context, train)
         policy = Policy(top_p=params.top_p, temperature=params.temperature)
         for batch in context.batches():
             shown = context.target.viewed([prompted])
@@ -59,17 +61,17 @@ class Ethicist(Attack[EthicistParams]):
             # Prefixes with a single suffix are all sure of it; among them the likelier goes first.
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, np.log(confidence) + TIE * logprob)
 
-    def trained(self, context: Context) -> View:
-        """The trained prompt, as a view; examples of one cluster are on one side of the cut."""
+    def trained(self, context: Context, train: Training) -> View:
+        """The prompt trained on some of `train`, as a view; examples of one cluster are on one side of the cut."""
         params = self.params
-        train = context.train.drawn(params.examples, context.seed)
         fold = folds_by_cluster(train.clusters, HELD_OUT)
         # The smallest fold: one cluster may be larger than all others together.
         is_held_out = fold == np.argmin(np.bincount(fold))
         used = train.part(np.flatnonzero(~is_held_out))
         if len(used) == 0:
             raise HarnessError(
-                "ethicist trains on one part of the training examples and judges on another; they are one."
+                "ethicist trains on some clusters of training examples and judges on others, and there is only one; "
+                "take more examples."
             )
         steps = params.epochs * -(-len(used) // params.batch)
         schedule = Schedule(params.learning_rate, warmup=min(params.warmup, steps // 2), steps=steps)

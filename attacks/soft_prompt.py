@@ -32,9 +32,9 @@ class SoftPrompt(Attack[SoftPromptParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
+        train = context.train.drawn(params.examples, context.seed)
         yield from self.guessed(context, View(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
-        train = context.train.drawn(params.examples, context.seed)
         prompted = trained_prompt(context, train, plan, loss=lambda losses: losses.mean(dim=1))
         yield from self.guessed(context, prompted, stage="guess")
 

@@ -67,8 +67,8 @@ class TwoStep(Attack[TwoStepParams]):
         """The training examples to learn from; None where the round has none."""
         try:
             return context.train.drawn(self.params.examples, context.seed)
-        except HarnessError as error:
-            print(f"two_step: {error} Its candidates stand in the order of their likelihood.")
+        except HarnessError:
+            print("two_step: the round has no training examples, so its candidates stand in the order of likelihood.")
             return None
 
     def classifier(self, context: Context, train: Training) -> "Classifier | None":

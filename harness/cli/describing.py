@@ -7,7 +7,7 @@ from harness.cli.watching import score_in_words
 from harness.core.controls import shown_name
 from harness.core.durations import clock
 from harness.core.moments import date_and_time
-from harness.core.spec import TargetRecord
+from harness.core.spec import RunSpec, TargetRecord
 from harness.runs.candidates import VERDICTS, Example
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -36,7 +36,7 @@ def described(folder: RunFolder) -> str:
         ),
         ("params", visible(", ".join(f"{name}={value}" for name, value in spec.params.items()) or "none")),
         ("seed", str(spec.seed)),
-        ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples"),
+        ("round", _round_in_words(spec)),
     ]
     if target is not None:
         commit = f" at {target.commit}" if target.commit else ""
@@ -124,6 +124,11 @@ def _loaded_target(folder: RunFolder) -> dict[str, Any] | None:
         return None
     with RunReader(folder.store) as reader:
         return reader.last_event("worker_target")
+
+
+def _round_in_words(spec: RunSpec) -> str:
+    without = ", no training examples" if spec.round.train_prefix_file is None else ""
+    return f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples{without}"
 
 
 def _device_in_words(target: TargetRecord, loaded: dict[str, Any] | None) -> str:

@@ -1,5 +1,7 @@
 """What a round's files hold: the attacked examples, their answers, and the training examples."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens, token_rows
@@ -7,6 +9,14 @@ from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.training import Training
+
+
+class _TrainingRows(NamedTuple):
+    """What the round's training files hold, all of n rows; clusters, which take longer, are not among it."""
+
+    prefixes: Tokens
+    suffixes: Tokens
+    preprefixes: Tokens | None
 
 
 def load_prefixes(round_: Round) -> Tokens:
@@ -47,6 +57,16 @@ def load_training(round_: Round) -> Training | None:
     return _fold(round_)[1] if round_.fold is not None else _whole_training(round_)
 
 
+def require_fitting_files(round_: Round) -> None:
+    """Raise HarnessError, naming the file, when one that training or clusters are read from is absent or does not fit.
+
+    Files of pre-prefixes may be absent: clusters are cut without them.
+    """
+    _training_rows(round_)
+    if round_.fold is None:
+        _preprefixes(round_, load_prefixes(round_))
+
+
 def load_clusters(round_: Round, answers: Tokens | None = None) -> Ints | None:
     """The cluster of each attacked example, [examples] int64, taken over attacked and training rows together.
 
@@ -60,10 +80,7 @@ def load_clusters(round_: Round, answers: Tokens | None = None) -> Ints | None:
     prefixes = load_prefixes(round_)
     if answers is None:
         answers = load_answers(round_)
-    before = None
-    if round_.preprefix_file is not None and round_.preprefix_file.exists():
-        before = token_rows(round_.preprefix_file, length=None, vocabulary=round_.vocabulary, rows=round_.answer_rows)
-    attacked = _whole_rows(before, prefixes, answers)
+    attacked = _whole_rows(_preprefixes(round_, prefixes), prefixes, answers)
     training = _whole_training(round_)
     if training is None:
         return cluster_ids([attacked])
@@ -71,7 +88,27 @@ def load_clusters(round_: Round, answers: Tokens | None = None) -> Ints | None:
     return cluster_ids([attacked, rows])[: len(attacked)]
 
 
+def _preprefixes(round_: Round, prefixes: Tokens) -> Tokens | None:
+    """What stood before the attacked prefixes, where that is known."""
+    file = round_.preprefix_file
+    if file is None or not file.exists():
+        return None
+    before = token_rows(file, length=None, vocabulary=round_.vocabulary, rows=round_.answer_rows)
+    if len(before) != len(prefixes):
+        raise HarnessError(f"{file}: {len(before):,} rows beside {len(prefixes):,} attacked prefixes.")
+    return before
+
+
 def _whole_training(round_: Round) -> Training | None:
+    rows = _training_rows(round_)
+    if rows is None:
+        return None
+    if round_.clusters == "none":
+        return Training(*rows, np.arange(len(rows.prefixes)))
+    return Training(*rows, cluster_ids([_whole_rows(rows.preprefixes, rows.prefixes, rows.suffixes)]))
+
+
+def _training_rows(round_: Round) -> "_TrainingRows | None":
     if round_.train_prefix_file is None or round_.train_suffix_file is None:
         return None
     rows, vocabulary = round_.train_rows, round_.vocabulary
@@ -79,16 +116,14 @@ def _whole_training(round_: Round) -> Training | None:
     suffixes = token_rows(round_.train_suffix_file, length=round_.suffix_length, vocabulary=vocabulary, rows=rows)
     if len(prefixes) != len(suffixes):
         raise HarnessError(
-            f"{round_.train_suffix_file}: {len(suffixes)} rows beside {len(prefixes)} training prefixes."
+            f"{round_.train_suffix_file}: {len(suffixes):,} rows beside {len(prefixes):,} training prefixes."
         )
-    preprefixes = None
-    if round_.train_preprefix_file is not None and round_.train_preprefix_file.exists():
-        preprefixes = token_rows(round_.train_preprefix_file, length=None, vocabulary=vocabulary, rows=rows)
-    if round_.clusters == "none":
-        clusters = np.arange(len(prefixes))
-    else:
-        clusters = cluster_ids([_whole_rows(preprefixes, prefixes, suffixes)])
-    return Training(prefixes, suffixes, preprefixes, clusters)
+    preprefixes, file = None, round_.train_preprefix_file
+    if file is not None and file.exists():
+        preprefixes = token_rows(file, length=None, vocabulary=vocabulary, rows=rows)
+        if len(preprefixes) != len(prefixes):
+            raise HarnessError(f"{file}: {len(preprefixes):,} rows beside {len(prefixes):,} training prefixes.")
+    return _TrainingRows(prefixes, suffixes, preprefixes)
 
 
 def _whole_rows(*parts: Tokens | None) -> Tokens:

@@ -36,7 +36,7 @@ def lay_inputs(folder: RunFolder, spec: RunSpec, committed: CommittedGuesses, *,
         folder.scratch / "inputs",
         order,
         prefixes=load_prefixes(spec.round)[: spec.examples],
-        training=load_training(spec.round) if _training_is_here(spec) else None,
+        training=load_training(spec.round),
         kept=kept,
         guesses=committed.guesses.part(committed.is_done.nonzero()[0]),
     )
@@ -47,8 +47,3 @@ def _target_order(spec: RunSpec) -> TargetOrder | None:
         return None
     target = spec.target
     return TargetOrder(path=target.path, device=target.device, dtype=target.dtype, threads=target.threads)
-
-
-def _training_is_here(spec: RunSpec) -> bool:
-    files = (spec.round.train_prefix_file, spec.round.train_suffix_file)
-    return all(path is not None and path.exists() for path in files)

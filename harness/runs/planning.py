@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.core import paths
 from harness.core.errors import HarnessError, shortened
-from harness.core.examples import error_cap_of, load_answers, load_prefixes
+from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import sha256_of
 from harness.core.rounds import Round, load_round
 from harness.core.spec import AttackRecord, PathRecord, RunSpec, TargetRecord
@@ -31,14 +31,16 @@ def planned_run(
 ) -> RunSpec:
     """Everything about a run, resolved. `budget` is in seconds, `limit` keeps the first examples.
 
-    Raises HarnessError when the round's prefixes are not here, or when a parameter's path is absent or holds the
-    round's answers.
+    Raises HarnessError when a file of the round's is not here or does not fit, when it has no examples, or when a
+    parameter's path is absent or holds the round's answers.
     """
-    if not round_.prefix_file.exists():
-        raise HarnessError(
-            f"{round_.prefix_file}: no such file; harness data status says how to get a shipped round's."
-        )
+    for file in (round_.prefix_file, round_.train_prefix_file, round_.train_suffix_file):
+        if file is not None and not file.exists():
+            raise HarnessError(f"{file}: no such file; harness data status says how to get a shipped round's.")
+    require_fitting_files(round_)
     round_examples = len(load_prefixes(round_))
+    if round_examples == 0:
+        raise HarnessError(f"round {round_.name} has no examples to attack; its prefix file is empty, or its fold.")
     answers = load_answers(round_)
     if answers is not None and len(answers) != round_examples:
         raise HarnessError(

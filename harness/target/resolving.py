@@ -19,6 +19,8 @@ OnProgress = Callable[[int, int], None]
 """Called with (bytes hashed, bytes in all)."""
 
 _WANTED = ["*.safetensors", "*.safetensors.index.json", "*.json", "merges.txt", "tokenizer.model"]
+_VOCABULARY = ("vocab_size",)
+_CONTEXT = ("max_position_embeddings", "n_positions")
 _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")
 
 
@@ -43,17 +45,37 @@ def require_room(target: ResolvedTarget, round_: Round) -> None:
 
     What it does not say is found out when the model is loaded.
     """
-    try:
-        config = json.loads((target.path / "config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return
-    config = config if isinstance(config, dict) else {}
-    vocabulary, context = config.get("vocab_size"), config.get("max_position_embeddings")
-    if isinstance(vocabulary, int) and vocabulary < round_.vocabulary:
-        raise HarnessError(f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}.")
+    vocabulary, context = _configured(target.path, _VOCABULARY), _configured(target.path, _CONTEXT)
+    if vocabulary is not None and vocabulary < round_.vocabulary:
+        raise HarnessError(
+            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}; name another target."
+        )
     wanted = round_.prefix_length + round_.suffix_length
-    if isinstance(context, int) and context < wanted:
-        raise HarnessError(f"{target.id} attends to {context:,} tokens; the round's prefix and suffix take {wanted:,}.")
+    if context is not None and context < wanted:
+        raise HarnessError(
+            f"{target.id} attends to {context:,} tokens; the round's prefix and suffix take {wanted:,}: name another "
+            "target."
+        )
+
+
+def require_same_vocabulary(target: ResolvedTarget, round_: Round) -> None:
+    """Raise HarnessError when config.json says that the target predicts tokens that no suffix of the round may hold."""
+    vocabulary = _configured(target.path, _VOCABULARY)
+    if vocabulary is not None and vocabulary > round_.vocabulary:
+        raise HarnessError(
+            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}; name another target, "
+            f"or, where its further ids are padding, a round of `vocabulary = {vocabulary}`."
+        )
+
+
+def _configured(path: Path, names: tuple[str, ...]) -> int | None:
+    """What config.json says under the first of `names` that it has; None when it says no number."""
+    try:
+        config = json.loads((path / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    found = [config[name] for name in names if isinstance(config, dict) and isinstance(config.get(name), int)]
+    return found[0] if found else None
 
 
 def resolve_target(

@@ -288,7 +288,7 @@ class Target:
                 if self.rows_at_once == 1:
                     raise HarnessError(
                         f"the memory of {self.device} does not suffice for one sequence at a time; "
-                        f"free some, or take a smaller dtype than {self.dtype}."
+                        f"free some, or take a smaller --dtype than {str(self.dtype).removeprefix('torch.')}."
                     ) from None
             else:
                 if self.calls is not None:

@@ -96,8 +96,11 @@ class RunContext:
     def train(self) -> Training:
         if self._training is None:
             self._training = inputs.read_training(self._folder)
-        if self._training is None:
-            raise HarnessError("the round has no training examples, and the attack asks for them.")
+        if self._training is None or len(self._training) == 0:
+            raise HarnessError(
+                "the round has no training examples, and the attack asks for them: "
+                "take a round that names train_prefix_file and train_suffix_file."
+            )
         return self._training
 
     def batches(

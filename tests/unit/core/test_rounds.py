@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.core.examples import folds_by_cluster, load_answers, load_clusters, load_prefixes, load_training
+from harness.core.examples import (
+    folds_by_cluster,
+    load_answers,
+    load_clusters,
+    load_prefixes,
+    load_training,
+    require_fitting_files,
+)
 from harness.core.rounds import load_round, shipped_rounds
 
 PLAIN = """
@@ -143,6 +150,30 @@ def test_folds_never_split_a_cluster_and_differ_by_no_more_than_the_largest(clus
         assert len(set(fold_of_row[clusters == cluster].tolist())) == 1
     sizes = np.bincount(fold_of_row, minlength=folds)
     assert sizes.max() - sizes.min() <= np.bincount(clusters).max()
+
+
+@pytest.mark.parametrize(
+    ("field", "rows", "sentence"),
+    [
+        ("preprefix", np.zeros((19, 5), np.uint16), r"preprefix\.npy: 19 rows beside 20 attacked prefixes"),
+        ("preprefix", np.zeros((20, 5)), r"preprefix\.npy: wanted integers"),
+        ("train_preprefix", np.zeros((41, 5), np.uint16), r"train_preprefix\.npy: 41 rows beside 40 training prefixes"),
+        ("train_preprefix", np.full((40, 5), 100), r"train_preprefix\.npy: row 0 holds a token outside 0\.\.99"),
+        ("train_prefix", np.zeros((39, 40), np.uint16), r"train_suffix\.npy: 40 rows beside 39 training prefixes"),
+        ("train_suffix", np.zeros((40, 4), np.uint16), r"train_suffix\.npy: rows of 4 tokens where the round has 3"),
+    ],
+)
+def test_files_that_only_clusters_and_training_need_are_checked_as_well(folder, field, rows, sentence):
+    np.save(folder / f"{field}.npy", rows)
+    named = "" if field in ("train_prefix", "train_suffix") else f'{field}_file = "{field}.npy"\n'
+    (folder / "unfit.toml").write_text(PLAIN + named)
+    with pytest.raises(HarnessError, match=sentence):
+        require_fitting_files(load_round(str(folder / "unfit.toml")))
+
+
+def test_pre_prefixes_may_be_absent(folder):
+    (folder / "small.toml").write_text(PLAIN + 'preprefix_file = "p.npy"\ntrain_preprefix_file = "t.npy"\n')
+    require_fitting_files(load_round(str(folder / "small.toml")))
 
 
 @pytest.mark.parametrize(

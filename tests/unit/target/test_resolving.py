@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.core.rounds import Round
 from harness.target import resolving
-from harness.target.resolving import resolve_target
+from harness.target.resolving import require_room, require_same_vocabulary, resolve_target
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -143,6 +144,44 @@ def test_an_absent_folder_is_not_looked_for_on_the_hub(id_):
 def test_what_can_be_no_name_is_refused(hub, id_):
     with pytest.raises(HarnessError):
         resolve_target(id_)
+
+
+def _round(vocabulary: int, length: int) -> Round:
+    return Round.model_validate(
+        {"name": "r", "title": "t", "prefix_file": "p.npy", "target": "t", "vocabulary": vocabulary}
+        | {"prefix_length": length, "suffix_length": length}
+    )
+
+
+@pytest.mark.parametrize("name", ["max_position_embeddings", "n_positions"])
+def test_room_is_what_the_configuration_says_in_its_own_words(tmp_path, name):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 61, name: 20}))
+    target = resolve_target(str(folder))
+    require_room(target, _round(61, 10))
+    with pytest.raises(HarnessError, match="attends to 20 tokens; the round's prefix and suffix take 22"):
+        require_room(target, _round(61, 11))
+    with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 62; name another target"):
+        require_room(target, _round(62, 10))
+
+
+def test_a_larger_vocabulary_leaves_room_and_is_another_one(tmp_path):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 64}))
+    target = resolve_target(str(folder))
+    require_room(target, _round(61, 10))
+    require_same_vocabulary(target, _round(64, 10))
+    with pytest.raises(HarnessError, match=r"64 tokens and the round has 61; .* a round of `vocabulary = 64`"):
+        require_same_vocabulary(target, _round(61, 10))
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"vocab_size": "many", "n_positions": null}'])
+def test_a_configuration_that_says_nothing_is_asked_again_when_the_model_is_loaded(tmp_path, content):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(content)
+    target = resolve_target(str(folder))
+    require_room(target, _round(61, 10))
+    require_same_vocabulary(target, _round(61, 10))
 
 
 def test_a_folder_without_weights_is_named(tmp_path):

@@ -1,0 +1,190 @@
+"""Targets and files that do not fit: refused before the clock starts, or ended with a status and one sentence."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import GPT2Config, GPTNeoConfig
+from transformers.models.auto import AutoModelForCausalLM
+
+from harness.runs.folder import RunFolder
+from tests.functional.machine import VOCABULARY, Machine
+
+OVERFLOWING_POSITION = 11
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small random models without tokenizers: `fitting` the machine's round of 8 + 8 tokens, and others that do not."""
+    folder = tmp_path_factory.mktemp("models")
+    fitting: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 16,
+        "num_layers": 2,
+        "attention_types": [[["global", "local"], 1]],
+        "num_heads": 2,
+        "max_position_embeddings": 24,
+    }
+    configurations = {
+        "fitting": GPTNeoConfig(**fitting),
+        "small": GPTNeoConfig(**fitting | {"vocab_size": 40_000}),
+        "large": GPTNeoConfig(**fitting | {"vocab_size": VOCABULARY + 47}),
+        "short": GPTNeoConfig(**fitting | {"max_position_embeddings": 15}),
+        "short_gpt2": GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=1, n_head=2, n_positions=15),
+    }
+    for name, configuration in configurations.items():
+        torch.manual_seed(7)
+        AutoModelForCausalLM.from_config(configuration).save_pretrained(folder / name)
+    for name, position, value in (("damaged", 0, np.nan), ("overflowing", OVERFLOWING_POSITION, 3e38)):
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_bytes((folder / "fitting" / "config.json").read_bytes())
+        tensors = load_file(folder / "fitting" / "model.safetensors")
+        tensors["transformer.wpe.weight"][position] = value
+        save_file(tensors, folder / name / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def _refused(machine: Machine, *arguments: str) -> str:
+    """The sentence with which a run is refused; nothing of it is left."""
+    done = machine.run("run", *arguments, *machine.plugin(), code=1)
+    assert done.stdout == "" and machine.folders() == []
+    (sentence,) = done.stderr.splitlines()
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("small", "predicts 40,000 tokens and the round has 50,257"),
+        ("large", "predicts 50,304 tokens and the round has 50,257; name another target, or, where its further ids"),
+        ("short", "attends to 15 tokens; the round's prefix and suffix take 16"),
+        ("short_gpt2", "attends to 15 tokens; the round's prefix and suffix take 16"),
+    ],
+)
+def test_a_target_that_does_not_fit_the_round_is_refused_before_the_clock_starts(
+    machine: Machine, models: Path, name: str, words: str
+) -> None:
+    assert words in _refused(machine, "greedy", "--target", str(models / name))
+
+
+def test_what_its_configuration_keeps_quiet_ends_the_run_before_the_first_guess(machine: Machine, models: Path) -> None:
+    configuration = json.loads((models / "large" / "config.json").read_text())
+    del configuration["vocab_size"]
+    folder = machine.folder / "quiet"
+    folder.mkdir()
+    # 50,257 is what a GPT-Neo has unless it says otherwise.
+    (folder / "config.json").write_text(json.dumps(configuration))
+    (folder / "model.safetensors").write_bytes((models / "fitting" / "model.safetensors").read_bytes())
+    write = machine.folder / "round.toml"
+    write.write_text(write.read_text() + "vocabulary = 50300\n")
+    summary = machine.attack("greedy", "--target", str(folder), code=1)
+    assert (summary["status"], summary["guesses"]) == ("crashed", 0)
+    assert summary["reason"] == "the target predicts 50257 tokens and the round has 50300; it needs another target."
+
+
+@pytest.mark.parametrize(
+    ("settings", "positions"),
+    [(["position_shift", "--set", "step=3"], 9), (["soft_prompt", "--set", "tokens=9", "--set", "batch=8"], 9)],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_an_attack_that_leads_beyond_the_context_says_by_how_much(
+    machine: Machine, models: Path, settings: list[str], positions: int
+) -> None:
+    summary = machine.attack(*settings, "--target", str(models / "fitting"), code=1)
+    assert summary["status"] == "crashed"
+    assert summary["reason"] == (
+        "the target's context of 24 tokens is shorter than prefix and suffix, 8 + 8 tokens "
+        f"behind {positions} positions of a shift or a soft prompt; take fewer."
+    )
+
+
+@pytest.mark.parametrize("attack", ["greedy", "two_step"])
+def test_a_target_that_overflows_in_the_middle_is_crashed_with_a_sentence(
+    machine: Machine, models: Path, attack: str
+) -> None:
+    summary = machine.attack(attack, "--target", str(models / "overflowing"), code=1)
+    assert (summary["status"], summary["guesses"]) == ("crashed", 0)
+    assert summary["reason"].startswith("the target answered NaN") and " in float32: " in summary["reason"]
+
+
+def test_damaged_weights_are_named_by_the_run(machine: Machine, models: Path) -> None:
+    summary = machine.attack("greedy", "--target", str(models / "damaged"), code=1)
+    assert (summary["status"], summary["guesses"]) == ("crashed", 0)
+    assert "wpe.weight hold NaN: the files are damaged" in summary["reason"]
+
+
+def test_without_a_tokenizer_text_is_ranked_and_shown_by_its_ids(machine: Machine, models: Path) -> None:
+    options = ["--set", "ranker=zlib", "--set", "trials=2", "--limit", "4"]
+    summary = machine.attack("sampling", "--target", str(models / "fitting"), *options)
+    assert (summary["status"], summary["rows"]) == ("finished", 4)
+    answer = np.load(machine.folder / "answer-64.npy")[2]
+    shown = machine.run("show", summary["id"], "--example", "2").stdout
+    assert " ".join(map(str, answer)) in shown
+
+
+def test_memory_that_runs_out_in_the_middle_costs_time_and_no_guess(machine: Machine, models: Path) -> None:
+    target = ["--target", str(models / "fitting")]
+    whole = machine.attack("starving", "--set", "rows=1000000", *target)
+    scarce = machine.attack("starving", "--set", "rows=4", *target)
+    assert (whole["status"], scarce["status"]) == ("finished", "finished")
+    assert Path(scarce["submission"]).read_bytes() == Path(whole["submission"]).read_bytes()
+
+
+def test_memory_that_does_not_suffice_for_anything_leaves_what_was_found_before(machine: Machine, models: Path) -> None:
+    summary = machine.attack("starving", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
+    assert (summary["status"], summary["rows"]) == ("crashed", 16)
+    assert summary["reason"] == (
+        "the memory of cpu does not suffice for one sequence at a time; "
+        "free some, or take a smaller --dtype than float32."
+    )
+
+
+def _change(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
+    """A change of one of the machine's arrays."""
+
+    def changed(folder: Path) -> None:
+        np.save(folder / f"{name}-64.npy", change(np.load(folder / f"{name}-64.npy")))
+
+    return changed
+
+
+FILES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "longer prefixes": (_change("prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round has 8"),
+    "shorter prefixes": (_change("prefix", lambda rows: rows[:, 1:]), "rows of 7 tokens where the round has 8"),
+    "other answers": (_change("answer", lambda rows: rows[1:]), "63 answers beside 64 attacked prefixes"),
+    "no integers": (_change("prefix", lambda rows: rows.astype(float)), "wanted integers of shape [rows, tokens]"),
+    "no rows": (_change("prefix", lambda rows: rows[:0]), "round small has no examples to attack"),
+    "large ids": (_change("prefix", lambda rows: rows.astype(int) + 50_000), "holds a token outside 0..50256"),
+    "longer training": (_change("train_prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round"),
+    "other training": (_change("train_suffix", lambda rows: rows[1:]), "63 rows beside 64 training prefixes"),
+    "large training": (_change("train_suffix", lambda rows: rows.astype(int) + 50_000), "a token outside 0..50256"),
+    "no training": (lambda folder: (folder / "train_suffix-64.npy").unlink(), "train_suffix-64.npy: no such file"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), FILES.values(), ids=FILES)
+def test_a_file_that_does_not_fit_is_named_before_the_clock_starts(
+    machine: Machine, change: Callable[[Path], None], words: str
+) -> None:
+    change(machine.folder)
+    assert words in _refused(machine, "draws")
+
+
+def test_two_step_without_training_examples_says_so_and_is_done(machine: Machine) -> None:
+    (machine.folder / "untaught.toml").write_text(
+        'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suffix_file = ""\n'
+    )
+    summary = machine.attack("two_step", "--set", "width=2", "--limit", "8", round_="untaught.toml")
+    assert (summary["status"], summary["rows"]) == ("finished", 16)
+    assert "the round has no training examples, so its candidates stand in the order of likelihood." in (
+        RunFolder(Path(summary["directory"])).log.read_text()
+    )
+    assert "8 of 1,000 examples, no training examples" in machine.run("show", summary["id"]).stdout
+    refused = machine.attack("ethicist", "--limit", "8", round_="untaught.toml", code=1)
+    assert (refused["status"], refused["guesses"]) == ("crashed", 0)
+    assert refused["reason"].startswith("the round has no training examples, and the attack asks for them: take a")
