@@ -48,6 +48,9 @@ class Ethicist(Attack[EthicistParams]):
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
         train = context.train.drawn(params.examples, context.seed)
+        context.target.require(
+            prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
+        )
         for batch in context.batches(stage="without a prompt", size=128):
             greedy = context.target.sample(batch.prefixes, Policy(top_k=1))
             yield Guesses(batch.ids, greedy.suffixes, mean_loss(greedy.token_logprobs) - BELOW_ALL_OTHERS)

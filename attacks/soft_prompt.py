@@ -33,6 +33,9 @@ class SoftPrompt(Attack[SoftPromptParams]):
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
         train = context.train.drawn(params.examples, context.seed)
+        context.target.require(
+            prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
+        )
         yield from self.guessed(context, View(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
         prompted = trained_prompt(context, train, plan, loss=lambda losses: losses.mean(dim=1))

@@ -210,7 +210,8 @@ class Target:
         def paths(rows_at_once: int) -> Paths:
             return searched_paths(self.predictor, distinct, policy, bounds, length=length, rows_at_once=rows_at_once)
 
-        found = self._within_memory(paths)
+        what = "the suffixes of one prefix" if width is None else f"a search of width {width} of one prefix"
+        found = self._within_memory(paths, together=width or 1, what=what)
         self.evaluations += found.evaluations * len(self._views)
         require_finite(found.token_logprobs, self.dtype)
         return found_rows(found, distinct_of_prefix.reshape(-1), self.vocabulary)
@@ -235,7 +236,8 @@ class Target:
             walks = (Walk(self.trunk, prefixes[group], branches=branches, length=length) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 
-        return self._within_memory(followed).astype(token_dtype(self.vocabulary))
+        what = f"the branches of one prefix, {branches} of them"
+        return self._within_memory(followed, together=branches, what=what).astype(token_dtype(self.vocabulary))
 
     def score(self, prefixes: Tokens, suffixes: Tokens, view: View = _AS_IN_TRAINING) -> Scored:
         """Log-probabilities, margins, ranks and entropies of `suffixes` [rows, length] after `prefixes` [rows, any].
@@ -274,8 +276,13 @@ class Target:
         if tokens.size and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocabulary):
             raise HarnessError(f"{what} hold a token outside the target's 0..{self.vocabulary - 1}.")
 
-    def _within_memory(self, call: Callable[[int], Result]) -> Result:
-        """`call(rows_at_once)`, begun anew with half as many rows each time memory runs out."""
+    def _within_memory(
+        self, call: Callable[[int], Result], *, together: int = 1, what: str = "one sequence at a time"
+    ) -> Result:
+        """`call(rows_at_once)`, begun anew with half as many rows each time memory runs out.
+
+        together: rows that cannot be parted, so that fewer rows at once save nothing; what: their name in a sentence.
+        """
         if self.calls is not None and (recorded := self.calls.rows_for_next_call()) is not None:
             self.rows_at_once = recorded
         while True:
@@ -285,9 +292,9 @@ class Target:
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                if self.rows_at_once == 1:
+                if self.rows_at_once <= together:
                     raise HarnessError(
-                        f"the memory of {self.device} does not suffice for one sequence at a time; "
+                        f"the memory of {self.device} does not suffice for {what}; "
                         f"free some, or take a smaller --dtype than {str(self.dtype).removeprefix('torch.')}."
                     ) from None
             else:

@@ -130,6 +130,23 @@ def test_when_memory_runs_out_the_search_starts_again_with_half_the_rows(neo, pr
     assert neo.rows_at_once == 8
 
 
+@pytest.mark.parametrize(
+    ("bounds", "sentence"),
+    [({"width": 8}, "a search of width 8 of one prefix"), ({"least": 1e-4}, "the suffixes of one prefix")],
+)
+def test_a_search_whose_one_prefix_is_too_much_says_what_it_was(neo, prefixes, monkeypatch, bounds, sentence):
+    whole_pass = trunk.forward_pass
+
+    def scarce(call, rows, *rest, **inputs):
+        if len(rows) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return whole_pass(call, rows, *rest, **inputs)
+
+    monkeypatch.setattr(trunk, "forward_pass", scarce)
+    with pytest.raises(HarnessError, match=f"does not suffice for {sentence}"):
+        neo.search(prefixes, policy=Policy(temperature=0.5), length=6, **bounds)
+
+
 def test_weights_that_overflow_are_named(neo, prefixes, monkeypatch):
     monkeypatch.setattr(neo.trunk, "head", torch.nn.Linear(32, 61).to(torch.float32))
     with torch.no_grad():
