@@ -128,13 +128,14 @@ def measure(
     """Measure the target in the folder `path` on `prefixes` [prefixes, prefix length], suffixes of `length` tokens.
 
     dtypes: by default float32 and bfloat16, and on a GPU float16 too, which is the official script's. Raises
-    HarnessError when the target cannot be loaded or its context is too short.
+    HarnessError when the target cannot be loaded, its context is too short, or it answers NaN.
     """
     targets: dict[str, Target] = {}
     by_default = ("float32", "float16", "bfloat16") if device.startswith("cuda") else ("float32", "bfloat16")
     for dtype in dtypes or by_default:
         targets[dtype] = load_target(path, device=device, dtype=dtype, threads=threads, suffix_length=length)
-        targets[dtype].require(prefix_length=prefixes.shape[1], suffix_length=length)
+        # What does not fit and what overflows is named here; `generate` would give its own words.
+        targets[dtype].sample(prefixes[:2], Policy(top_k=1))
     is_gpu = next(iter(targets.values())).device.type == "cuda"
     plans = [
         (dtype, what, make)

@@ -118,7 +118,8 @@ class PromptTuning:
                     raise
                 if rows == 1:
                     raise HarnessError(
-                        f"the memory of {self._target.device} does not suffice to train on one sequence at a time."
+                        f"the memory of {self._target.device} does not suffice to train on one sequence at a time; "
+                        "free some, or take a shorter soft prompt or a smaller --dtype."
                     ) from None
             self._rows = rows // 2
 

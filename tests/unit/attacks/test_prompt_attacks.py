@@ -79,6 +79,17 @@ def test_when_memory_runs_out_a_step_is_made_in_smaller_parts(
     assert np.allclose(tuning.prompt, plain.prompt, atol=1e-5)
 
 
+def test_when_a_single_row_is_too_much_to_train_on_the_error_says_so(
+    neo: Target, training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing_left(target, prompt, prefixes, suffixes):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(prompt_tuning, "suffix_losses", nothing_left)
+    with pytest.raises(HarnessError, match="does not suffice to train on one sequence at a time; free some, or take a"):
+        PromptTuning(neo, 4, Schedule(0.05)).step(training.prefixes, training.suffixes, _mean)
+
+
 def test_a_prompt_that_leaves_the_context_is_one_sentence(target: Target, training: Training) -> None:
     tuning = PromptTuning(target, 47, Schedule(0.05))
     with pytest.raises(HarnessError, match=r"context of 64 tokens is shorter .* 12 \+ 6 tokens behind 47 positions"):

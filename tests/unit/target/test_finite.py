@@ -12,18 +12,25 @@ from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import Combination, View
 from harness.target import Target, load_target
+from harness.target.benchmark import measure
 
 OVERFLOWING_POSITION = 14
 """Behind the prefixes' twelve tokens, so that the first tokens of a suffix are numbers still."""
 
 
 @pytest.fixture(scope="module", params=["neo", "gpt2"])
-def overflowing(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_factory) -> Target:
-    """A target of finite weights that answers NaN from one position on."""
+def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_factory) -> Path:
+    """A model of finite weights that answers NaN from one position on."""
     folder = Path(shutil.copytree(folders[request.param], tmp_path_factory.mktemp("overflowing") / "model"))
     tensors = load_file(folder / "model.safetensors")
     tensors["transformer.wpe.weight"][OVERFLOWING_POSITION] = 3e38
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def overflowing(folder: Path) -> Target:
+    """It as a target."""
     return load_target(folder, device="cpu", rows_at_once=32, threads=1)
 
 
@@ -60,6 +67,11 @@ def test_what_overflows_in_the_middle_of_a_suffix_is_one_sentence(overflowing, p
 
 def test_suffixes_that_end_before_it_are_answered(overflowing, prefixes):
     assert len(overflowing.sample(prefixes, Policy(top_k=1), length=2)) == len(prefixes)
+
+
+def test_a_measurement_of_it_is_one_sentence(folder, prefixes):
+    with pytest.raises(HarnessError, match="answered NaN"):
+        measure(folder, prefixes, length=6, device="cpu", dtypes=("float32",), threads=1, turns=1)
 
 
 class _Infinite(torch.nn.Module):
