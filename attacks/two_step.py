@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from harness import Attack, Batch, Context, Field, Guesses, HarnessError, Params
 from harness.core.arrays import Bools, Floats, Ints, Tokens
@@ -23,6 +21,7 @@ from harness.core.grouping import place_among_equals
 from harness.core.training import Training
 from harness.rankers import compressed_bytes
 
+TIE = 1e-9
 STRETCHES = 5  # A suffix's likelihood is looked at whole, and in so many parts.
 SURPRISES = (0.7, 2.0)  # Nats: tokens of less than half, and less than an eighth, of the probability.
 
@@ -54,7 +53,9 @@ class TwoStep(Attack[TwoStepParams]):
         if classifier is None:
             return
         for found in kept_candidates(context, "attacked", len(context.ids)):
-            yield Guesses(found.ids, found.suffixes, classifier.probabilities(found.features))
+            # Trees give many candidates the same odds; among those the likelier goes first.
+            probability = classifier.probabilities(found.features)
+            yield Guesses(found.ids, found.suffixes, probability + TIE * found.likelihood)
 
     def candidates(self, context: Context, batch: Batch) -> "Candidates":
         """The likeliest suffixes of a batch's prefixes, and what is known of each."""
@@ -162,30 +163,30 @@ def beside_the_others(row: Ints, total: Floats, place: Ints) -> list[Floats]:
 
 
 class Classifier:
-    """A logistic regression and boosted trees, which err differently; their mean log-odds, calibrated (Platt 1999)."""
+    """Boosted trees, whose log-odds are calibrated by a logistic regression (Platt 1999)."""
 
     def __init__(self, features: Floats, is_right: Bools, fold: Ints) -> None:
         """Learn from features [rows, any], truth [rows] and the fold of each row, [rows].
 
-        Calibration sees odds only of models that were trained without the row's fold.
+        Calibration sees odds only of trees that were trained without the row's fold.
         """
         odds = np.empty(len(fold))
         for number in np.unique(fold):
             mine = fold == number
-            odds[mine] = mean_odds(trained(features[~mine], is_right[~mine]), features[mine])
+            odds[mine] = trained(features[~mine], is_right[~mine]).decision_function(features[mine])
         self._calibration = LogisticRegression().fit(odds[:, None], is_right)
-        self._models = trained(features, is_right)
+        self._trees = trained(features, is_right)
 
     def probabilities(self, features: Floats) -> Floats:
         """How probably each candidate is right, [rows]."""
-        odds = mean_odds(self._models, features)
+        odds = self._trees.decision_function(features)
         probabilities: Floats = self._calibration.predict_proba(odds[:, None])[:, 1]
         return probabilities
 
 
-def trained(features: Floats, is_right: Bools) -> list[Any]:
-    """The models, trained on features [rows, any] and truth [rows]; the same every time."""
-    boosted = HistGradientBoostingClassifier(
+def trained(features: Floats, is_right: Bools) -> HistGradientBoostingClassifier:
+    """Trees trained on features [rows, any] and truth [rows]; the same every time."""
+    trees = HistGradientBoostingClassifier(
         max_iter=150,
         learning_rate=0.05,
         max_leaf_nodes=8,
@@ -195,11 +196,4 @@ def trained(features: Floats, is_right: Bools) -> list[Any]:
         early_stopping=False,
         random_state=0,
     )
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=5000))
-    return [model.fit(features, is_right) for model in (logistic, boosted)]
-
-
-def mean_odds(models: list[Any], features: Floats) -> Floats:
-    """The mean of the models' log-odds, [rows]."""
-    odds: Floats = np.mean([model.decision_function(features) for model in models], axis=0)
-    return odds
+    return trees.fit(features, is_right)

@@ -115,5 +115,5 @@ def test_no_held_out_rows_of_the_trees_own_decide_when_they_end() -> None:
     """More rows than from which on scikit-learn would cut some out at random, across clusters."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(11_000, 2))
-    _, boosted = function_of("two_step", "trained")(features, rng.random(11_000) < 0.1)
-    assert boosted.n_iter_ == boosted.max_iter == 150
+    trees = function_of("two_step", "trained")(features, rng.random(11_000) < 0.1)
+    assert trees.n_iter_ == trees.max_iter == 150
