@@ -48,7 +48,7 @@ def measure() -> dict[str, Any]:
     )
     ways: dict[str, Callable[[Tokens], object]] = {
         "everything": lambda some: _sampled(target, some),
-        "everything, in bfloat16": lambda some: _sampled(half, some),
+        "float32, in bfloat16 instead": lambda some: _sampled(half, some),
         **{name: _without(target, leave_out) for name, leave_out in _means(target).items()},
         "draws that agree as one row": lambda some: _one_row_a_draw(target, some),
         "prefixes together": lambda some: [_sampled(target, some[place : place + 1]) for place in range(len(some))],
