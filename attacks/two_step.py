@@ -73,7 +73,8 @@ class TwoStep(Attack[TwoStepParams]):
             return None
 
     def classifier(self, context: Context, train: Training) -> "Classifier | None":
-        """What has been learned of the training candidates; None where there are none, all are right, or all wrong."""
+        """What has been learned of the training candidates; None where there are none, or where without some fold the
+        rest, if there is any, are all right or all wrong."""
         parts = list(kept_candidates(context, "trained", len(train)))
         if not parts:
             # The run was asked to finish before the second step.
@@ -82,7 +83,7 @@ class TwoStep(Attack[TwoStepParams]):
         is_right = (np.concatenate([part.suffixes for part in parts]) == train.suffixes[ids]).all(axis=1)
         fold = folds_by_cluster(train.clusters, self.params.folds)[ids]
         if any(len(np.unique(is_right[fold != number])) < 2 for number in np.unique(fold)):
-            print("two_step: some folds hold no right candidate, or no wrong one; the order stays that of likelihood.")
+            print("two_step: too few training candidates are right, or wrong, to learn from; likelihood orders them.")
             return None
         return Classifier(np.concatenate([part.features for part in parts]), is_right, fold)
 

@@ -29,7 +29,7 @@ def tune(
             "--round", "-r", metavar="ROUND", help="Whose training examples it is tuned on.", autocompletion=round_names
         ),
     ] = "demo",
-    runs: Annotated[int, typer.Option(min=1, help="Runs in all, the first with the attack's defaults.")] = 20,
+    runs: Annotated[int, typer.Option(min=1, help="Runs in all, the first ones with the attack's defaults.")] = 20,
     fold: Annotated[
         list[str] | None,
         typer.Option(help="A fold of the training examples to attack; repeatable. fold0of5 and fold1of5 by default."),
@@ -57,7 +57,8 @@ def tune(
 ) -> None:
     """Search an attack's parameters, as runs under one parent, on training examples alone.
 
-    Each setting is tried on one fold after the other, and given up when it falls behind the median of the others.
+    Each setting is tried on one fold after the other, and given up when it falls behind the median of those that
+    went through every fold, once there are four.
     Nothing is tuned on the answers of the round itself: run the best settings on it afterwards.
     """
     from harness.core.errors import HarnessError
@@ -124,7 +125,7 @@ def tune(
         )
         return
     if best is None:
-        raise HarnessError(f"no run of {tuning.id} has a recall; harness runs lists them.")
+        raise HarnessError(f"no setting of {tuning.id} came through its folds; harness runs lists the runs.")
     print(aligned([(*space, *tuning.folds, "recall"), *(_cells(one, tuning.folds) for one in past)]))
     words = [word for setting in (*tuning.settings, *settings_of(space, best.params)) for word in ("--set", setting)]
     say(f"best: {visible(shlex.join(['harness', 'run', tuning.attack, '--round', tuning.round, *words]))}")

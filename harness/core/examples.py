@@ -108,7 +108,7 @@ def _whole_training(round_: Round) -> Training | None:
     return Training(*rows, cluster_ids([_whole_rows(rows.preprefixes, rows.prefixes, rows.suffixes)]))
 
 
-def _training_rows(round_: Round) -> "_TrainingRows | None":
+def _training_rows(round_: Round) -> _TrainingRows | None:
     if round_.train_prefix_file is None or round_.train_suffix_file is None:
         return None
     rows, vocabulary = round_.train_rows, round_.vocabulary

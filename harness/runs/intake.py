@@ -58,6 +58,7 @@ class Intake:
         self._curve = curve
         self._attempts: dict[str, tuple[int, int]] = {}
         self._bytes = Counter[str]()
+        self._kept_bytes: dict[str, int] = {}
         self.guesses = guesses
         self.end: WorkerEnd | None = None
         self.has_started = False
@@ -81,7 +82,12 @@ class Intake:
             raise IntakeFault(f"a frame for the table {shortened(frame.table)!r}, which there is none of")
         if self.end is not None:
             raise IntakeFault("a frame after the worker's last word")
-        if frame.table in _MOST_BYTES:
+        if frame.table == "kept":
+            # One of a name takes the place of the one before: what is held counts, and not what was sent.
+            name = _kept_name(frame)
+            self._bytes["kept"] += size - self._kept_bytes.get(name, 0)
+            self._kept_bytes[name] = size
+        elif frame.table in _MOST_BYTES:
             self._bytes[frame.table] += size
         elif frame.table != "guess":
             self._bytes["messages"] += size
@@ -130,7 +136,7 @@ class Intake:
         shape = [int(size) for size in str(frame.fields["shape"]).split()]
         if min(shape, default=0) < 0 or math.prod(shape) != array.size:
             raise IntakeFault("a kept array of another size than it says")
-        self._store.add_kept(str(frame.fields["name"])[:_MAX_KEY], array.reshape(shape))
+        self._store.add_kept(_kept_name(frame), array.reshape(shape))
 
     def _final(self, frame: Frame) -> None:
         order = Guesses(frame.columns["ids"], frame.columns["suffixes"], np.zeros(frame.rows))
@@ -171,6 +177,10 @@ def _checked(value: Any, kind: type | UnionType) -> Any:
     if isinstance(value, int):
         return _count(value)
     return shortened(value, _MAX_KEY) if isinstance(value, str) else value
+
+
+def _kept_name(frame: Frame) -> str:
+    return str(frame.fields.get("name"))[:_MAX_KEY]
 
 
 def _positive(value: Any) -> float:

@@ -1,7 +1,8 @@
 """The values that an attack's parameters may take: what its schema declares, and what is typed to vary them."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,14 @@ def settings_of(space: Mapping[str, Span], params: Mapping[str, Any]) -> list[st
     return [f"{name}={_typed(params[name])}" for name in space]
 
 
+def every_setting(space: Mapping[str, Span]) -> Iterator[list[str]]:
+    """Each setting of a space of whole numbers and choices, as `--set` takes it; nothing of one without end."""
+    if all(span.choices or span.is_whole for span in space.values()):
+        values = (span.choices or range(int(span.low), int(span.high) + 1) for span in space.values())
+        for chosen in itertools.product(*values):
+            yield settings_of(space, dict(zip(space, chosen, strict=True)))
+
+
 def _declared_span(described: Any) -> Span | None:
     """What a parameter's schema says of its values; None where it leaves one end open."""
     if not isinstance(described, dict):
@@ -82,6 +91,8 @@ def _typed_span(name: str, values: str, described: Any) -> Span:
         choices = [value.strip() for value in values.split(",") if value.strip()]
         if len(choices) < 2:
             raise HarnessError(f"--vary {name}: write LOW..HIGH, or two values or more with commas between them.")
+        if isinstance(described, dict) and described.get("type") == "boolean":
+            return _switch(name, choices)
         numbers = tuple(_number(choice) for choice in choices)
         if is_whole and not all(isinstance(number, int) for number in numbers):
             raise HarnessError(f"--vary {name}={shortened(values)}: it takes whole numbers.")
@@ -92,6 +103,12 @@ def _typed_span(name: str, values: str, described: Any) -> Span:
     if is_whole and not (isinstance(first, int) and isinstance(last, int)):
         raise HarnessError(f"--vary {name}={shortened(values)}: it takes whole numbers.")
     return Span(float(first), float(last), is_whole)
+
+
+def _switch(name: str, choices: list[str]) -> Span:
+    if sorted(choices) != ["false", "true"]:
+        raise HarnessError(f"--vary {name}: it takes true,false.")
+    return Span(choices=(False, True))
 
 
 def _number(text: str) -> float | int | str:

@@ -1,4 +1,7 @@
-"""run.db, written: an append-only record of one run, committed before it is acknowledged; one writer, any readers."""
+"""run.db, written: the record of one run, committed before it is acknowledged; one writer, any readers.
+
+Rows are only ever added; what an attack keeps under a name takes the place of what it kept there before.
+"""
 
 import contextlib
 import json

@@ -17,7 +17,7 @@ from harness.core.errors import HarnessError, shortened, unknown_name
 from harness.core.files import write_whole
 from harness.core.spec import RunSpec
 from harness.runs.folder import RunFolder, all_run_folders, runs_home
-from harness.runs.parameter_space import Span, settings_of
+from harness.runs.parameter_space import Span, every_setting, settings_of
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
@@ -112,15 +112,17 @@ def next_step(
     *,
     seed: int,
 ) -> Step | None:
-    """What to run next, given what was tried: at first the attack's own defaults, and the newest setting on its next
-    fold while it is worth one. None when no setting is left.
+    """What to run next, given what was tried: at first the attack's own defaults, and a setting on its next fold while
+    it is worth one. None when no setting is left.
 
     Raises HarnessError when Optuna is not installed.
     """
     past = settings_tried(space, tried)
-    is_unfinished = bool(past) and not past[-1].has_failed and len(past[-1].runs) < len(folds)
-    if is_unfinished and not _is_given_up(space, past, folds):
-        return Step(settings_of(space, past[-1].params), folds[len(past[-1].runs)])
+    for number, one in enumerate(past):
+        # An earlier one than the newest may be unfinished where its run was lost, and resumed since.
+        is_unfinished = not one.has_failed and len(one.runs) < len(folds)
+        if is_unfinished and not _is_given_up(space, past[: number + 1], folds):
+            return Step(settings_of(space, one.params), folds[len(one.runs)])
     if not past and defaults is not None and all(name in defaults for name in space):
         return Step(settings_of(space, defaults), folds[0])
     known = {tuple(settings_of(space, one.params)) for one in past}
@@ -128,6 +130,10 @@ def next_step(
         # Seeded anew by how many there are, so that a tuning that was interrupted goes on as it would have.
         study = _study(space, past, folds, seed=seed + len(tried) + attempt * 1_000_003)
         settings = settings_of(space, study.ask(_distributions(space)).params)
+        if tuple(settings) not in known:
+            return Step(settings, folds[0])
+    # The search keeps to a place that it knows: the first setting that it has not seen.
+    for settings in every_setting(space):
         if tuple(settings) not in known:
             return Step(settings, folds[0])
     return None
@@ -203,7 +209,7 @@ def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[s
 
 
 def _is_given_up(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
-    """The newest setting is so far below the median of the earlier ones, after as many folds.
+    """The last setting is so far below the median of those before it that went through every fold, after as many.
 
     Never where it lies outside the space, as an attack's defaults may: they are what the others are compared with.
     """

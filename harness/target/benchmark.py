@@ -1,7 +1,7 @@
 """How fast a target is sampled and searched here, beside the official arithmetic and what the machine can do.
 
 One process, one turn after the other: in each turn everything is measured once, on prefixes of that turn's own, so that
-a ratio compares neighbours in time. Figures are medians over turns.
+a ratio compares neighbours in time. Rates and ratios are medians over turns, the roofline is of all turns together.
 """
 
 import gc
@@ -278,7 +278,7 @@ def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Wo
         decoded = length * (prefix_length + length / 2)
         again = whole * whole / 2
         return _Work(
-            passes=suffixes / BATCH * (length + 1),
+            passes=sum(-(-turn.suffixes // BATCH) for turn in turns) * (length + 1),
             positions=suffixes * 2 * whole,
             logits=suffixes * (length + whole),
             seen=suffixes * (decoded + again),
@@ -287,9 +287,10 @@ def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Wo
     own = evaluations * length / 2
     return _Work(
         passes=len(turns) * length,
-        positions=evaluations + prefixes * prefix_length,
+        # The first evaluation of a prefix is the end of the pass over it.
+        positions=evaluations + prefixes * (prefix_length - 1),
         logits=evaluations,
-        seen=own + evaluations * prefix_length,
+        seen=own + (evaluations - prefixes) * prefix_length + prefixes * prefix_length**2 / 2,
         read=own + prefixes * length * prefix_length,
     )
 

@@ -50,7 +50,7 @@ def measure() -> dict[str, Any]:
         "everything": lambda some: _sampled(target, some),
         "float32, in bfloat16 instead": lambda some: _sampled(half, some),
         **{name: _without(target, leave_out) for name, leave_out in _means(target).items()},
-        "draws that agree as one row": lambda some: _one_row_a_draw(target, some),
+        "draws that agree as one row, on a prefix that they share": lambda some: _one_row_a_draw(target, some),
         "prefixes together": lambda some: [_sampled(target, some[place : place + 1]) for place in range(len(some))],
     }
     for way in ways.values():

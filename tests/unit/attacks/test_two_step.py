@@ -108,7 +108,7 @@ def test_where_no_training_candidate_is_right_likelihood_decides(
     wrong = dataclasses.replace(training, suffixes=np.full_like(training.suffixes, 60))
     guesses = run("two_step", SmallContext(neo, prefixes, LENGTH, wrong), width=3)
     assert (guesses.score < 0).all()
-    assert "hold no right candidate" in capsys.readouterr().out
+    assert "too few training candidates" in capsys.readouterr().out
 
 
 def test_no_held_out_rows_of_the_trees_own_decide_when_they_end() -> None:

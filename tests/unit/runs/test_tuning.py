@@ -45,6 +45,7 @@ def test_what_has_two_bounds_or_a_list_of_values_is_searched() -> None:
 def test_what_is_set_is_not_searched_and_what_is_varied_is() -> None:
     space = space_of(SCHEMA, ["top_k=3", "combine=votes", "is_sorted=true"], ["trials=2..8", "temperature=0.5,0.7"])
     assert space == {"trials": Span(2, 8, True), "temperature": Span(choices=(0.5, 0.7))}
+    assert space_of(SCHEMA, [], ["is_sorted=true,false"])["is_sorted"] == Span(choices=(False, True))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,7 @@ def test_what_is_set_is_not_searched_and_what_is_varied_is() -> None:
         ([], ["trials=5"], "two values or more"),
         ([], ["trials=5..2"], "the lower one first"),
         ([], ["trials=a..b"], "two numbers"),
+        ([], ["is_sorted=yes,no"], "true,false"),
         ([], ["trials=2,few"], "whole numbers"),
         ([], ["trials=1..2.5"], "whole numbers"),
         (["top_k=1", "temperature=1", "combine=votes", "is_sorted=true"], [], "nothing to tune"),
@@ -97,6 +99,21 @@ def test_nothing_is_tried_twice_and_a_small_space_comes_to_an_end() -> None:
     step = next_step(space, None, past, FOLDS, seed=5)
     assert step == Step(["is_sorted=true"], "fold0of5")
     assert next_step(space, None, [*past, *on_both(0.3, is_sorted=True)], FOLDS, seed=5) is None
+
+
+def test_every_setting_of_a_space_with_an_end_is_tried_before_it_ends() -> None:
+    space = {"top_k": Span(1, 8, True), "is_sorted": Span(choices=(False, True))}
+    past: list[Tried] = []
+    while (step := next_step(space, None, past, FOLDS[:1], seed=2)) is not None:
+        chosen = dict(setting.split("=") for setting in step.settings)
+        past.append(tried(0.3, top_k=int(chosen["top_k"]), is_sorted=chosen["is_sorted"] == "true"))
+    assert len(settings_tried(space, past)) == len(past) == 16
+
+
+def test_a_setting_whose_run_was_lost_and_resumed_goes_on_to_its_next_fold() -> None:
+    space = {"top_k": Span(1, 50, True)}
+    past = [*on_both(0.1, top_k=10), tried(0.2, top_k=4), *on_both(0.3, top_k=7)]
+    assert next_step(space, None, past, FOLDS, seed=0) == Step(["top_k=4"], "fold1of5")
 
 
 def test_the_next_settings_follow_from_what_was_tried_and_lie_in_the_space() -> None:
