@@ -180,6 +180,8 @@ def _make(path: Path) -> None:
     unfinished.unlink(missing_ok=True)
     db = sqlite3.connect(unfinished, isolation_level=None)
     db.executescript(f"PRAGMA synchronous=FULL; BEGIN; {_SCHEMA} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+    # Here and not where others can see it: killed in the middle of this, it cannot be read before it is written again.
+    db.execute("PRAGMA journal_mode=WAL")
     db.close()
     unfinished.rename(path)
     sync_folder(path.parent)
