@@ -16,7 +16,7 @@ from harness.runs.machine import usable_cores
 from harness.runs.planning import planned_run
 from harness.runs.schema import validated_params
 from harness.target.devices import resolved_device
-from harness.target.resolving import ResolvedTarget, require_room, require_same_vocabulary, resolve_target
+from harness.target.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
 
 _SAY_PROGRESS_ABOVE_BYTES = 256 << 20
 _MOST_THREADS = 4096
@@ -103,7 +103,7 @@ def target_record(
     wanted = revision or (round_.revision if target is None else "main")
     found = _found(id_, wanted)
     require_room(found, round_)
-    require_same_vocabulary(found, round_)
+    require_no_further_tokens(found, round_)
     return TargetRecord(
         id=found.id,
         revision=found.revision,

@@ -58,7 +58,7 @@ def require_room(target: ResolvedTarget, round_: Round) -> None:
         )
 
 
-def require_same_vocabulary(target: ResolvedTarget, round_: Round) -> None:
+def require_no_further_tokens(target: ResolvedTarget, round_: Round) -> None:
     """Raise HarnessError when config.json says that the target predicts tokens that no suffix of the round may hold."""
     vocabulary = _configured(target.path, _VOCABULARY)
     if vocabulary is not None and vocabulary > round_.vocabulary:

@@ -1,5 +1,6 @@
 """Small random models of three architectures, on disk in Hugging Face layout."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from transformers import Gemma2Config, GPT2Config, GPTNeoConfig, PreTrainedConfig
 from transformers.models.auto import AutoModelForCausalLM
 
-from harness.target import Target, load_target
+from harness.target import Target, load_target, trunk
 
 VOCABULARY = 61
 CONFIGURATIONS: dict[str, PreTrainedConfig] = {
@@ -96,3 +97,19 @@ def surrogate_folder() -> Path:
     if not (folder / "surrogate-11m").is_dir() or not (folder / "satml" / "train_prefix.npy").exists():
         pytest.skip(f"no surrogate target and no SaTML rows in {folder}")
     return folder
+
+
+@pytest.fixture
+def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Called with a number of rows: from then on memory runs out where more go through the model together."""
+    whole_pass = trunk.forward_pass
+
+    def limited(most: int) -> None:
+        def scarce(call, rows, *rest, **inputs):
+            if len(rows) > most:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return whole_pass(call, rows, *rest, **inputs)
+
+        monkeypatch.setattr(trunk, "forward_pass", scarce)
+
+    return limited

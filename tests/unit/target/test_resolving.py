@@ -8,7 +8,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.target import resolving
-from harness.target.resolving import require_room, require_same_vocabulary, resolve_target
+from harness.target.resolving import require_no_further_tokens, require_room, resolve_target
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -170,9 +170,9 @@ def test_a_larger_vocabulary_leaves_room_and_is_another_one(tmp_path):
     (folder / "config.json").write_text(json.dumps({"vocab_size": 64}))
     target = resolve_target(str(folder))
     require_room(target, _round(61, 10))
-    require_same_vocabulary(target, _round(64, 10))
+    require_no_further_tokens(target, _round(64, 10))
     with pytest.raises(HarnessError, match=r"64 tokens and the round has 61; .* a round of `vocabulary = 64`"):
-        require_same_vocabulary(target, _round(61, 10))
+        require_no_further_tokens(target, _round(61, 10))
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"vocab_size": "many", "n_positions": null}'])
@@ -181,7 +181,7 @@ def test_a_configuration_that_says_nothing_is_asked_again_when_the_model_is_load
     (folder / "config.json").write_text(content)
     target = resolve_target(str(folder))
     require_room(target, _round(61, 10))
-    require_same_vocabulary(target, _round(61, 10))
+    require_no_further_tokens(target, _round(61, 10))
 
 
 def test_a_folder_without_weights_is_named(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.target import Found, Target, load_target, trunk
+from harness.target import Found, Target, load_target
 from tests.unit.target.exact import exact_probabilities
 
 POLICIES = [
@@ -116,16 +116,9 @@ def test_no_prefixes_find_nothing(neo):
     assert len(neo.search(np.empty((0, 12), np.uint16), width=2, length=3)) == 0
 
 
-def test_when_memory_runs_out_the_search_starts_again_with_half_the_rows(neo, prefixes, monkeypatch):
+def test_when_memory_runs_out_the_search_starts_again_with_half_the_rows(neo, prefixes, memory_for):
     wanted = neo.search(prefixes, width=4, length=6)
-    whole_pass = trunk.forward_pass
-
-    def scarce(call, rows, *rest, **inputs):
-        if len(rows) > 8:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return whole_pass(call, rows, *rest, **inputs)
-
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
+    memory_for(8)
     _assert_same(neo.search(prefixes, width=4, length=6), wanted)
     assert neo.rows_at_once == 8
 
@@ -134,15 +127,8 @@ def test_when_memory_runs_out_the_search_starts_again_with_half_the_rows(neo, pr
     ("bounds", "sentence"),
     [({"width": 8}, "a search of width 8 of one prefix"), ({"least": 1e-4}, "the suffixes of one prefix")],
 )
-def test_a_search_whose_one_prefix_is_too_much_says_what_it_was(neo, prefixes, monkeypatch, bounds, sentence):
-    whole_pass = trunk.forward_pass
-
-    def scarce(call, rows, *rest, **inputs):
-        if len(rows) > 4:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return whole_pass(call, rows, *rest, **inputs)
-
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
+def test_a_search_whose_one_prefix_is_too_much_says_what_it_was(neo, prefixes, memory_for, bounds, sentence):
+    memory_for(4)
     with pytest.raises(HarnessError, match=f"does not suffice for {sentence}"):
         neo.search(prefixes, policy=Policy(temperature=0.5), length=6, **bounds)
 

@@ -5,7 +5,6 @@ import torch
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import View
-from harness.target import trunk
 
 
 def _greedily(walk):
@@ -56,15 +55,8 @@ def test_leading_tokens_are_those_of_the_policy(target, prefixes):
     target.walk(prefixes, follow, length=1)
 
 
-def test_when_memory_runs_out_a_walk_starts_again_with_fewer_prefixes(neo, prefixes, monkeypatch):
-    whole_pass = trunk.forward_pass
-
-    def scarce(call, rows, *rest, **inputs):
-        if len(rows) > 8:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return whole_pass(call, rows, *rest, **inputs)
-
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
+def test_when_memory_runs_out_a_walk_starts_again_with_fewer_prefixes(neo, prefixes, memory_for):
+    memory_for(8)
     found = neo.walk(prefixes, _by_a_detour, branches=4, length=5)
     assert neo.rows_at_once == 8
     assert (found == neo.walk(prefixes, _greedily, length=5)).all()
