@@ -13,8 +13,8 @@ from torch import Tensor
 
 from harness import Attack, Context, Field, Guesses, Params
 from harness.core.arrays import Tokens
+from harness.engine.walk import Walk
 from harness.rankers import RANKER_HELP, Ranker, ranked
-from harness.target.walk import Walk
 
 
 class ContrastiveParams(Params):

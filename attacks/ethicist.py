@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 from torch import Tensor
 
-from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy, View
+from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy, PrefixView
 from harness.core.arrays import Floats, Ints
 from harness.core.examples import folds_by_cluster
 from harness.core.training import Training
+from harness.engine.prompt_training import PromptPlan, trained_prompt
+from harness.engine.prompt_tuning import Schedule
 from harness.rankers import mean_loss
-from harness.target.prompt_training import PromptPlan, trained_prompt
-from harness.target.prompt_tuning import Schedule
 
 BELOW_ALL_OTHERS = 1e6
 HELD_OUT = 10  # One training example in so many decides when the training ends.
@@ -64,7 +64,7 @@ class Ethicist(Attack[EthicistParams]):
             # Prefixes with a single suffix are all sure of it; among them the likelier goes first.
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, np.log(confidence) + TIE * logprob)
 
-    def trained(self, context: Context, train: Training) -> View:
+    def trained(self, context: Context, train: Training) -> PrefixView:
         """The prompt trained on some of `train`, as a view; examples of one cluster are on one side of the cut."""
         params = self.params
         fold = folds_by_cluster(train.clusters, HELD_OUT)

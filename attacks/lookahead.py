@@ -12,8 +12,8 @@ import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params
 from harness.core.arrays import Tokens
+from harness.engine.walk import Walk
 from harness.rankers import RANKER_HELP, Ranker, ranked
-from harness.target.walk import Walk
 
 
 class LookaheadParams(Params):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness import Attack, Context, Field, Guesses, Params, View
+from harness import Attack, Context, Field, Guesses, Params, PrefixView
 from harness.core.arrays import Tokens
 from harness.rankers import RANKER_HELP, Ranker, ranked
 
@@ -35,15 +35,15 @@ class MultiPrefix(Attack[MultiPrefixParams]):
             score = ranked(self.params.ranker, context.target, batch.prefixes[row], suffixes)
             yield Guesses(batch.ids[row], suffixes, score)
 
-    def _found(self, context: Context, prefixes: Tokens, view: View) -> tuple[Tokens, Tokens]:
+    def _found(self, context: Context, prefixes: Tokens, view: PrefixView) -> tuple[Tokens, Tokens]:
         found = context.target.viewed([view]).search(prefixes, self.params.width)
         return found.row, found.suffixes
 
 
-def views_of(lengths: str, prefix_length: int) -> list[View]:
+def views_of(lengths: str, prefix_length: int) -> list[PrefixView]:
     """A view for each distinct length, none of fewer than two tokens, the longest first."""
     wanted = {max(2, min(int(length), prefix_length)) for length in lengths.replace(",", " ").split()}
-    return [View(start=prefix_length - length) for length in sorted(wanted, reverse=True)]
+    return [PrefixView(start=prefix_length - length) for length in sorted(wanted, reverse=True)]
 
 
 def pooled(parts: list[tuple[Tokens, Tokens]]) -> tuple[Tokens, Tokens]:

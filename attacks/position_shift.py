@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness import Attack, Batch, Context, Field, Guesses, Params, Policy, View
+from harness import Attack, Batch, Context, Field, Guesses, Params, Policy, PrefixView
 from harness.core.arrays import Ints, Tokens
 from harness.rankers import RANKER_HELP, Ranker, ranked
 
@@ -27,7 +27,7 @@ class PositionShift(Attack[PositionShiftParams]):
     reference = "Yu et al., Bag of Tricks for Training Data Extraction from Language Models, ICML 2023"
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        views = [View(shift=number * self.params.step) for number in range(self.params.shifts)]
+        views = [PrefixView(shift=number * self.params.step) for number in range(self.params.shifts)]
         for batch in context.batches(size=128):
             if self.params.combine == "average":
                 suffixes = context.target.viewed(views).sample(batch.prefixes, Policy(top_k=1)).suffixes
@@ -36,7 +36,7 @@ class PositionShift(Attack[PositionShiftParams]):
             score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)
             yield Guesses(batch.ids, suffixes, score)
 
-    def _chosen(self, context: Context, batch: Batch, views: list[View]) -> Tokens:
+    def _chosen(self, context: Context, batch: Batch, views: list[PrefixView]) -> Tokens:
         """Greedy suffixes [n, length], each under the shift that makes its own prefix likeliest."""
         best = likeliest_view(context, batch.prefixes, views)  # [n]
         suffixes = np.zeros((len(batch.ids), context.suffix_length), np.int64)
@@ -46,7 +46,7 @@ class PositionShift(Attack[PositionShiftParams]):
         return suffixes
 
 
-def likeliest_view(context: Context, prefixes: Tokens, views: list[View]) -> Ints:
+def likeliest_view(context: Context, prefixes: Tokens, views: list[PrefixView]) -> Ints:
     """Which of `views` gives each of prefixes [n, prefix length] the highest likelihood after its first token, [n]."""
     likelihood = [
         context.target.score(prefixes[:, :1], prefixes[:, 1:], view).token_logprobs.sum(axis=1) for view in views

@@ -6,10 +6,10 @@ every example has a guess without a prompt, ranked below all others, so that a r
 
 from collections.abc import Iterator
 
-from harness import Attack, Context, Field, Guesses, Params, Policy, View
+from harness import Attack, Context, Field, Guesses, Params, Policy, PrefixView
+from harness.engine.prompt_training import PromptPlan, trained_prompt
+from harness.engine.prompt_tuning import Schedule
 from harness.rankers import RANKER_HELP, Ranker, ranked
-from harness.target.prompt_training import PromptPlan, trained_prompt
-from harness.target.prompt_tuning import Schedule
 
 BELOW_ALL_OTHERS = 1e6
 
@@ -36,12 +36,12 @@ class SoftPrompt(Attack[SoftPromptParams]):
         context.target.require(
             prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
         )
-        yield from self.guessed(context, View(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
+        yield from self.guessed(context, PrefixView(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
         prompted = trained_prompt(context, train, plan, loss=lambda losses: losses.mean(dim=1))
         yield from self.guessed(context, prompted, stage="guess")
 
-    def guessed(self, context: Context, view: View, *, stage: str, lowered: float = 0.0) -> Iterator[Guesses]:
+    def guessed(self, context: Context, view: PrefixView, *, stage: str, lowered: float = 0.0) -> Iterator[Guesses]:
         """The greedy suffix of each example in a view, ranked by what the target says of it without a prompt."""
         for batch in context.batches(stage=stage, size=128):
             suffixes = context.target.viewed([view]).sample(batch.prefixes, Policy(top_k=1)).suffixes

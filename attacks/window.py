@@ -8,7 +8,7 @@ the fifth, or by the weighted mean of the log-probabilities. Decoding is greedy,
 from collections.abc import Iterator
 from typing import Literal
 
-from harness import Attack, Combination, Context, Field, Guesses, HarnessError, Params, Policy, View
+from harness import Attack, Combination, Context, Field, Guesses, HarnessError, Params, Policy, PrefixView
 from harness.rankers import RANKER_HELP, Ranker, ranked
 
 
@@ -33,7 +33,7 @@ class Window(Attack[WindowParams]):
             )
         # With votes all windows count alike, as published; weights belong to the mean.
         decay = params.decay if params.combine == "logits" else 1.0
-        views = [View(start=number * params.stride, weight=decay**number) for number in range(params.windows)]
+        views = [PrefixView(start=number * params.stride, weight=decay**number) for number in range(params.windows)]
         for batch in context.batches(size=128):
             shown = context.target.viewed(views, Combination(params.combine))
             drawn = shown.sample(batch.prefixes, Policy(top_k=1))

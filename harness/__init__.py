@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from harness.core.guesses import Guesses as Guesses
     from harness.core.policy import Policy as Policy
     from harness.core.view import Combination as Combination
-    from harness.core.view import View as View
+    from harness.core.view import PrefixView as PrefixView
 
 __version__ = "0.1.0"
 
@@ -27,13 +27,18 @@ _HOMES = {
     "HarnessError": "harness.core.errors",
     "Params": "harness.core.attack",
     "Policy": "harness.core.policy",
-    "View": "harness.core.view",
+    "PrefixView": "harness.core.view",
+}
+# Copies of attacks in the runs of earlier versions import these names.
+_FORMER_NAMES = {
+    "View": "PrefixView",
 }
 __all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     # Lazily (PEP 562): `import harness` alone must not load pydantic.
+    name = _FORMER_NAMES.get(name, name)
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

@@ -14,7 +14,7 @@ import numpy as np
 from harness.core.arrays import Floats, Tokens
 
 if TYPE_CHECKING:
-    from harness.target import Target
+    from harness.engine import Target
 
 Ranker = Literal["mean_loss", "official_loss", "cumulative", "zlib", "high_confidence", "surprise"]
 """What a sampling attack may rank by; `ranked` says what each is."""

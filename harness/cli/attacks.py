@@ -10,7 +10,7 @@ from harness.cli.completion import attack_names
 from harness.cli.output import print_json, say, visible
 
 if TYPE_CHECKING:
-    from harness.runs.discovery import AttackFile
+    from harness.plugins.discovery import AttackFile
 
 app = typer.Typer(help="List attacks, show one, or begin a new one.", rich_markup_mode=None)
 
@@ -27,7 +27,7 @@ def list_attacks(context: typer.Context, attacks: AttacksOption = None, as_json:
         if attacks is not None or as_json:
             raise typer.BadParameter("options stand after the command: harness attacks show NAME --json")
         return
-    from harness.runs.discovery import find_attacks
+    from harness.plugins.discovery import find_attacks
 
     found = find_attacks(attacks)
     if as_json:
@@ -49,9 +49,9 @@ def show_attack(
     as_json: JsonOption = False,
 ) -> None:
     """What an attack does, where it comes from, and its parameters with types, defaults and bounds."""
-    from harness.runs.discovery import attack_named
-    from harness.runs.parameters import parameters_in
-    from harness.runs.schema import fetch_schema
+    from harness.plugins.discovery import attack_named
+    from harness.plugins.parameters import parameters_in
+    from harness.plugins.schema import fetch_schema
 
     attack = attack_named(name, attacks)
     schema = fetch_schema(attack.path, digest=attack.sha256)
@@ -80,7 +80,7 @@ def new(
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where the file is written.")] = Path("attacks"),
 ) -> None:
     """Write an attack that runs as it is, to be changed line by line."""
-    from harness.runs.scaffold import new_attack
+    from harness.plugins.scaffold import new_attack
 
     path = new_attack(name, folder)
     print(path)

@@ -105,7 +105,7 @@ def findings_of(folder: "RunFolder") -> "Findings":
     from harness.core.audit import AuditInputs
     from harness.core.errors import HarnessError
     from harness.runs.audit_reader import AuditReader
-    from harness.runs.reading import reading
+    from harness.runs.errors import as_harness_error
 
     spec = folder.audit()
     audit_type = audit_named(spec.audit)
@@ -113,7 +113,7 @@ def findings_of(folder: "RunFolder") -> "Findings":
     audit = audit_type(audit_type.params_type().model_validate(spec.params))
     if not folder.store.exists():
         raise HarnessError(f"{folder.id} has found nothing yet; harness watch {folder.id} follows it.")
-    with reading(folder.path), AuditReader(folder.store) as reader:
+    with as_harness_error(folder.path), AuditReader(folder.store) as reader:
         inputs = AuditInputs.read(folder.inputs)
         return audit.findings(
             inputs, lambda name: reader.audit_rows(tables[name]).columns, tuple(model.id for model in spec.models)

@@ -9,7 +9,7 @@ import typer
 from harness.cli.output import aligned, print_json, say
 
 if TYPE_CHECKING:
-    from harness.target.benchmark import Measured
+    from harness.engine.benchmark import Measured
 
 
 def bench(
@@ -33,9 +33,9 @@ def bench(
     from harness.core.errors import HarnessError
     from harness.core.examples import load_prefixes
     from harness.core.rounds import load_round
+    from harness.engine.devices import resolved_device
+    from harness.engine.resolving import require_room, resolve_target
     from harness.runs.machine import usable_cores
-    from harness.target.devices import resolved_device
-    from harness.target.resolving import require_room, resolve_target
 
     round_ = load_round(round_name)
     found = resolve_target(target, revision)
@@ -47,7 +47,7 @@ def bench(
         raise HarnessError(f"--turns {turns} need at least as many prefixes, not {prefixes}.")
     chosen = all_[np.linspace(0, len(all_) - 1, prefixes).round().astype(int)]
 
-    from harness.target.benchmark import measure
+    from harness.engine.benchmark import measure
 
     measured = measure(
         found.path,

@@ -9,8 +9,8 @@ from harness.cli.completion import run_names
 from harness.cli.output import aligned, cut, print_json, visible
 
 if TYPE_CHECKING:
-    from harness.runs.comparison import Comparison
-    from harness.runs.comparison_tables import Table
+    from harness.analysis.comparison import Comparison
+    from harness.analysis.comparison_tables import Table
 
 _IDS_SHOWN = 10
 _CELL = 44
@@ -30,7 +30,7 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
 ) -> None:
     """Compare runs of one round: recall, pace, and what was set differently; two of them also example by example."""
-    from harness.runs.comparison import compared
+    from harness.analysis.comparison import compared
     from harness.runs.folder import run_folder
 
     if plot is not None:
@@ -57,7 +57,7 @@ def _draw(comparison: "Comparison", path: Path) -> None:
 
 
 def _sections(comparison: "Comparison") -> list[str]:
-    from harness.runs import comparison_tables as tables
+    from harness.analysis import comparison_tables as tables
 
     first, second = (comparison.runs[0].id, comparison.runs[1].id)
     sections = [

@@ -3,7 +3,7 @@
 
 def attack_names(incomplete: str) -> list[str]:
     """Attacks that are not broken and whose names complete `incomplete`."""
-    from harness.runs.discovery import find_attacks
+    from harness.plugins.discovery import find_attacks
 
     return [attack.name for attack in find_attacks() if attack.error is None and attack.name.startswith(incomplete)]
 

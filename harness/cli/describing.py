@@ -2,21 +2,21 @@
 
 from typing import Any
 
+from harness.analysis.candidates import VERDICTS, Example
+from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import aligned, visible
 from harness.cli.watching import score_in_words
 from harness.core.controls import shown_name
 from harness.core.durations import clock
 from harness.core.moments import date_and_time
-from harness.core.spec import AuditSpec, JobSpec, RunSpec, TargetRecord
+from harness.core.spec import AttackSpec, AuditSpec, JobSpec, TargetRecord
 from harness.runs.audit_reader import AuditReader
-from harness.runs.candidates import VERDICTS, Example
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.runs.sandbox import Means
-from harness.runs.sandbox.in_force import InForce
-from harness.runs.sandbox.refusals import Refusal, in_words
-from harness.runs.summary import RunSummary, run_summary, what_is_promised
-from harness.runs.text import text_of_run
+from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
+from harness.sandbox import SandboxBackend
+from harness.sandbox.in_force import InForce
+from harness.sandbox.refusals import Refusal, in_words
 
 
 def shown_json(folder: RunFolder) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _audit_rows(folder: RunFolder, spec: AuditSpec, summary: RunSummary) -> list
     return rows
 
 
-def _attack_rows(folder: RunFolder, spec: RunSpec, summary: RunSummary) -> list[tuple[str, str]]:
+def _attack_rows(folder: RunFolder, spec: AttackSpec, summary: RunSummary) -> list[tuple[str, str]]:
     """What an attack was given, and what it came to."""
     target = spec.target
     origin = f"{shown_name(spec.attack.name, is_control=spec.attack.control)}, from {visible(spec.attack.origin)}"
@@ -155,14 +155,14 @@ def _loaded_target(folder: RunFolder) -> dict[str, Any] | None:
         return reader.last_event("worker_target")
 
 
-def _round_in_words(spec: RunSpec) -> str:
+def _round_in_words(spec: AttackSpec) -> str:
     without = ", no training examples" if spec.round.train_prefix_file is None else ""
     return f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples{without}"
 
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """What held the attack, with which limits, and what it was refused."""
-    rows = [("sandbox", f"{summary.sandbox} – {Means(str(summary.sandbox)).promise}")]
+    rows = [("sandbox", f"{summary.sandbox} – {SandboxBackend(str(summary.sandbox)).promise}")]
     if summary.in_force is not None:
         rows.append(("in force", visible(InForce.from_record(summary.in_force).words)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}: it asked, and was let out"))
@@ -183,4 +183,4 @@ def _device_in_words(target: TargetRecord, loaded: dict[str, Any] | None) -> str
 
 
 def _promises(folder: RunFolder) -> list[str]:
-    return what_is_promised(folder) if folder.store.exists() else []
+    return nondeterminism_reasons(folder) if folder.store.exists() else []

@@ -9,8 +9,8 @@ from harness.cli.output import print_json, visible
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False) -> None:
     """Print versions, device, memory, disk, paths and the sandbox that this machine offers."""
-    from harness.runs.checkup import Finding, as_json, findings
-    from harness.target.devices import resolved_device
+    from harness.engine.devices import resolved_device
+    from harness.supervisor.checkup import Finding, as_json, findings
 
     report = [*findings(), Finding("device", resolved_device())]
     if json:

@@ -9,14 +9,14 @@ from harness.cli.output import say
 from harness.core.durations import seconds_in
 from harness.core.errors import HarnessError, shortened
 from harness.core.rounds import Round, load_round
-from harness.core.spec import JobSpec, RunSpec, TargetRecord
-from harness.runs.discovery import AttackFile, attack_named
+from harness.core.spec import AttackSpec, JobSpec, TargetRecord
+from harness.engine.devices import resolved_device
+from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
+from harness.plugins.discovery import AttackFile, attack_named
+from harness.plugins.schema import validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
 from harness.runs.planning import planned_run
-from harness.runs.schema import validated_params
-from harness.target.devices import resolved_device
-from harness.target.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
 
 _SAY_PROGRESS_ABOVE_BYTES = 256 << 20
 _MOST_THREADS = 4096
@@ -28,7 +28,7 @@ _DTYPES = ("auto", "float32", "float16", "bfloat16")
 class ResolvedRun:
     """A run that may start: its spec, and the attack's file that its source is copied from."""
 
-    spec: RunSpec
+    spec: AttackSpec
     attack: AttackFile
 
 

@@ -162,7 +162,7 @@ def show(
 
     folder = run_folder(run)
     if example is not None:
-        from harness.runs.candidates import example_in
+        from harness.analysis.candidates import example_in
 
         found = example_in(folder, example)
         print_json(found.as_json()) if json else print(example_described(folder, found))

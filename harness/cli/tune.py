@@ -11,8 +11,8 @@ from harness.cli.completion import attack_names, round_names
 from harness.cli.output import aligned, print_json, say, visible
 
 if TYPE_CHECKING:
+    from harness.plugins.parameter_space import Span
     from harness.runs.folder import RunFolder
-    from harness.runs.parameter_space import Span
     from harness.runs.tuning import Setting, Tuning
 
 _POLL_SECONDS = 0.2
@@ -62,10 +62,10 @@ def tune(
     Nothing is tuned on the answers of the round itself: run the best settings on it afterwards.
     """
     from harness.core.errors import HarnessError
-    from harness.runs.discovery import attack_named
+    from harness.plugins.discovery import attack_named
+    from harness.plugins.parameter_space import settings_of, space_of
+    from harness.plugins.schema import fetch_schema
     from harness.runs.folder import new_run_id
-    from harness.runs.parameter_space import settings_of, space_of
-    from harness.runs.schema import fetch_schema
     from harness.runs.tuning import (
         Tuning,
         begin_tuning,

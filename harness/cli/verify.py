@@ -166,7 +166,7 @@ def _work_folder(asked: Path | None) -> Iterator[Path]:
     if asked is not None:
         yield asked.resolve()
         return
-    from harness.runs.folder import remove_tree
+    from harness.core.files import remove_tree
 
     temporary = Path(tempfile.mkdtemp(prefix="harness-verify-")).resolve()
     try:
@@ -184,8 +184,8 @@ def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None
     """
     from harness.core.errors import HarnessError
     from harness.core.spec import SHIPPED_TARGETS
+    from harness.engine.resolving import resolve_target
     from harness.submit.given import FoundTarget
-    from harness.target.resolving import resolve_target
 
     if asked is not None:
         found = resolve_target(asked)

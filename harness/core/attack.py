@@ -13,7 +13,7 @@ from harness.core.guesses import Guesses
 from harness.core.training import Training
 
 if TYPE_CHECKING:
-    from harness.target.target import Target
+    from harness.engine.target import Target
 
 __all__ = ["Attack", "Batch", "Context", "Field", "Params"]
 

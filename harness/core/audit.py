@@ -24,8 +24,8 @@ from harness.core.files import write_whole
 from harness.core.findings import Findings
 
 if TYPE_CHECKING:
-    from harness.core.job import TargetOrder
-    from harness.target.target import Target
+    from harness.core.requests import TargetConfig
+    from harness.engine.target import Target
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _ARRAYS, _TEXTS = "inputs.npz", "inputs.json"
@@ -132,7 +132,7 @@ class AuditContext(ABC):
 
     @property
     @abstractmethod
-    def orders(self) -> "tuple[TargetOrder, ...]":
+    def orders(self) -> "tuple[TargetConfig, ...]":
         """Where each model lies, and how it is to be loaded; empty where an endpoint answers."""
 
     @abstractmethod

@@ -1,14 +1,17 @@
 """Files that are never seen half-written, and what identifies their content."""
 
 import contextlib
+import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 CHUNK_BYTES = 1 << 20
+_MOST_ENTRIES = 50_000
 
 
 @contextlib.contextmanager
@@ -47,3 +50,47 @@ def sha256_of(path: Path) -> str:
     """The hex SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def exclusive_lock(path: Path) -> IO[bytes] | None:
+    """Return an open file that holds the exclusive lock on `path` until it is closed.
+
+    Returns None if another process holds the lock.
+    """
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def holds_more_than(path: Path, most: int) -> bool:
+    """Return True if the files below `path` use more than `most` bytes, or number more than 50,000."""
+    total, counted, folders = 0, 0, [str(path)]
+    while folders:
+        # os.walk would list a directory completely, and an attack may have created millions of files in it.
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                counted += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with contextlib.suppress(OSError):
+                        # st_blocks counts units of 512 bytes; a sparse file uses fewer than its length suggests.
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                if total > most or counted > _MOST_ENTRIES:
+                    return True
+    return False
+
+
+def remove_tree(path: Path) -> None:
+    """Delete the directory at `path` if it exists, even if an attack removed the permissions of directories inside."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for folder, _, _ in os.walk(path):
+        with contextlib.suppress(OSError):
+            Path(folder).chmod(0o700)
+    shutil.rmtree(path)

@@ -19,6 +19,11 @@ def state_home() -> Path:
     return _from_environment("HARNESS_HOME", "XDG_STATE_HOME", ".local/state")
 
 
+def runs_home() -> Path:
+    """Return the directory that holds one directory per run."""
+    return state_home() / "runs"
+
+
 def cache_home() -> Path:
     """What can be made again: hashes, schemas, clusters (`HARNESS_CACHE` overrides)."""
     return _from_environment("HARNESS_CACHE", "XDG_CACHE_HOME", ".cache")

@@ -1,6 +1,6 @@
 """A decoding policy: which tokens a model may emit at a step, and with what renormalised probability.
 
-The definition alone; `harness.target` applies it to logits.
+The definition alone; `harness.engine` applies it to logits.
 """
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -89,6 +89,15 @@ def correct_rows(ids: Ints, suffixes: Tokens, answers: Tokens) -> Bools:
     return np.asarray((suffixes == answers[ids]).all(axis=1))
 
 
+def exact_at_1(ids: Ints, suffixes: Tokens, answers: Tokens) -> float:
+    """Return the share of examples whose first row is correct.
+
+    `ids` [rows] and `suffixes` [rows, length] are in submission order.
+    """
+    _, first = np.unique(ids, return_index=True)
+    return float(correct_rows(ids[first], suffixes[first], answers).sum()) / len(answers)
+
+
 def recall_at_errors(is_correct: Bools, example_ids: Ints, *, cap: int, examples: int) -> float:
     """Recall when the `cap`-th wrong row ends the walk (SaTML 2023 challenge, "Evaluation Metric").
 

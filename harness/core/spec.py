@@ -80,7 +80,7 @@ class JobSpec(_Record, ABC):
         """Every model that the job loads."""
 
 
-class RunSpec(JobSpec):
+class AttackSpec(JobSpec):
     """One attack on one round. `data_sha256` maps each file that the round names and that exists to its hash.
 
     `examples` are attacked, the first of `round_examples` (fewer with --limit).
@@ -124,10 +124,10 @@ class AuditSpec(JobSpec):
         return self.models
 
 
-_JOB: TypeAdapter[RunSpec | AuditSpec] = TypeAdapter(Annotated[RunSpec | AuditSpec, Field(discriminator="kind")])
+_JOB: TypeAdapter[AttackSpec | AuditSpec] = TypeAdapter(Annotated[AttackSpec | AuditSpec, Field(discriminator="kind")])
 
 
-def read_spec(path: Path) -> RunSpec | AuditSpec:
+def read_spec(path: Path) -> AttackSpec | AuditSpec:
     """The spec at `path`. Raises HarnessError, naming the file, when it is absent or unreadable."""
     try:
         return _JOB.validate_json(path.read_bytes())

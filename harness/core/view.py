@@ -7,7 +7,7 @@ from harness.core.arrays import Floats
 
 
 @dataclass(frozen=True)
-class View:
+class PrefixView:
     """One way of showing a prefix to a target.
 
     start: tokens left out from the prefix's beginning; shift: the position of the first token shown, 0 as in training;

@@ -8,8 +8,8 @@ import numpy as np
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Table
 from harness.runs.audit_tables import columns_of, quoted, stored_name
+from harness.runs.errors import as_harness_error
 from harness.runs.reader import RunReader
-from harness.runs.reading import reading
 
 
 class AuditFigure(NamedTuple):
@@ -52,7 +52,7 @@ class AuditReader(RunReader):
             f"ON batch = last_batch AND attempt = last_attempt WHERE seq > ? {done}ORDER BY seq"
         )
         rows = self._all(query, after)
-        with reading(self.path):
+        with as_harness_error(self.path):
             return AuditRows(
                 np.array([row[0] for row in rows], np.int64),
                 np.array([row[1] for row in rows], np.float64),
@@ -68,7 +68,7 @@ class AuditReader(RunReader):
             " LEFT JOIN again ON begun = batch WHERE last IS NULL OR last = attempt GROUP BY name) "
             'SELECT name, value, low, high, "of" FROM ends JOIN audit_figure ON seq = newest ORDER BY oldest'
         )
-        with reading(self.path):
+        with as_harness_error(self.path):
             return [
                 AuditFigure(str(name), finite(value), finite(low), finite(high), int(of))
                 for name, value, low, high, of in self._all(query)

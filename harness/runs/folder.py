@@ -2,18 +2,16 @@
 
 import contextlib
 import operator
-import os
 import secrets
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core import paths
 from harness.core.errors import HarnessError, shortened, unknown_name
-from harness.core.spec import AuditSpec, RunSpec, read_spec
-from harness.runs.reading import reading
+from harness.core.files import remove_tree
+from harness.core.paths import runs_home
+from harness.core.spec import AttackSpec, AuditSpec, read_spec
+from harness.runs.errors import as_harness_error
 
-_MOST_ENTRIES = 50_000
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -100,11 +98,11 @@ class RunFolder:
         """What an audit measures with, as it was read; an attack's run has none."""
         return self.path / "inputs"
 
-    def job(self) -> RunSpec | AuditSpec:
+    def job(self) -> AttackSpec | AuditSpec:
         """The spec of whatever runs here. Raises HarnessError when it cannot be read."""
         return read_spec(self.spec_file)
 
-    def spec(self) -> RunSpec:
+    def spec(self) -> AttackSpec:
         """The spec of an attack's run. Raises HarnessError when it cannot be read, or when this is an audit."""
         spec = self.job()
         if isinstance(spec, AuditSpec):
@@ -114,14 +112,9 @@ class RunFolder:
     def audit(self) -> AuditSpec:
         """The spec of an audit. Raises HarnessError when it cannot be read, or when this is an attack's run."""
         spec = self.job()
-        if isinstance(spec, RunSpec):
+        if isinstance(spec, AttackSpec):
             raise HarnessError(f"{self.id} is a run of the attack {spec.attack.name}, and no audit.")
         return spec
-
-
-def runs_home() -> Path:
-    """Where runs live."""
-    return paths.state_home() / "runs"
 
 
 def new_run_id(label: str) -> str:
@@ -136,7 +129,7 @@ def all_run_folders() -> list[RunFolder]:
     """Every run that has a spec, newest first. Raises HarnessError when they cannot be listed."""
     home = runs_home()
     found: list[tuple[int, RunFolder]] = []
-    with reading(home):
+    with as_harness_error(home):
         for folder in map(RunFolder, home.iterdir() if home.is_dir() else ()):
             # One may go while they are listed.
             with contextlib.suppress(OSError):
@@ -170,33 +163,3 @@ def remove_run(folder: RunFolder) -> None:
     """Delete a run: first its spec, so that a half-deleted one is no run."""
     folder.spec_file.unlink(missing_ok=True)
     remove_tree(folder.path)
-
-
-def holds_more_than(path: Path, most: int) -> bool:
-    """Whether the files below `path` take more than `most` bytes, or are more than anybody counts."""
-    total, counted, folders = 0, 0, [str(path)]
-    while folders:
-        # Not os.walk: it lists a folder whole, and an attack may have filled it with millions of names.
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                counted += 1
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                else:
-                    with contextlib.suppress(OSError):
-                        # Blocks of 512 bytes: a file with holes takes less than its length.
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-                if total > most or counted > _MOST_ENTRIES:
-                    return True
-    return False
-
-
-def remove_tree(path: Path) -> None:
-    """Delete the folder at `path` if there is one, also where an attack has locked folders inside it."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    for folder, _, _ in os.walk(path):
-        with contextlib.suppress(OSError):
-            Path(folder).chmod(0o700)
-    shutil.rmtree(path)

@@ -14,12 +14,13 @@ from harness.core import paths
 from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.core.files import sync_folder, write_whole
-from harness.core.spec import AuditSpec, JobSpec, RunSpec
-from harness.runs.discovery import AttackFile
-from harness.runs.folder import RunFolder, runs_home
+from harness.core.paths import runs_home
+from harness.core.spec import AttackSpec, AuditSpec, JobSpec
+from harness.plugins.discovery import AttackFile
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder
 from harness.runs.planning import what_changed, what_changed_of_audit
 from harness.runs.reader import RunReader
-from harness.runs.reading import reading
 from harness.runs.status import ALREADY_SUPERVISED, Process, Status, process_in
 from harness.runs.summary import NEARLY_FULL_BYTES, run_status
 
@@ -27,13 +28,13 @@ _OBSERVABLE_WITHIN_SECONDS = 30.0
 _GONE_WITHIN_SECONDS = 30.0
 
 
-def start_run(spec: RunSpec, attack: AttackFile) -> RunFolder:
+def start_run(spec: AttackSpec, attack: AttackFile) -> RunFolder:
     """Make the run's private directory, with its record and a copy of the attack's source, and start its supervisor.
 
     Raises HarnessError when the supervisor does not come up.
     """
 
-    def laid(folder: RunFolder) -> RunSpec:
+    def laid(folder: RunFolder) -> AttackSpec:
         folder.code.mkdir()
         shutil.copyfile(attack.path, folder.code / spec.attack.file)
         if spec.target is not None and (tokenizer := spec.target.path / "tokenizer.json").is_file():
@@ -96,7 +97,7 @@ def start_supervisor(folder: RunFolder) -> None:
     seen = _supervisors_seen(folder)
     with folder.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.runs.supervisor", str(folder.path)],
+            [sys.executable, "-P", "-m", "harness.supervisor.supervisor", str(folder.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -155,7 +156,7 @@ def _supervisor_of(folder: RunFolder) -> Process | None:
     """The last supervisor that the run's record names."""
     if not folder.store.exists():
         return None
-    with reading(folder.path), RunReader(folder.store) as reader:
+    with as_harness_error(folder.path), RunReader(folder.store) as reader:
         record = reader.last_event("supervisor")
         return None if record is None else process_in(record)
 

@@ -12,10 +12,10 @@ from harness.core.errors import HarnessError, shortened
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
 from harness.core.files import sha256_of
 from harness.core.rounds import Round, load_round
-from harness.core.spec import AttackRecord, AuditSpec, PathRecord, RunSpec, TargetRecord
-from harness.runs.discovery import AttackFile
+from harness.core.spec import AttackRecord, AttackSpec, AuditSpec, PathRecord, TargetRecord
+from harness.plugins.discovery import AttackFile
+from harness.plugins.schema import ValidatedParams
 from harness.runs.machine import hardware, versions
-from harness.runs.schema import ValidatedParams
 
 _MAX_FILES_IN_A_PATH = 100_000
 
@@ -30,7 +30,7 @@ def planned_run(
     budget: float,
     seed: int,
     limit: int | None,
-) -> RunSpec:
+) -> AttackSpec:
     """Everything about a run, resolved. `budget` is in seconds, `limit` keeps the first examples.
 
     Raises HarnessError when the attack wants a network, when a file of the round's is not here or does not fit, when it
@@ -58,7 +58,7 @@ def planned_run(
         for name in params.path_params
         if params.params[name] is not None
     }
-    return RunSpec(
+    return AttackSpec(
         id=id_,
         created_at=time.time(),
         attack=AttackRecord(
@@ -134,7 +134,7 @@ def what_changed_of_audit(spec: AuditSpec, inputs: Path, weights_sha256: Sequenc
     return changed
 
 
-def what_changed(spec: RunSpec, code: Path, weights_sha256: str | None) -> list[str]:
+def what_changed(spec: AttackSpec, code: Path, weights_sha256: str | None) -> list[str]:
     """Names of the run's inputs that are no longer what its record says: code, round, data files, paths, weights."""
     changed = []
     if not code.exists() or sha256_of(code) != spec.attack.sha256:

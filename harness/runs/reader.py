@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from harness.core.arrays import Bools, Floats, Ints, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.guesses import Guesses
-from harness.runs.reading import reading
+from harness.runs.errors import as_harness_error
 
 _ROWS_AT_ONCE = 50_000
 _PATIENCE = 2.0
@@ -98,7 +98,7 @@ class RunReader:
     """A read-only view of run.db. Raises HarnessError when there is none, or none that can be read."""
 
     def __init__(self, path: Path) -> None:
-        with reading(path):
+        with as_harness_error(path):
             if not path.exists():
                 raise HarnessError(f"{path}: the run has no store.")
             self.path = path
@@ -117,7 +117,7 @@ class RunReader:
         self._db.close()
 
     def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with reading(self.path):
+        with as_harness_error(self.path):
             return self._db.execute(query, values).fetchall()
 
     def _detail(self, text: str) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class RunReader:
         """What is done of what the attack announced."""
         done = self._all("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT batch FROM done)")[0][0]
         announced = self._all("SELECT COALESCE(SUM(weight), 0) FROM plan")[0][0]
-        with reading(self.path):
+        with as_harness_error(self.path):
             return Progress(float(done), float(announced))
 
     def stages(self) -> list[StageWork]:
@@ -174,7 +174,7 @@ class RunReader:
         for key, weight in self._all("SELECT key, weight FROM batch WHERE batch IN (SELECT batch FROM done)"):
             # A batch is called STAGE/PASS/FIRST EXAMPLE.
             done.setdefault(str(key).rsplit("/", 2)[0], []).append(weight)
-        with reading(self.path):
+        with as_harness_error(self.path):
             return [
                 StageWork(str(stage), float(announced), float(sum(done.get(stage, []))), len(done.get(stage, [])))
                 for stage, announced in self._all("SELECT stage, weight FROM plan ORDER BY seq")
@@ -196,7 +196,7 @@ class RunReader:
     def kept(self) -> dict[str, NDArray[Any]]:
         """What the attack has kept, by name."""
         query = "SELECT name, dtype, shape, data FROM kept ORDER BY seq"
-        with reading(self.path):
+        with as_harness_error(self.path):
             return {
                 name: np.frombuffer(data, np.dtype(dtype)).reshape(json.loads(shape))
                 for name, dtype, shape, data in self._all(query)
@@ -227,7 +227,7 @@ class RunReader:
         rows = self._all(f"{query}{only} ORDER BY seq {order} LIMIT ?", *values, most)
         dtype = token_dtype(vocabulary).newbyteorder("<")
         seq, at, batch, attempt, ids, suffixes, score = zip(*rows, strict=True) if rows else ((),) * 7
-        with reading(self.path):
+        with as_harness_error(self.path):
             tokens = np.frombuffer(b"".join(suffixes), dtype).reshape(len(rows), suffix_length)
             return Arrivals(
                 np.array(seq, np.int64),
@@ -247,7 +247,7 @@ class RunReader:
         query = (
             "SELECT done.seq, done.at, weight FROM done JOIN batch USING (batch) WHERE done.seq > ? ORDER BY done.seq"
         )
-        with reading(self.path):
+        with as_harness_error(self.path):
             return [(seq, float(at), float(weight)) for seq, at, weight in self._all(query, after)]
 
     def last_telemetry(self) -> tuple[float, dict[str, Any]] | None:
@@ -261,17 +261,17 @@ class RunReader:
         if last is None:
             return None
         query = "SELECT example, suffix, 0.0, 0, 1 FROM final WHERE generation = ? ORDER BY seq"
-        with reading(self.path):
+        with as_harness_error(self.path):
             return self._rows(query, suffix_length, vocabulary, last["generation"]).guesses
 
     # A column of SQLite may hold a value of any type: what is no number is found where numbers are made.
 
     def _ledger_entries(self, query: str, *values: Any) -> list[LedgerEntry]:
-        with reading(self.path):
+        with as_harness_error(self.path):
             return [LedgerEntry(float(at), str(entry), float(spent)) for at, entry, spent in self._all(query, *values)]
 
     def _points(self, query: str, *values: Any) -> list[Point]:
-        with reading(self.path):
+        with as_harness_error(self.path):
             return [
                 Point(
                     seq,
@@ -290,7 +290,7 @@ class RunReader:
         dtype = token_dtype(vocabulary).newbyteorder("<")
         ids, suffixes = [np.empty(0, np.int64)], [np.empty((0, suffix_length), dtype)]
         scores, batches, is_done = [np.empty(0)], [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
-        with reading(self.path):
+        with as_harness_error(self.path):
             cursor = self._db.execute(query, values)
             while rows := cursor.fetchmany(_ROWS_AT_ONCE):
                 columns = tuple(zip(*rows, strict=True))

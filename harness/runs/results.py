@@ -10,8 +10,8 @@ from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.examples import load_answers, load_clusters
 from harness.core.files import write_whole
 from harness.core.guesses import Guesses
-from harness.core.scoring import correct_rows, score_rows
-from harness.core.spec import RunSpec
+from harness.core.scoring import correct_rows, exact_at_1, score_rows
+from harness.core.spec import AttackSpec
 from harness.core.submission import current_rows, submission_order, write_submission
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -36,18 +36,18 @@ class Emitted(NamedTuple):
     final: Guesses | None
 
 
-def submission_of(spec: RunSpec, reader: RunReader) -> Submission:
+def submission_of(spec: AttackSpec, reader: RunReader) -> Submission:
     """The submission that run.db holds now."""
     final = _final_order(spec, reader)
     return _submission(spec, ranked_guesses(spec, reader) if final is None else final)
 
 
-def ranked_guesses(spec: RunSpec, reader: RunReader) -> Guesses:
+def ranked_guesses(spec: AttackSpec, reader: RunReader) -> Guesses:
     """The guesses that run.db holds now in the order of their scores, as many an example as the attack may submit."""
     return _ranked(spec, _guesses(spec, reader))
 
 
-def scorecard_of(spec: RunSpec, submission: Submission) -> dict[str, Any]:
+def scorecard_of(spec: AttackSpec, submission: Submission) -> dict[str, Any]:
     """What `scorecard.json` holds: the score where answers are known, and counts."""
     counts: dict[str, Any] = {
         "round": spec.round.name,
@@ -72,18 +72,12 @@ def scorecard_of(spec: RunSpec, submission: Submission) -> dict[str, Any]:
     return counts | {"is_blind": False} | score.as_json()
 
 
-def exact_at_1(ids: Ints, suffixes: Tokens, answers: Tokens) -> float:
-    """The share of examples whose first row, of a submission's [rows] in its order, is right."""
-    _, first = np.unique(ids, return_index=True)
-    return float(correct_rows(ids[first], suffixes[first], answers).sum()) / len(answers)
-
-
-def emitted(spec: RunSpec, reader: RunReader) -> Emitted:
+def emitted(spec: AttackSpec, reader: RunReader) -> Emitted:
     """What run.db holds now."""
     return Emitted(_guesses(spec, reader), _final_order(spec, reader))
 
 
-def any_of_n(spec: RunSpec, found: Emitted) -> float | None:
+def any_of_n(spec: AttackSpec, found: Emitted) -> float | None:
     """The share of examples with a right candidate anywhere, the recall of a perfect order; None in a blind round."""
     answers = load_answers(spec.round)
     if answers is None:
@@ -119,7 +113,7 @@ def every_guess(folder: RunFolder) -> Guesses:
     return guesses.part(current_rows(guesses.ids, guesses.suffixes))
 
 
-def write_results(folder: RunFolder, spec: RunSpec) -> None:
+def write_results(folder: RunFolder, spec: AttackSpec) -> None:
     """Write submission.csv and scorecard.json, each whole or not at all."""
     with RunReader(folder.store) as reader:
         found = emitted(spec, reader)
@@ -129,21 +123,21 @@ def write_results(folder: RunFolder, spec: RunSpec) -> None:
     write_whole(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")
 
 
-def _guesses(spec: RunSpec, reader: RunReader) -> Guesses:
+def _guesses(spec: AttackSpec, reader: RunReader) -> Guesses:
     return reader.guesses(suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary)
 
 
-def _final_order(spec: RunSpec, reader: RunReader) -> Guesses | None:
+def _final_order(spec: AttackSpec, reader: RunReader) -> Guesses | None:
     return reader.final_order(suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary)
 
 
-def _ranked(spec: RunSpec, guesses: Guesses) -> Guesses:
+def _ranked(spec: AttackSpec, guesses: Guesses) -> Guesses:
     order = submission_order(
         guesses.ids, guesses.suffixes, guesses.score, per_example=spec.attack.guesses_per_example, row_cap=None
     )
     return guesses.part(order)
 
 
-def _submission(spec: RunSpec, ordered: Guesses) -> Submission:
+def _submission(spec: AttackSpec, ordered: Guesses) -> Submission:
     kept = min(len(ordered), spec.round.row_cap)
     return Submission(ordered.ids[:kept], ordered.suffixes[:kept], len(ordered) - kept)

@@ -10,14 +10,14 @@ from pydantic import BaseModel, Field, ValidationError
 from harness.core.audit import FIGURES
 from harness.core.controls import shown_name
 from harness.core.errors import HarnessError
-from harness.core.spec import AuditSpec, JobSpec, RunSpec
+from harness.core.spec import AttackSpec, AuditSpec, JobSpec
 from harness.runs.audit_reader import AuditReader
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.machine import hardware, versions
 from harness.runs.reader import LedgerEntry, RunReader
-from harness.runs.reading import reading
-from harness.runs.standby import StandbyRecord, read_standby
 from harness.runs.status import Status, derived_status, process_in
+from harness.supervisor.standby import StandbyRecord, read_standby
 
 _LAUNCH_SECONDS = 5.0
 NEARLY_FULL_BYTES = 1 << 20
@@ -93,7 +93,7 @@ def run_status(folder: RunFolder) -> Status:
 
     Raises HarnessError when the record cannot be read.
     """
-    with reading(folder.path):
+    with as_harness_error(folder.path):
         if not folder.store.exists():
             return _unsupervised(folder)
         with RunReader(folder.store) as reader:
@@ -102,16 +102,16 @@ def run_status(folder: RunFolder) -> Status:
 
 def run_summary(folder: RunFolder) -> RunSummary:
     """The run's figures now. Raises HarnessError when its record cannot be read."""
-    with reading(folder.path):
+    with as_harness_error(folder.path):
         return _read_summary(folder)
 
 
-def what_is_promised(folder: RunFolder) -> list[str]:
+def nondeterminism_reasons(folder: RunFolder) -> list[str]:
     """Why this run's submission may not come out again byte for byte; empty when it is expected to.
 
     Raises HarnessError when its record cannot be read.
     """
-    with reading(folder.path), RunReader(folder.store) as reader:
+    with as_harness_error(folder.path), RunReader(folder.store) as reader:
         status, phases = _status(folder, reader), reader.events()
     reasons = []
     if status in (Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST):
@@ -235,7 +235,7 @@ def _scorecard(folder: RunFolder) -> dict[str, Any]:
     return scorecard.model_dump(exclude_unset=True)
 
 
-def _what_is_done(spec: RunSpec | AuditSpec) -> dict[str, Any]:
+def _what_is_done(spec: AttackSpec | AuditSpec) -> dict[str, Any]:
     if isinstance(spec, AuditSpec):
         nothing = {"is_control": False, "is_blind": False, "is_partial": False, "error_cap": 0}
         return nothing | {"attack": f"audit {spec.audit}", "round": spec.subject}
@@ -249,7 +249,7 @@ def _what_is_done(spec: RunSpec | AuditSpec) -> dict[str, Any]:
     }
 
 
-def _summary(folder: RunFolder, spec: RunSpec | AuditSpec, status: Status, note: str, **figures: Any) -> RunSummary:
+def _summary(folder: RunFolder, spec: AttackSpec | AuditSpec, status: Status, note: str, **figures: Any) -> RunSummary:
     nothing: dict[str, Any] = {
         "reason": "",
         "is_waiting_for_room": False,

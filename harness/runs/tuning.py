@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.core.errors import HarnessError, shortened, unknown_name
 from harness.core.files import write_whole
-from harness.core.spec import RunSpec
-from harness.runs.folder import RunFolder, all_run_folders, runs_home
-from harness.runs.parameter_space import Span, every_setting, settings_of
+from harness.core.paths import runs_home
+from harness.core.spec import AttackSpec
+from harness.plugins.parameter_space import Span, every_setting, settings_of
+from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
@@ -56,7 +57,7 @@ class Tried:
     """One run of a tuning: its parameters, its fold, and the recall that it has reached; None where it has none."""
 
     folder: RunFolder
-    spec: RunSpec
+    spec: AttackSpec
     recall: float | None
 
     @property

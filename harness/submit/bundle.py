@@ -11,14 +11,14 @@ from harness import __version__
 from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
-from harness.core.spec import RunSpec
+from harness.core.spec import AttackSpec
 from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRules, read_submission
-from harness.runs.declarations import declaration_in
+from harness.plugins.declarations import declaration_in
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.results import scorecard_of, submission_now
-from harness.runs.summary import run_summary, what_is_promised
+from harness.runs.summary import nondeterminism_reasons, run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, reads_training
 from harness.submit.code import README, REQUIREMENTS, Code, code_bundle, code_files, readme
@@ -42,7 +42,7 @@ class Bundle:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def code_only_bundle(spec: RunSpec, source: bytes) -> Bundle:
+def code_only_bundle(spec: AttackSpec, source: bytes) -> Bundle:
     """The code of an attack that has not run yet, as `spec` plans it. Raises HarnessError as `code_files` does."""
     files = code_files(_code(spec, source))
     manifest = _code_manifest(spec, files)
@@ -87,7 +87,7 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     return Bundle(archive_bytes(files | {MANIFEST: manifest.json_bytes()}), manifest, pages)
 
 
-def _code(spec: RunSpec, source: bytes) -> Code:
+def _code(spec: AttackSpec, source: bytes) -> Code:
     training = load_training(spec.round) if reads_training(source) else None
     return Code(
         spec=code_spec_of(spec, trains=training is not None),
@@ -99,7 +99,7 @@ def _code(spec: RunSpec, source: bytes) -> Code:
     )
 
 
-def _code_manifest(spec: RunSpec, files: dict[str, bytes]) -> Manifest:
+def _code_manifest(spec: AttackSpec, files: dict[str, bytes]) -> Manifest:
     return Manifest(
         kind="code",
         prefixes_sha256=None,
@@ -111,7 +111,7 @@ def _code_manifest(spec: RunSpec, files: dict[str, bytes]) -> Manifest:
     )
 
 
-def _named_in_both(spec: RunSpec, files: dict[str, bytes], *, without_round: bool = False) -> dict[str, object]:
+def _named_in_both(spec: AttackSpec, files: dict[str, bytes], *, without_round: bool = False) -> dict[str, object]:
     """What either kind of bundle names. The attacked rows are not yet known to code that is packaged before them."""
     target = code_spec_of(spec, trains=False).target
     fields = [field for field in FILE_FIELDS if not without_round or field.startswith("train_")]
@@ -128,7 +128,7 @@ def _named_in_both(spec: RunSpec, files: dict[str, bytes], *, without_round: boo
     }
 
 
-def _ran_on(folder: RunFolder, spec: RunSpec) -> RanOn:
+def _ran_on(folder: RunFolder, spec: AttackSpec) -> RanOn:
     summary = run_summary(folder)
     with RunReader(folder.store) as reader:
         loaded = reader.last_event("worker_target")
@@ -144,11 +144,11 @@ def _ran_on(folder: RunFolder, spec: RunSpec) -> RanOn:
         hardware=spec.hardware,
         target_as_loaded=loaded,
         versions=spec.versions,
-        unpromised=what_is_promised(folder),
+        unpromised=nondeterminism_reasons(folder),
     )
 
 
-def _require_rules(spec: RunSpec, submission: bytes, prefixes: Tokens) -> None:
+def _require_rules(spec: AttackSpec, submission: bytes, prefixes: Tokens) -> None:
     """Raise HarnessError unless the CSV, as it will be read, keeps every rule of the round."""
     rules = SubmissionRules(len(prefixes), spec.round.suffix_length, spec.round.vocabulary, spec.round.row_cap)
     with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:

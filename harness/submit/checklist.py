@@ -10,16 +10,16 @@ from harness.core.counting import counted
 from harness.core.durations import clock
 from harness.core.errors import HarnessError, shortened
 from harness.core.files import sha256_of
-from harness.core.spec import RunSpec
+from harness.core.spec import AttackSpec
 from harness.core.syntax import syntax_tree
 from harness.runs.folder import RunFolder
 from harness.runs.machine import versions
 from harness.runs.planning import what_changed
 from harness.runs.reader import RunReader
-from harness.runs.sandbox import Means
-from harness.runs.sandbox.refusals import Refusal
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
+from harness.sandbox import SandboxBackend
+from harness.sandbox.refusals import Refusal
 from harness.submit.team import load_team
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
@@ -91,7 +91,7 @@ def _ended(summary: RunSummary) -> Check:
     )
 
 
-def _control(spec: RunSpec) -> Check:
+def _control(spec: AttackSpec) -> Check:
     if not spec.attack.control:
         return Check("control", True, f"{spec.attack.name} is an attack")
     name = shown_name(spec.attack.name, is_control=True)
@@ -100,7 +100,7 @@ def _control(spec: RunSpec) -> Check:
     )
 
 
-def _round(spec: RunSpec) -> Check:
+def _round(spec: AttackSpec) -> Check:
     if spec.round.fold is None:
         return Check("round", True, f"the round is {spec.round.name}")
     return Check(
@@ -111,14 +111,14 @@ def _round(spec: RunSpec) -> Check:
     )
 
 
-def _whole(spec: RunSpec) -> Check:
+def _whole(spec: AttackSpec) -> Check:
     if not spec.is_partial:
         return Check("partial", True, f"all {spec.round_examples:,} examples were attacked")
     sentence = f"--limit left {spec.round_examples - spec.examples:,} of {spec.round_examples:,} examples out"
     return Check("partial", False, sentence, "run it without --limit", True)
 
 
-def _budget(spec: RunSpec, summary: RunSummary) -> Check:
+def _budget(spec: AttackSpec, summary: RunSummary) -> Check:
     allowed = spec.round.budget
     if spec.budget <= allowed:
         return Check("budget", True, f"{clock(summary.elapsed_s)} were spent of the round's {clock(allowed)}")
@@ -128,7 +128,7 @@ def _budget(spec: RunSpec, summary: RunSummary) -> Check:
     return Check("budget", False, f"{sentence}, and it spent {clock(summary.elapsed_s)}", "run it within that", True)
 
 
-def _target(spec: RunSpec) -> Check:
+def _target(spec: AttackSpec) -> Check:
     if spec.target is None:
         return Check("target", True, "the attack asks no model")
     if spec.target.id == spec.round.target:
@@ -137,7 +137,7 @@ def _target(spec: RunSpec) -> Check:
     return Check("target", False, sentence, "run it without --target", True)
 
 
-def _models(spec: RunSpec) -> Check:
+def _models(spec: AttackSpec) -> Check:
     found = {name: model for name, record in spec.paths.items() if (model := _model_in(record.path)) is not None}
     if spec.attack.models:
         return Check("models", True, f"it declares the models {', '.join(spec.attack.models)}")
@@ -153,7 +153,7 @@ def _models(spec: RunSpec) -> Check:
     )
 
 
-def _preprefixes(spec: RunSpec) -> Check:
+def _preprefixes(spec: AttackSpec) -> Check:
     sentence = "what stood before the attacked prefixes was out of its reach"
     file = spec.round.preprefix_file
     recorded = None if file is None else spec.data_sha256.get(str(file))
@@ -185,7 +185,7 @@ def _sandbox(folder: RunFolder) -> Check:
     if folder.store.exists():
         with RunReader(folder.store) as reader:
             means = [detail.get("sandbox") for _, _, name, detail in reader.events() if name == "worker"]
-    if means and Means.NONE not in means:
+    if means and SandboxBackend.NONE not in means:
         return Check("sandbox", True, f"it ran in a sandbox ({means[-1]})")
     sentence = "it ran without a sandbox, so that what it read is not known" if means else "no worker of it ever began"
     return Check("sandbox", False, sentence, "harness doctor says what gives one here; run it again", True)
@@ -200,7 +200,7 @@ def _network(summary: RunSummary) -> Check:
     return Check("network", False, sentence, mend, True)
 
 
-def _inputs(folder: RunFolder, spec: RunSpec) -> Check:
+def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
     # The weights are not packed: whoever runs the code hashes them.
     weights = None if spec.target is None else spec.target.weights_sha256
     changed = what_changed(spec, folder.code / spec.attack.file, weights)

@@ -11,7 +11,7 @@ from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError, shortened
 from harness.core.files import write_whole
 from harness.core.rounds import FILE_FIELDS, Round
-from harness.core.spec import SHIPPED_TARGETS, AttackRecord, RunSpec, TargetRecord
+from harness.core.spec import SHIPPED_TARGETS, AttackRecord, AttackSpec, TargetRecord
 from harness.submit.manifest import NamedTarget, Sha256
 
 SPEC = "spec.json"
@@ -51,7 +51,7 @@ class CodeSpec(_Record):
     versions: dict[str, str]
 
 
-def code_spec_of(spec: RunSpec, *, trains: bool) -> CodeSpec:
+def code_spec_of(spec: AttackSpec, *, trains: bool) -> CodeSpec:
     """The part of a run's spec that its code is run again by."""
     params = {name: value for name, value in spec.params.items() if name not in spec.paths}
     return CodeSpec(

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.arrays import Ints, Tokens
 from harness.core.examples import load_prefixes
 from harness.core.redaction import redacted
-from harness.runs.text import TokenText, text_of_run
 from harness.submit.facts import RunFacts
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from harness.core.arrays import Tokens
 from harness.core.clock import now
-from harness.runs.capped_log import CappedLog
-from harness.runs.folder import holds_more_than
-from harness.runs.sandbox import Confined, Confinement
-from harness.runs.sandbox.environment import plain_environment
-from harness.runs.sandbox.refusals import Refusal
+from harness.core.files import holds_more_than
+from harness.sandbox import SandboxedProcess, SandboxPolicy
+from harness.sandbox.capped_log import CappedLog
+from harness.sandbox.environment import plain_environment
+from harness.sandbox.refusals import Refusal
 
 MOST_SCRATCH_BYTES = 8 << 30
 _LOOK_SECONDS = 0.5
@@ -99,9 +99,9 @@ def run_step(
     pipe_out, pipe_in = os.pipe()
     began = now()
     try:
-        confined = Confined(
+        confined = SandboxedProcess(
             argv,
-            Confinement(readable=tuple(readable), linked=tuple(linked), writable=(scratch,), network=network),
+            SandboxPolicy(readable=tuple(readable), linked=tuple(linked), writable=(scratch,), network=network),
             cwd=scratch,
             environment=plain_environment(scratch) | {"PYTHONDONTWRITEBYTECODE": "1"} | dict(variables),
             stdout=pipe_in,
@@ -127,7 +127,7 @@ def run_step(
 
 
 def _followed(
-    confined: Confined, output: int, listened: "_Listened", scratch: Path, until: float
+    confined: SandboxedProcess, output: int, listened: "_Listened", scratch: Path, until: float
 ) -> tuple[str | None, bool]:
     """Follow the command to its end; why it was ended, None when it ended itself, and whether its time was up."""
     os.set_blocking(output, False)

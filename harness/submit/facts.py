@@ -6,21 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.analysis.replay import recall_after_guesses
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.comparison import Part
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_training
 from harness.core.intervals import Walk
 from harness.core.overlap import Overlap, overlap
-from harness.core.scoring import Score, correct_rows
-from harness.core.spec import RunSpec
-from harness.runs.declarations import declaration_in
+from harness.core.scoring import Score, correct_rows, exact_at_1
+from harness.core.spec import AttackSpec
+from harness.plugins.declarations import declaration_in
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Point, RunReader, StageWork
-from harness.runs.reading import reading
-from harness.runs.replay import recall_after_guesses
-from harness.runs.results import Submission, any_of_n, emitted, exact_at_1, submission_of
-from harness.runs.summary import RunSummary, run_summary, what_is_promised
+from harness.runs.results import Submission, any_of_n, emitted, submission_of
+from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 
 _MOST_MOMENTS = 200
 _MOST_REPLAYED = 40
@@ -88,7 +88,7 @@ class RunFacts:
     """
 
     folder: RunFolder
-    spec: RunSpec
+    spec: AttackSpec
     summary: RunSummary
     method: str
     submission: Submission
@@ -118,9 +118,9 @@ def run_facts(folder: RunFolder) -> RunFacts:
     # Before the record is read: of what is over now, the last guess is there.
     summary = run_summary(folder)
     answers = load_answers(spec.round)
-    with reading(f"round {spec.round.name}"):
+    with as_harness_error(f"round {spec.round.name}"):
         training, clusters, is_reachable = _training(spec)
-    with reading(folder.path), RunReader(folder.store) as reader:
+    with as_harness_error(folder.path), RunReader(folder.store) as reader:
         found = emitted(spec, reader)
         submission = submission_of(spec, reader)
         queries = _queries(reader)
@@ -154,7 +154,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         queries=queries,
         training=TrainingUse(training.rows, was_read, training.overlap, training.unknown_because),
         target_as_loaded=target,
-        not_reproducible_because=tuple(what_is_promised(folder)),
+        not_reproducible_because=tuple(nondeterminism_reasons(folder)),
     )
 
 
@@ -164,7 +164,7 @@ class _Training(NamedTuple):
     unknown_because: str | None
 
 
-def _training(spec: RunSpec) -> tuple[_Training, Ints | None, Bools | None]:
+def _training(spec: AttackSpec) -> tuple[_Training, Ints | None, Bools | None]:
     """The training rows' facts, each attacked example's cluster, and whether training rows give its answer away."""
     part = slice(0, spec.examples)
     try:
@@ -208,7 +208,7 @@ def _queries(reader: RunReader) -> Queries:
 
 
 def _course(
-    spec: RunSpec,
+    spec: AttackSpec,
     summary: RunSummary,
     reader: RunReader,
     whole: Part,
@@ -238,7 +238,7 @@ def _thinned(points: Sequence[Point], most: int) -> list[Point]:
     return [points[place] for place in places]
 
 
-def _method(folder: RunFolder, spec: RunSpec) -> str:
+def _method(folder: RunFolder, spec: AttackSpec) -> str:
     try:
         return declaration_in((folder.code / spec.attack.file).read_bytes()).summary
     except (OSError, HarnessError):

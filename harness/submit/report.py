@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from harness.analysis import comparison_tables
+from harness.analysis.comparison import Comparison, compared, require_one_round
 from harness.core.counting import counted
 from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
-from harness.runs import comparison_tables
-from harness.runs.comparison import Comparison, compared, require_one_round
 from harness.runs.folder import RunFolder
 from harness.submit import tables
 from harness.submit.examples import ChosenExamples, chosen_examples, where_runs_differ

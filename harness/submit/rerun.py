@@ -14,10 +14,10 @@ from harness.core.errors import HarnessError, shortened
 from harness.core.files import replacing, sha256_of, write_whole
 from harness.core.rounds import Round, load_round
 from harness.core.submission import write_submission
-from harness.runs.discovery import AttackFile, attack_named
+from harness.plugins.discovery import AttackFile, attack_named
+from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.results import submission_with_scores
-from harness.runs.schema import ValidatedParams
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.submit.code import TRAIN

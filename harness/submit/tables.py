@@ -12,9 +12,9 @@ from harness.core.errors import shortened
 from harness.core.intervals import Interval
 from harness.core.moments import utc_date_and_time
 from harness.core.scoring import ERROR_COUNTS, Score
-from harness.core.spec import RunSpec
+from harness.core.spec import AttackSpec
 from harness.runs.reader import StageWork
-from harness.runs.sandbox import Means
+from harness.sandbox import SandboxBackend
 from harness.submit.facts import RunFacts
 
 _LONGEST_VALUE = 160
@@ -257,7 +257,7 @@ def _loaded(loaded: dict[str, Any]) -> str:
 
 
 def _sandbox(sandbox: str) -> str:
-    return f"{sandbox}: {Means(sandbox).promise}"
+    return f"{sandbox}: {SandboxBackend(sandbox).promise}"
 
 
 def _times(count: int) -> str:
@@ -273,5 +273,5 @@ def _machine(hardware: dict[str, Any]) -> str:
     )
 
 
-def _data(spec: RunSpec) -> str:
+def _data(spec: AttackSpec) -> str:
     return ", ".join(f"{Path(file).name} {digest[:12]}" for file, digest in spec.data_sha256.items())

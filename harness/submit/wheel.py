@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.runs.discovery import shipped_folder
+from harness.plugins.discovery import shipped_folder
 from harness.submit.archive import archive_bytes
 
 DISTRIBUTION = "extraction-harness"

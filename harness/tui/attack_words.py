@@ -1,9 +1,9 @@
 """What an attack does, in the words that stand beside the list: first what its file says, then its parameters."""
 
 from harness.core.visible import visible
-from harness.runs.discovery import AttackFile
-from harness.runs.parameters import parameters_in
-from harness.runs.schema import AttackSchema
+from harness.plugins.discovery import AttackFile
+from harness.plugins.parameters import parameters_in
+from harness.plugins.schema import AttackSchema
 
 
 def in_short(attack: AttackFile) -> str:

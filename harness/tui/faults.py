@@ -14,7 +14,7 @@ from harness.core.durations import clock, seconds_in
 from harness.core.errors import HarnessError, shortened
 from harness.core.paths import with_home
 from harness.core.rounds import load_round
-from harness.runs.parameters import parameters_in
+from harness.plugins.parameters import parameters_in
 from harness.tui.form import Field, Kind
 
 PATH_KINDS = (Kind.PATH, Kind.FILE, Kind.DESTINATION)

@@ -11,12 +11,12 @@ from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
+from harness.core.live_score import LiveScore
 from harness.core.scoring import correct_rows
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Arrivals, Point, RunReader
-from harness.runs.reading import reading
 from harness.runs.results import ranked_guesses, submission_of
-from harness.runs.standing import Standing
 from harness.runs.summary import run_summary
 from harness.tui.polled import Polled
 from harness.tui.snapshot import GuessLine, History, Snapshot, Verdict
@@ -38,7 +38,7 @@ class RunFeed(Polled[Snapshot]):
         super().__init__(folder)
         self.spec = folder.spec()
         self._exact_due = 0.0
-        with reading(folder.path):
+        with as_harness_error(folder.path):
             self.prefixes: Tokens = load_prefixes(self.spec.round)[: self.spec.examples]
             answers = load_answers(self.spec.round)
             self.answers: Tokens | None = None if answers is None else answers[: self.spec.examples]
@@ -46,7 +46,7 @@ class RunFeed(Polled[Snapshot]):
 
     def _begin_anew(self, repeated: dict[int, int]) -> None:
         """Forget what was read: a batch was begun again, and what its earlier attempt gave is void."""
-        self._standing = Standing(
+        self._standing = LiveScore(
             self.answers,
             examples=self.spec.examples,
             error_cap=self.spec.error_cap,

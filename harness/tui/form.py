@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import shortened
-from harness.runs.discovery import AttackFile
-from harness.runs.parameters import Parameter, parameters_in
-from harness.runs.schema import AttackSchema
+from harness.plugins.discovery import AttackFile
+from harness.plugins.parameters import Parameter, parameters_in
+from harness.plugins.schema import AttackSchema
 
 MAX_PARAMETERS = 100
 _MAX_CHOICES = 200

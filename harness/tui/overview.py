@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import HarnessError, shortened
-from harness.runs.discovery import AttackFile, find_attacks
+from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary

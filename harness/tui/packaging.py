@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from harness.core.counting import counted
 from harness.core.errors import HarnessError, shortened
 from harness.core.paths import with_home
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reading import reading
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.places import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, file_there
@@ -59,7 +59,7 @@ FIELDS = (_TEAM, _DESCRIPTION, _OUT, _REDACT)
 _REMEMBERED_AS = "harness package"
 
 
-class Standing(StrEnum):
+class CheckState(StrEnum):
     """How a point of the checklist stands, as the sign before it."""
 
     MET = "✓"
@@ -121,11 +121,11 @@ class Packaging:
         """The checklist as it was last found."""
         return () if self.look is None else self.look.checks
 
-    def standing(self, check: Check) -> Standing:
+    def standing(self, check: Check) -> CheckState:
         """Whether `check` is met, or accepted as it is."""
         if check.is_met:
-            return Standing.MET
-        return Standing.ACCEPTED if check.can_be_accepted and check.name in self.accepted else Standing.UNMET
+            return CheckState.MET
+        return CheckState.ACCEPTED if check.can_be_accepted and check.name in self.accepted else CheckState.UNMET
 
     @property
     def tally(self) -> str:
@@ -133,7 +133,7 @@ class Packaging:
         if not self.checks:
             return "nothing is known yet"
         standings = [self.standing(check) for check in self.checks]
-        met, accepted = standings.count(Standing.MET), standings.count(Standing.ACCEPTED)
+        met, accepted = standings.count(CheckState.MET), standings.count(CheckState.ACCEPTED)
         return f"{met} of {len(standings)} met" + (f", {accepted} accepted" if accepted else "")
 
     @property
@@ -144,7 +144,7 @@ class Packaging:
     @property
     def first_unmet(self) -> str | None:
         """The first point that holds the run back."""
-        return next((check.name for check in self.checks if self.standing(check) is Standing.UNMET), None)
+        return next((check.name for check in self.checks if self.standing(check) is CheckState.UNMET), None)
 
     @property
     def hindrance(self) -> str | None:
@@ -161,7 +161,7 @@ class Packaging:
     @property
     def awaited(self) -> str:
         """What is still open, in short."""
-        names = [check.name for check in self.checks if self.standing(check) is Standing.UNMET]
+        names = [check.name for check in self.checks if self.standing(check) is CheckState.UNMET]
         if names and self.is_looked_at:
             return f"open: {', '.join(names)}"
         return self.hindrance or "ready."
@@ -183,7 +183,7 @@ class Packaging:
         for option, path in files.items():
             command += [option, str(path)] if path is not None else []
         for check in self.checks:
-            command += ["--accept", check.name] if self.standing(check) is Standing.ACCEPTED else []
+            command += ["--accept", check.name] if self.standing(check) is CheckState.ACCEPTED else []
         command += [_REDACT.key] if _REDACT.given(self.values[_REDACT.key]) else []
         return [*command, "--force"] if force else command
 
@@ -247,7 +247,7 @@ def look_at(folder: RunFolder, values: Mapping[str, str]) -> Look:
     description = _typed(values, _DESCRIPTION) or file_there(DESCRIPTION)
     out_fault = fault_in(_OUT, values[_OUT.key])
     try:
-        with reading(folder.path):
+        with as_harness_error(folder.path):
             summary, checks = run_summary(folder), checklist(folder, team=team, description=description)
     except HarnessError as error:
         return Look(values, team, description, out_fault, fault=str(error))

@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from harness.core.errors import HarnessError
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reading import reading
 from harness.tui.snapshot import AuditSnapshot, Snapshot
 
 Seen = TypeVar("Seen", Snapshot, AuditSnapshot)
@@ -22,7 +22,7 @@ class Polled(ABC, Generic[Seen]):
     def poll(self) -> Seen:
         """The run now. What cannot be read is said in the snapshot's `fault`; raises HarnessError only at the start."""
         try:
-            with reading(self.folder.path):
+            with as_harness_error(self.folder.path):
                 self._last = self._read()
         except HarnessError as error:
             if self._last is None:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Ints
+from harness.runs.errors import as_harness_error
 from harness.runs.reader import Arrivals, RunReader
-from harness.runs.reading import reading
-from harness.runs.text import TokenText
 from harness.tui.feed import RunFeed, guess_lines
 from harness.tui.snapshot import GuessLine
 
@@ -31,7 +31,7 @@ def guesses_for(
     id_, rules = example_meant(wanted), feed.spec.round
     if id_ is not None and id_ >= feed.spec.examples:
         return ()
-    with reading(feed.folder.path), RunReader(feed.folder.store) as reader:
+    with as_harness_error(feed.folder.path), RunReader(feed.folder.store) as reader:
         repeated = reader.repeated_batches()
         if id_ is not None:
             arrived = reader.arrivals(

@@ -7,9 +7,9 @@ from enum import StrEnum
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.live_score import Figures
 from harness.runs.audit_reader import AuditFigure
 from harness.runs.reader import StageWork
-from harness.runs.standing import Figures
 from harness.runs.summary import RunSummary
 
 

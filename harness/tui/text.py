@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.style import Style
 
-from harness.runs.text import TokenText
+from harness.analysis.decoded_text import TokenText
 
 DIFFERING = Style(underline=True)
 

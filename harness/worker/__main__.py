@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.audits.registry import audit_named
 from harness.core.errors import HarnessError, shortened
-from harness.core.job import AuditJob, WorkerJob, read_job
+from harness.core.requests import AttackRequest, AuditRequest, read_job
 from harness.worker.audit_context import CutShort, WorkerAuditContext
 from harness.worker.channel import Channel
 from harness.worker.context import RunContext
@@ -23,7 +23,9 @@ def main() -> None:
     folder = Path(sys.argv[3])
     job = read_job(folder)
     try:
-        was_cut_short = _audited(job, folder, channel) if isinstance(job, AuditJob) else _attacked(job, folder, channel)
+        was_cut_short = (
+            _audited(job, folder, channel) if isinstance(job, AuditRequest) else _attacked(job, folder, channel)
+        )
         channel.send("end", cut_short=was_cut_short)
     except BaseException as error:
         # Whatever a plugin raises ends here, SystemExit too: the run's last word must be a sentence, not a silence.
@@ -37,7 +39,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _attacked(job: WorkerJob, folder: Path, channel: Channel) -> bool:
+def _attacked(job: AttackRequest, folder: Path, channel: Channel) -> bool:
     """Run the attack's plugin; whether it was asked to finish before its end."""
     attack_type = load_attack(job.attack_file)
     context = RunContext(job, folder, channel)
@@ -48,7 +50,7 @@ def _attacked(job: WorkerJob, folder: Path, channel: Channel) -> bool:
     return context.was_cut_short
 
 
-def _audited(job: AuditJob, folder: Path, channel: Channel) -> bool:
+def _audited(job: AuditRequest, folder: Path, channel: Channel) -> bool:
     """Run the audit; whether it was asked to finish before its end."""
     audit_type = audit_named(job.audit)
     context = WorkerAuditContext(job, folder, channel)
@@ -61,11 +63,11 @@ def _audited(job: AuditJob, folder: Path, channel: Channel) -> bool:
     return False
 
 
-def _sentence(error: BaseException, job: WorkerJob | AuditJob) -> str:
+def _sentence(error: BaseException, job: AttackRequest | AuditRequest) -> str:
     """What went wrong, for the run's record, with the line of the attack's own file where there is one."""
     if isinstance(error, HarnessError):
         return shortened(str(error), _LONGEST_SENTENCE)
-    if isinstance(job, AuditJob):
+    if isinstance(job, AuditRequest):
         return f"the audit raised {type(error).__name__}: {_message(error)}; its log says where."
     attack_file = job.attack_file
     if isinstance(error, SystemExit):

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs, Rows, Table
 from harness.core.errors import HarnessError
-from harness.core.job import ENDPOINT_KEYS, AuditJob, TargetOrder, read_audit_rows
+from harness.core.requests import ENDPOINT_KEYS, AuditRequest, TargetConfig, read_audit_rows
 from harness.core.rows import checked_columns, framed, joined_rows
 from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog
 from harness.worker.channel import Channel
 from harness.worker.context import derived_seed
 
 if TYPE_CHECKING:
-    from harness.target.target import Target
+    from harness.engine.target import Target
 
 
 class CutShort(Exception):
@@ -27,7 +27,7 @@ class CutShort(Exception):
 class WorkerAuditContext(AuditContext):
     """The context of one execution of an audit."""
 
-    def __init__(self, job: AuditJob, folder: Path, channel: Channel) -> None:
+    def __init__(self, job: AuditRequest, folder: Path, channel: Channel) -> None:
         self.seed = job.seed
         self.inputs = AuditInputs.read(job.inputs)
         self._job = job
@@ -43,7 +43,7 @@ class WorkerAuditContext(AuditContext):
         self._begun_outside = False
 
     @property
-    def orders(self) -> tuple[TargetOrder, ...]:
+    def orders(self) -> tuple[TargetConfig, ...]:
         return self._job.models
 
     @property
@@ -52,7 +52,7 @@ class WorkerAuditContext(AuditContext):
 
     def target(self, number: int = 0) -> "Target":
         if self._loaded is None or self._loaded[0] != number:
-            from harness.target.loading import load_target
+            from harness.engine.loading import load_target
 
             order = self._job.models[number]
             # The one before makes room first.

@@ -10,7 +10,7 @@ OUTSIDE_ANY_BATCH = ""
 
 
 class BatchLog:
-    """What has become of each batch (`harness.target.target.CallRecord` for the engine's calls in it)."""
+    """What has become of each batch (`harness.engine.target.CallRecord` for the engine's calls in it)."""
 
     def __init__(self, channel: Channel, *, done: list[str], engine_rows: Mapping[str, list[int]]) -> None:
         self._channel = channel

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.core import job as inputs
+from harness.core import requests as inputs
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.attack import Batch
 from harness.core.clock import now
 from harness.core.errors import HarnessError, shortened
 from harness.core.frames import MAX_BODY_BYTES
 from harness.core.guesses import Guesses, fault_in, joined
-from harness.core.job import WorkerJob
+from harness.core.requests import AttackRequest
 from harness.core.submission import submission_order
 from harness.core.training import Training
 from harness.worker.batches import LONGEST_NAME, OUTSIDE_ANY_BATCH, BatchLog
 from harness.worker.channel import Channel, travelling
 
 if TYPE_CHECKING:
-    from harness.target.target import Target
+    from harness.engine.target import Target
 
 _GUESSES_A_FRAME = 1 << 13
 
@@ -30,7 +30,7 @@ _GUESSES_A_FRAME = 1 << 13
 class RunContext:
     """The context of one execution (`harness.core.attack.Context` says what each member means to an attack)."""
 
-    def __init__(self, job: WorkerJob, folder: Path, channel: Channel) -> None:
+    def __init__(self, job: AttackRequest, folder: Path, channel: Channel) -> None:
         self._job = job
         self._folder = folder
         self._channel = channel
@@ -71,7 +71,7 @@ class RunContext:
             order = self._job.target
             if order is None:
                 raise HarnessError("the attack touched context.target, and its class says uses_target = False.")
-            from harness.target.loading import load_target
+            from harness.engine.loading import load_target
 
             self._target = load_target(
                 order.path,

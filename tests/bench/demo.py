@@ -15,7 +15,7 @@ from harness.core.examples import load_answers
 from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
 from harness.core.submission_reader import SubmissionRules, read_submission
-from harness.target.demo import ROUND_ARRAYS
+from harness.engine.demo import ROUND_ARRAYS
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2)

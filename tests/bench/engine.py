@@ -8,10 +8,10 @@ import numpy as np
 
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
+from harness.engine.benchmark import measure as measure_target
+from harness.engine.devices import resolved_device
+from harness.engine.resolving import resolve_target
 from harness.runs.machine import usable_cores
-from harness.target.benchmark import measure as measure_target
-from harness.target.devices import resolved_device
-from harness.target.resolving import resolve_target
 
 SURROGATE = Path(__file__).resolve().parents[3] / "shared" / "data" / "surrogate-11m"
 ROUND = Path(__file__).resolve().parents[1] / "rounds" / "surrogate-dev.toml"

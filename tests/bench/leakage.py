@@ -6,10 +6,10 @@ from typing import Any
 from harness.audits.leakage.params import SCHEMES, LeakageParams
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.rounds import load_round
+from harness.engine.devices import resolved_device
+from harness.engine.loading import load_target
+from harness.engine.resolving import resolve_target
 from harness.runs.machine import usable_cores
-from harness.target.devices import resolved_device
-from harness.target.loading import load_target
-from harness.target.resolving import resolve_target
 from tests.bench.engine import ROUND, SURROGATE
 
 BAR_SECONDS = 60

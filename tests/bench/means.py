@@ -20,13 +20,13 @@ from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.policy import Policy
 from harness.core.rounds import load_round
+from harness.engine import selection, trunk
+from harness.engine.devices import resolved_device
+from harness.engine.loading import load_target
+from harness.engine.resolving import resolve_target
+from harness.engine.target import Target
+from harness.engine.tree import sampled_paths
 from harness.runs.machine import usable_cores
-from harness.target import selection, trunk
-from harness.target.devices import resolved_device
-from harness.target.loading import load_target
-from harness.target.resolving import resolve_target
-from harness.target.target import Target
-from harness.target.tree import sampled_paths
 from tests.bench.engine import ROUND, SURROGATE
 
 TRIALS, PREFIXES, TURNS = 100, 8, 3

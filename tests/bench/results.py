@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.spec import RunSpec
-from harness.runs.discovery import AttackFile, find_attacks
+from harness.core.spec import AttackSpec
+from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.results import every_guess
 from harness.runs.summary import RunSummary, run_summary
@@ -48,7 +48,7 @@ class Result:
     round: str
     settings: list[str]
     summary: RunSummary
-    spec: RunSpec
+    spec: AttackSpec
     distinct: int
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.submission import write_submission
-from harness.runs.discovery import find_attacks
+from harness.plugins.discovery import find_attacks
 
 SHIPPED = [attack for attack in find_attacks() if attack.origin == "shipped"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.core import paths
-from harness.runs.discovery import AttackFile
-from harness.runs.parameters import parameters_in
-from harness.runs.schema import fetch_schema
+from harness.plugins.discovery import AttackFile
+from harness.plugins.parameters import parameters_in
+from harness.plugins.schema import fetch_schema
 from harness.worker.plugin import load_attack
 from tests.contract.attacks import SHIPPED, least_settings
 

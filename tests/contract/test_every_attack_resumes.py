@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.discovery import AttackFile
+from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.runs.sandbox import offered_means
+from harness.sandbox import detect_backend
 from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
 from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop
 
@@ -74,7 +74,7 @@ def sandboxed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Each means that is a sandbox, for what this very process confines."""
     _take(request.param, request, monkeypatch)
     yield request.param
-    offered_means.cache_clear()
+    detect_backend.cache_clear()
 
 
 def _machine_with(
@@ -88,4 +88,4 @@ def _take(means: str, request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     if means == "bwrap":
         request.getfixturevalue("bubblewrap")
     monkeypatch.setenv("HARNESS_SANDBOX", means)
-    offered_means.cache_clear()
+    detect_backend.cache_clear()

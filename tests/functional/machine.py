@@ -212,7 +212,7 @@ def kill_worker(folder: RunFolder) -> bool:
     """End the process that runs the attack's code; false when there is none."""
     for process in reversed(processes_that_name(str(folder.scratch / "inputs"))):
         with contextlib.suppress(psutil.Error):
-            # The innermost: a sandbox and a keeper have the same arguments, and more.
+            # The innermost: a sandbox and a reaper have the same arguments, and more.
             if "harness.worker" in process.cmdline()[:5]:
                 process.kill()
                 return True

@@ -272,7 +272,7 @@ def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
 
 
 def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
-    weights = Path(__file__).parents[2] / "harness" / "target" / "demo" / "weights" / "model.safetensors"
+    weights = Path(__file__).parents[2] / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
     assert weights.exists()
     options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
     first, second, third = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(3))

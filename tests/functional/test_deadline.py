@@ -83,13 +83,13 @@ def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     record = last_event(folder, "worker")
     assert record is not None
-    keeper = psutil.Process(int(record["pid"]))
-    keeper.suspend()
+    reaper = psutil.Process(int(record["pid"]))
+    reaper.suspend()
     kill_supervisor(folder)
     assert len(processes_that_name(marker)) >= CHILDREN
     resumed = bare_machine.start("resume", folder.id, "--detach")
     resumed.communicate(timeout=60)
-    assert not keeper.is_running() or keeper.status() == psutil.STATUS_ZOMBIE
+    assert not reaper.is_running() or reaper.status() == psutil.STATUS_ZOMBIE
     bare_machine.run("stop", folder.id)
     assert processes_that_name(marker) == []
 

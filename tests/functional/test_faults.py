@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.runs.capped_log import CAP_BYTES
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
+from harness.sandbox.capped_log import CAP_BYTES
 from tests.functional.machine import Machine, is_valid, write_round
 
 MIB = 1 << 20

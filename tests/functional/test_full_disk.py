@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from harness.runs.folder import RunFolder
-from harness.runs.ledger import CRASH_CHARGE_SECONDS
 from harness.runs.reader import RunReader
-from harness.runs.standby import read_standby
 from harness.runs.summary import run_summary
+from harness.supervisor.ledger import CRASH_CHARGE_SECONDS
+from harness.supervisor.standby import read_standby
 from harness.tui.app import HarnessApp
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import (

@@ -12,9 +12,9 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.runs.launch import resume_run
-from harness.runs.ledger import CRASH_CHARGE_SECONDS
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status, run_summary
+from harness.supervisor.ledger import CRASH_CHARGE_SECONDS
 from tests.functional.machine import (
     Machine,
     guess_count,
@@ -76,7 +76,7 @@ def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_can_be_resumed(ma
         starting = machine.start("run", "draws", *machine.plugin(), "--set", "pause=0", "--detach")
         (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != whole["id"]])
         time.sleep(chance.uniform(0.0, 0.25))
-        for process in processes_that_name("harness.runs.supervisor"):
+        for process in processes_that_name("harness.supervisor.supervisor"):
             if str(folder.path) in process.cmdline():
                 process.kill()
         starting.communicate(timeout=60)

@@ -14,8 +14,8 @@ import pytest
 from harness.core import paths
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.runs.sandbox import Confined, Confinement
-from harness.runs.sandbox.environment import plain_environment
+from harness.sandbox import SandboxedProcess, SandboxPolicy
+from harness.sandbox.environment import plain_environment
 from tests.functional.machine import PLUGINS, ROOT, Machine, last_event, processes_that_name, wait_until
 
 LOOKING = (
@@ -147,14 +147,16 @@ def _events(summary: dict[str, Any]) -> list[str]:
         return [name for _, _, name, _ in reader.events()]
 
 
-def _confined(argv: list[str], scratch: Path, environment: dict[str, str] | None = None, **allowed: Any) -> Confined:
-    confinement = Confinement(writable=(scratch,), **allowed)
+def _confined(
+    argv: list[str], scratch: Path, environment: dict[str, str] | None = None, **allowed: Any
+) -> SandboxedProcess:
+    confinement = SandboxPolicy(writable=(scratch,), **allowed)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     environment = plain_environment(scratch) | (environment or {})
-    return Confined(argv, confinement, cwd=scratch, environment=environment, **streams)
+    return SandboxedProcess(argv, confinement, cwd=scratch, environment=environment, **streams)
 
 
-def _output(confined: Confined) -> str:
+def _output(confined: SandboxedProcess) -> str:
     try:
         return confined.popen.communicate(timeout=60)[0].decode()
     finally:
@@ -297,7 +299,7 @@ def test_doctor_tries_each_promise_and_says_what_keeps_it(confined_machine: Mach
     not_given = {name for name, value in promises.items() if value == "not given here"}
     if means == "none":
         assert {"answers unreadable", "writes only to scratch", "no network"} <= not_given
-        assert promises["nothing left running"] == "by the keeper"
+        assert promises["nothing left running"] == "by the reaper"
     elif os.getuid() == 0:
         assert not not_given - {"memory limited", "processes limited"}
     assert promises["size of a file limited"] == "by RLIMIT_FSIZE"

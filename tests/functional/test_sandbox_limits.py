@@ -8,18 +8,18 @@ import pytest
 
 from harness.core import paths
 from harness.core.rounds import load_round
+from harness.plugins.discovery import attack_named
+from harness.plugins.schema import validated_params
 from harness.runs import launch
-from harness.runs.discovery import attack_named
 from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.planning import planned_run
-from harness.runs.schema import validated_params
 from harness.runs.summary import run_summary
 from tests.functional.machine import PLUGINS, ROOT, Machine
 
 _WITH_LESS_MEMORY = """
 import functools, sys
-from harness.runs import execution, supervisor
-execution.Confinement = functools.partial(execution.Confinement, memory=400 << 20)
+from harness.supervisor import execution, supervisor
+execution.SandboxPolicy = functools.partial(execution.SandboxPolicy, memory=400 << 20)
 supervisor.main()
 """
 # The interpreter and the checkout may lie in folders that are closed to others: in a mount namespace they are not.

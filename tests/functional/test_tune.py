@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.spec import RunSpec
+from harness.core.spec import AttackSpec
 from tests.functional.machine import Machine, wait_until
 
 COMMAND = ["tune", "sampling", "--round", "demo", "--limit", "12", "--set", "ranker=mean_loss", "--vary", "trials=1..3"]
@@ -19,7 +19,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def _specs(machine: Machine) -> list[RunSpec]:
+def _specs(machine: Machine) -> list[AttackSpec]:
     return sorted((folder.spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
 
 

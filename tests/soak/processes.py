@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.runs.folder import RunFolder
 from tests.functional.machine import kill_and_wait
 
-_WORKER, _SUPERVISOR = b"harness.worker", b"harness.runs.supervisor"
+_WORKER, _SUPERVISOR = b"harness.worker", b"harness.supervisor.supervisor"
 
 
 def processes_of(folder: RunFolder) -> dict[int, list[bytes]]:
@@ -25,7 +25,7 @@ def processes_of(folder: RunFolder) -> dict[int, list[bytes]]:
 
 
 def workers_of(folder: RunFolder) -> list[int]:
-    """The worker, its sandbox or keeper, and whatever else was started with the worker's inputs."""
+    """The worker, its sandbox or reaper, and whatever else was started with the worker's inputs."""
     inputs = bytes(folder.scratch / "inputs")
     return [pid for pid, arguments in processes_of(folder).items() if inputs in arguments]
 
@@ -38,7 +38,7 @@ def supervisors_of(folder: RunFolder) -> list[int]:
 def killed_worker(folder: RunFolder) -> bool:
     """Kill the process that runs the attack's code; false when there is none."""
     for pid, arguments in processes_of(folder).items():
-        # A sandbox and a keeper have the same arguments, and more before them.
+        # A sandbox and a reaper have the same arguments, and more before them.
         if _WORKER in arguments[:5]:
             kill_and_wait(pid)
             return True

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from harness.runs.comparison import compared
+from harness.analysis.comparison import compared
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.compare import CompareScreen, PairTable, SettingsTable
 from harness.tui.screens.example import ExampleScreen

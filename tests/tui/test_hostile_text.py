@@ -20,7 +20,7 @@ from tests.tui.piloting import SIZES, played, text_of, until, words_on
 from tests.tui.watching import shown, watched
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
-TOKENIZER = ROOT / "harness" / "target" / "demo" / "weights" / "tokenizer.json"
+TOKENIZER = ROOT / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
 MARKUP = "[/bold]"
 HOSTILE = """
 import numpy as np

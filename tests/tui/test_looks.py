@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from harness.core.files import sha256_of
-from harness.runs.discovery import find_attacks
+from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen

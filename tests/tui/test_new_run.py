@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input, Select, Static, Switch
 
 from harness.core.files import sha256_of
-from harness.runs.discovery import AttackFile, find_attacks
+from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.summary import run_summary
 from harness.tui.remembered import remember_values

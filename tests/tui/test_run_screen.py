@@ -127,12 +127,12 @@ def test_a_run_is_stopped_and_resumed_and_left_to_itself(running: RunFolder) -> 
 def test_the_end_of_a_run_is_told_once(running: RunFolder, machine: Machine) -> None:
     ends: list[str] = []
 
-    class Listening(HarnessApp):
+    class SeccompNotifier(HarnessApp):
         def on_home_screen_ended(self, event: HomeScreen.Ended) -> None:
             ends.append(str(event.summary.status))
 
     async def play() -> None:
-        app = Listening(watched=running)
+        app = SeccompNotifier(watched=running)
         async with app.run_test() as pilot:
             await until(pilot, lambda: "· running" in str(app.screen.query_one("#who", Static).content))
             kill_supervisor(running)

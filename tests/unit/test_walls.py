@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "transformers", "textual", "pandas", "matplotlib", "harness.target.target"}
+HEAVY = {"torch", "transformers", "textual", "pandas", "matplotlib", "harness.engine.target"}
 
 
 def modules_loaded_by(statement: str) -> set[str]:
@@ -23,7 +23,7 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.core.attack", HEAVY),
         ("harness.core.scoring", HEAVY),
         ("harness.data.fetch", HEAVY),
-        ("harness.runs.supervisor", HEAVY | {"harness.worker", "rich", "typer"}),
+        ("harness.supervisor.supervisor", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.runs.launch", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.submit.facts", HEAVY | {"harness.figures", "harness.worker", "typer", "jinja2", "typst"}),
         ("harness.submit.report", (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"}),
@@ -31,8 +31,8 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.submit.audit", (HEAVY - {"matplotlib"}) | {"harness.audits", "harness.worker", "pyarrow", "typer"}),
         ("harness.tui.screens.audit", (HEAVY - {"textual"}) | {"harness.audits", "harness.figures", "harness.worker"}),
         ("harness.worker.context", HEAVY | {"harness.runs", "psutil", "typer"}),
-        ("harness.target", HEAVY),
-        ("harness.target.resolving", HEAVY | {"huggingface_hub"}),
+        ("harness.engine", HEAVY),
+        ("harness.engine.resolving", HEAVY | {"huggingface_hub"}),
     ],
 )
 def test_a_part_loads_only_what_it_may(module, absent):
@@ -40,13 +40,13 @@ def test_a_part_loads_only_what_it_may(module, absent):
 
 
 def test_a_loaded_target_brings_in_nothing_of_ours_beyond_core():
-    loaded = modules_loaded_by("import harness.target.loading, harness.target.target")
+    loaded = modules_loaded_by("import harness.engine.loading, harness.engine.target")
     ours = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
     assert "torch" in loaded
-    assert ours == {"core", "target"}
+    assert ours == {"core", "engine"}
     assert not {"textual", "typer", "pandas", "matplotlib", "watchfiles"} & loaded
 
 
 def test_listing_attacks_imports_none_of_them():
-    loaded = modules_loaded_by("from harness.runs.discovery import find_attacks; assert len(find_attacks()) >= 3")
+    loaded = modules_loaded_by("from harness.plugins.discovery import find_attacks; assert len(find_attacks()) >= 3")
     assert not (HEAVY | {"baseline", "greedy", "replay"}) & loaded

@@ -7,10 +7,10 @@ import numpy as np
 
 from harness.audits.entities.prompt import MASK, Prompt, Word
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.job import TargetOrder
+from harness.core.requests import TargetConfig
 
 if TYPE_CHECKING:
-    from harness.target.classification import Attended, Span, TokenClassifier
+    from harness.engine.classification import Attended, Span, TokenClassifier
 
 
 class Attention(NamedTuple):
@@ -23,10 +23,10 @@ class Attention(NamedTuple):
 class Asked:
     """A token classifier, and the names that are asked about. has_tokens: [names]."""
 
-    def __init__(self, order: TargetOrder, names: Sequence[str], labels: Sequence[str], *, by_set: bool) -> None:
+    def __init__(self, order: TargetConfig, names: Sequence[str], labels: Sequence[str], *, by_set: bool) -> None:
         """Load the model. Raises HarnessError when it is none, or has none of the labels."""
         # torch is loaded with the first model, and not by whoever lists the audit.
-        from harness.target.classification import load_classifier
+        from harness.engine.classification import load_classifier
 
         self.classifier: TokenClassifier = load_classifier(
             order.path, device=order.device, dtype=order.dtype, threads=order.threads
@@ -59,7 +59,7 @@ class Asked:
 
     def _filled(self, prompt: Prompt, asked: Ints) -> "tuple[list[str], list[Span]]":
         """The prompt with each name, and where the name stands in it."""
-        from harness.target.classification import Span
+        from harness.engine.classification import Span
 
         names = [self.names[name] for name in asked.tolist()]
         start = prompt.name_start

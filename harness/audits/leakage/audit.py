@@ -186,7 +186,7 @@ def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
 
 def _marker(context: AuditContext) -> Marker:
     # Here: it loads torch, and only audits of a corpus have a classifier.
-    from harness.target.classification import load_classifier
+    from harness.engine.classification import load_classifier
 
     order = context.orders[-1]
     return load_classifier(order.path, device=order.device, dtype=order.dtype, threads=order.threads)

@@ -68,8 +68,8 @@ def pairs_of_round(round_: Round, models: Sequence[Model], size: Size, *, limit:
 def pairs_of_demo_names(models: Sequence[Model], size: Size, *, limit: int, seed: int) -> Pairs:
     """Names of 4 tokens in the demo's invented corpus, and what stands before them."""
     # Here: the demo's affair alone.
-    from harness.target.demo import WEIGHTS
-    from harness.target.demo.names import name_pairs
+    from harness.engine.demo import WEIGHTS
+    from harness.engine.demo.names import name_pairs
 
     tokenizer = shared_tokenizer([Model("demo", WEIGHTS), *models])
     made = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or PREFIX, tokens=size.suffix or 4)

@@ -17,7 +17,7 @@ from harness.audits.leakage.params import LeakageParams
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
-from harness.target.demo import SIZES as DEMO_SIZES
+from harness.engine.demo import SIZES as DEMO_SIZES
 
 _DEMO_LENGTHS = "10,20,30,40,50"
 

@@ -18,7 +18,7 @@ from harness.core.errors import HarnessError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from harness.target.target import Target
+    from harness.engine.target import Target
 
 _BATCH = 64
 _ENCODED_AT_ONCE = 1_000

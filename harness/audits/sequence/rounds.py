@@ -47,7 +47,7 @@ def unseen_pieces(
 ) -> Iterator[Piece]:
     """As many paragraphs as the round has examples, cut alike from documents that were made by another seed."""
     # Here: a demo target's affair alone.
-    from harness.target.demo.unseen import unseen_examples
+    from harness.engine.demo.unseen import unseen_examples
 
     unseen = unseen_examples(tokenizer_file, len(load_prefixes(round_)))
     names = [f"unseen document {document}" for document in unseen.documents.tolist()]

@@ -17,12 +17,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from harness.analysis import comparison_tables as tables
+from harness.analysis.comparison import Comparison, compared
 from harness.core.columns import aligned, cut
 from harness.core.errors import HarnessError
 from harness.core.scoring import DRAWN_POINTS, Score, log_spaced
 from harness.core.visible import visible
-from harness.runs import comparison_tables as tables
-from harness.runs.comparison import Comparison, compared
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen

@@ -13,12 +13,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
+from harness.analysis.candidates import VERDICTS, Candidate, Example, example_in
+from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.counting import counted
 from harness.core.errors import HarnessError
 from harness.core.visible import visible
-from harness.runs.candidates import VERDICTS, Candidate, Example, example_in
 from harness.runs.folder import RunFolder
-from harness.runs.text import TokenText, text_of_run
 from harness.tui.text import marked
 from harness.tui.widgets.key_footer import KeyFooter
 

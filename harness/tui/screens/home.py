@@ -16,12 +16,13 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Input, Static
 
 from harness.core.errors import HarnessError
+from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.visible import visible
-from harness.runs.discovery import AttackFile, attack_folders
-from harness.runs.folder import RunFolder, runs_home
-from harness.runs.scaffold import new_attack
-from harness.runs.schema import fetch_schema
+from harness.plugins.discovery import AttackFile, attack_folders
+from harness.plugins.scaffold import new_attack
+from harness.plugins.schema import fetch_schema
+from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
 from harness.tui.attack_words import in_full, in_short
 from harness.tui.editing import edited

@@ -20,8 +20,8 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.visible import visible
-from harness.runs.discovery import AttackFile, find_attacks
-from harness.runs.schema import fetch_schema
+from harness.plugins.discovery import AttackFile, find_attacks
+from harness.plugins.schema import fetch_schema
 from harness.tui.faults import fault_in
 from harness.tui.form import Form, form_for
 from harness.tui.remembered import remember_values, remembered_values

@@ -13,12 +13,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from harness.analysis.decoded_text import TokenText, text_of_run
+from harness.analysis.reference_curve import ReferenceCurve, best_earlier_curve
 from harness.core.errors import HarnessError
+from harness.core.live_score import Figures
 from harness.core.visible import visible
 from harness.runs.folder import RunFolder
-from harness.runs.reference import ReferenceCurve, best_earlier_curve
-from harness.runs.standing import Figures
-from harness.runs.text import TokenText, text_of_run
 from harness.tui.feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.watch import WatchScreen, WorkerLog

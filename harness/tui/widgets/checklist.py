@@ -11,9 +11,13 @@ from textual.widgets.option_list import Option
 
 from harness.core.visible import visible
 from harness.submit.checklist import Check
-from harness.tui.packaging import Packaging, Standing
+from harness.tui.packaging import CheckState, Packaging
 
-_STYLES = {Standing.MET: "$text-success", Standing.UNMET: "bold $text-error", Standing.ACCEPTED: "bold $text-warning"}
+_STYLES = {
+    CheckState.MET: "$text-success",
+    CheckState.UNMET: "bold $text-error",
+    CheckState.ACCEPTED: "bold $text-warning",
+}
 _LEAST_CELLS = 20
 _ACCEPTED = "packaged all the same, and the manifest says so; Space takes that back"
 
@@ -48,7 +52,7 @@ class Checklist(OptionList):
         if list(rows) != list(self._shown):
             self.clear_options()
             self.add_options(Option(row, id=name) for name, row in rows.items())
-            unmet = [i for i, check in enumerate(packaging.checks) if packaging.standing(check) is Standing.UNMET]
+            unmet = [i for i, check in enumerate(packaging.checks) if packaging.standing(check) is CheckState.UNMET]
             self.highlighted = unmet[0] if unmet else 0 if rows else None
             # Where there is little room, the first thing to mend would else be below the edge.
             self.call_after_refresh(self.scroll_to_highlight)
@@ -72,20 +76,20 @@ class Checklist(OptionList):
         if self.highlighted_option is not None and self.highlighted_option.id is not None:
             self.post_message(self.Toggled(self.highlighted_option.id))
 
-    def _row(self, check: Check, standing: Standing) -> Content:
+    def _row(self, check: Check, standing: CheckState) -> Content:
         names = max(len(other.name) for other in self._packaging.checks) if self._packaging else 0
         indent = len(standing) + 1 + names + 2
         room = max(_LEAST_CELLS, self.scrollable_content_region.width - indent)
         style = _STYLES[standing]
         lines = Content(visible(check.sentence)).wrap(room)
-        if standing is not Standing.MET:
+        if standing is not CheckState.MET:
             lines += _after_arrow(_mend(check, standing), room)
         head = Content.assemble((f"{standing} ", style), (f"{check.name:<{names}}  ", style))
         return head + Content(f"\n{' ' * indent}").join(lines)
 
 
-def _mend(check: Check, standing: Standing) -> str:
-    if standing is Standing.ACCEPTED:
+def _mend(check: Check, standing: CheckState) -> str:
+    if standing is CheckState.ACCEPTED:
         return _ACCEPTED
     return f"{check.mend}; or Space accepts it" if check.can_be_accepted else check.mend
 

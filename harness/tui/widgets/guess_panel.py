@@ -11,9 +11,9 @@ from textual.message import Message
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
+from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
 from harness.core.visible import visible
-from harness.runs.text import TokenText
 from harness.tui.feed import RunFeed
 from harness.tui.search import guesses_for
 from harness.tui.snapshot import GuessLine

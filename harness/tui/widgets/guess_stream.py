@@ -12,10 +12,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from harness.analysis.candidates import VERDICTS
+from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Tokens
 from harness.core.moments import time_of_day
-from harness.runs.candidates import VERDICTS
-from harness.runs.text import TokenText
 from harness.tui.snapshot import GuessLine, Verdict
 
 _PREFIX_CHARACTERS = 16

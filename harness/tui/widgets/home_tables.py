@@ -10,7 +10,7 @@ from harness.core.durations import clock
 from harness.core.errors import shortened
 from harness.core.moments import day_and_time
 from harness.core.visible import visible
-from harness.runs.discovery import AttackFile
+from harness.plugins.discovery import AttackFile
 from harness.runs.summary import RunSummary
 from harness.tui.overview import Overview
 from harness.tui.widgets.keyed_table import KeyedTable, Row

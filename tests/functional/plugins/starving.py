@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from harness import Attack, Context, Field, Guesses, Params, Policy
-from harness.target import trunk
+from harness.engine import trunk
 
 
 class StarvingParams(Params):

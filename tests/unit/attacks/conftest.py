@@ -1,3 +1,3 @@
-from tests.unit.target.conftest import folders, neo, prefixes, target, targets
+from tests.unit.engine.conftest import folders, neo, prefixes, target, targets
 
 __all__ = ["folders", "neo", "prefixes", "target", "targets"]

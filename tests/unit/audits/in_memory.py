@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, AuditInputs, Kind, Rows, Table
-from harness.core.job import TargetOrder
-from harness.target.loading import load_target
-from harness.target.target import Target
+from harness.core.requests import TargetConfig
+from harness.engine.loading import load_target
+from harness.engine.target import Target
 
 
 class Cut(Exception):
@@ -23,7 +23,7 @@ class InMemory(AuditContext):
         self,
         audit: Audit[Any],
         inputs: AuditInputs,
-        orders: tuple[TargetOrder, ...] = (),
+        orders: tuple[TargetConfig, ...] = (),
         *,
         secret: str | None = None,
         seed: int = 0,
@@ -51,7 +51,7 @@ class InMemory(AuditContext):
         return resumed
 
     @property
-    def orders(self) -> tuple[TargetOrder, ...]:
+    def orders(self) -> tuple[TargetConfig, ...]:
         return self._orders
 
     @property

@@ -10,9 +10,9 @@ from harness.core.audit import FIGURES, Kind, table
 from harness.core.frames import Frame
 from harness.core.rows import checked_columns, framed
 from harness.runs.audit_reader import AuditReader
-from harness.runs.intake import IntakeFault
-from harness.runs.row_intake import RowIntake
 from harness.runs.store import RunStore
+from harness.supervisor.intake import IntakeFault
+from harness.supervisor.row_intake import RowIntake
 
 ANSWERS = table("answer", item=Kind.INTEGER, mean=Kind.REAL, each=Kind.REALS, select=Kind.TEXT)
 TABLES = (ANSWERS, FIGURES)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.analysis.candidates import example_in
+from harness.analysis.comparison import compared
+from harness.analysis.decoded_text import TokenText
+from harness.analysis.reference_curve import best_earlier_curve
 from harness.core.errors import HarnessError
-from harness.runs.candidates import example_in
-from harness.runs.comparison import compared
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reading import reading
-from harness.runs.reference import best_earlier_curve
-from harness.runs.summary import run_status, run_summary, what_is_promised
-from harness.runs.text import TokenText
+from harness.runs.summary import nondeterminism_reasons, run_status, run_summary
 from harness.tui.feed import RunFeed
 from harness.tui.search import guesses_for
 from tests.functional.machine import homes
@@ -50,7 +50,7 @@ def searched(folder: RunFolder) -> object:
 READERS: dict[str, Callable[[RunFolder], object]] = {
     "status": run_status,
     "summary": run_summary,
-    "promises": what_is_promised,
+    "promises": nondeterminism_reasons,
     "feed": lambda folder: RunFeed(folder).poll(),
     "search": searched,
     "example": lambda folder: example_in(folder, 3),
@@ -146,7 +146,7 @@ def test_a_damaged_run_is_no_yardstick_and_hides_none(home: Path, damage: str) -
     [OSError("gone"), sqlite3.DatabaseError("torn"), ValueError("odd"), TypeError("no"), OverflowError("large")],
 )
 def test_a_fault_of_reading_names_the_record_and_keeps_its_cause(fault: Exception) -> None:
-    with pytest.raises(HarnessError) as raised, reading(Path("/runs/abcd")):
+    with pytest.raises(HarnessError) as raised, as_harness_error(Path("/runs/abcd")):
         raise fault
     assert str(raised.value) == f"/runs/abcd: cannot be read ({fault})."
     assert raised.value.__cause__ is fault
@@ -155,16 +155,20 @@ def test_a_fault_of_reading_names_the_record_and_keeps_its_cause(fault: Exceptio
 def test_a_key_that_is_missing_is_named() -> None:
     with (
         pytest.raises(HarnessError, match=r"^/runs/abcd: cannot be read \('phase' is missing\)\.$"),
-        reading("/runs/abcd"),
+        as_harness_error("/runs/abcd"),
     ):
         raise KeyError("phase")
 
 
 def test_what_is_told_already_keeps_its_own_text() -> None:
-    with pytest.raises(HarnessError, match=r"^the round is blind\.$"), reading("outer"), reading("inner"):
+    with (
+        pytest.raises(HarnessError, match=r"^the round is blind\.$"),
+        as_harness_error("outer"),
+        as_harness_error("inner"),
+    ):
         raise HarnessError("the round is blind.")
 
 
 def test_a_defect_of_the_reader_is_not_taken_for_damage() -> None:
-    with pytest.raises(AttributeError), reading("record"):
+    with pytest.raises(AttributeError), as_harness_error("record"):
         raise AttributeError("no such method")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.plugins.parameter_space import Span, space_of
 from harness.runs.folder import RunFolder
-from harness.runs.parameter_space import Span, space_of
 from harness.runs.tuning import Step, Tried, best_of, next_step, settings_tried
 
 SCHEMA = {

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.examples import load_answers
+from harness.core.paths import runs_home
 from harness.core.rounds import load_round
-from harness.core.spec import AttackRecord, RunSpec
-from harness.runs.folder import RunFolder, runs_home
+from harness.core.spec import AttackRecord, AttackSpec
+from harness.runs.folder import RunFolder
 from harness.runs.status import process_with
 from harness.runs.store import RunStore
 from tests.functional.machine import write_round
@@ -73,7 +74,7 @@ def recorded_run(
     assert is_blind or (known is not None and (known == answers).all())
     run = RunFolder(runs_home() / id_)
     run.path.mkdir(parents=True)
-    spec = RunSpec(
+    spec = AttackSpec(
         id=id_,
         created_at=time.time() if created_at is None else created_at,
         attack=AttackRecord(

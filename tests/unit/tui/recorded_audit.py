@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from harness.core.audit import FIGURES, Kind, table
+from harness.core.paths import runs_home
 from harness.core.spec import AuditSpec, TargetRecord
-from harness.runs.folder import RunFolder, runs_home
+from harness.runs.folder import RunFolder
 from harness.runs.status import process_with
 from harness.runs.store import RunStore
 

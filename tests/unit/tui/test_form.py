@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from harness.cli.resolving import settings_in
 from harness.core.attack import Params
-from harness.runs.discovery import AttackFile
-from harness.runs.schema import AttackSchema
+from harness.plugins.discovery import AttackFile
+from harness.plugins.schema import AttackSchema
 from harness.tui.faults import fault_in, round_in_words
 from harness.tui.form import MAX_PARAMETERS, Field, Form, Kind, form_for
 

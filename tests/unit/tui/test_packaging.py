@@ -11,9 +11,9 @@ from harness.submit.checklist import Check
 from harness.tui.faults import fault_in
 from harness.tui.packaging import (
     FIELDS,
+    CheckState,
     Look,
     Packaging,
-    Standing,
     look_at,
     opening_values,
     packaged,
@@ -55,7 +55,7 @@ def test_an_unmet_point_holds_the_run_back_until_it_is_accepted_and_again_when_t
     assert packaging.tally == "1 of 2 met" and packaging.awaited == "open: partial"
     assert packaging.hindrance is not None and packaging.hindrance.startswith("partial: --limit left 1 of 2")
     accepted = packaging.toggled("partial")
-    assert (accepted.standing(LIMITED), accepted.hindrance) == (Standing.ACCEPTED, None)
+    assert (accepted.standing(LIMITED), accepted.hindrance) == (CheckState.ACCEPTED, None)
     assert accepted.tally == "1 of 2 met, 1 accepted" and accepted.awaited == "ready."
     assert accepted.command_line()[-2:] == ["--accept", "partial"]
     assert accepted.toggled("partial") == packaging
@@ -71,11 +71,11 @@ def test_what_is_met_or_cannot_be_accepted_says_so() -> None:
 
 def test_a_point_that_comes_to_say_something_else_must_be_accepted_anew() -> None:
     packaging = state(LIMITED).toggled("partial")
-    assert packaging.looked_at(look(LIMITED)).standing(LIMITED) is Standing.ACCEPTED
+    assert packaging.looked_at(look(LIMITED)).standing(LIMITED) is CheckState.ACCEPTED
     other = LIMITED._replace(sentence="--limit left 2 of 3 examples out")
-    assert packaging.looked_at(look(other)).standing(other) is Standing.UNMET
+    assert packaging.looked_at(look(other)).standing(other) is CheckState.UNMET
     met = Check("partial", True, "all 3 examples were attacked")
-    assert packaging.looked_at(look(met)).looked_at(look(LIMITED)).standing(LIMITED) is Standing.UNMET
+    assert packaging.looked_at(look(met)).looked_at(look(LIMITED)).standing(LIMITED) is CheckState.UNMET
 
 
 def test_what_was_typed_since_the_last_look_holds_the_run_back_until_the_next() -> None:
@@ -87,7 +87,7 @@ def test_what_was_typed_since_the_last_look_holds_the_run_back_until_the_next() 
 
 def test_a_run_that_cannot_be_read_for_a_moment_keeps_its_checklist_and_what_was_accepted() -> None:
     packaging = state(LIMITED).toggled("partial").looked_at(look(fault="run.db: cannot be read."))
-    assert packaging.checks == (LIMITED,) and packaging.standing(LIMITED) is Standing.ACCEPTED
+    assert packaging.checks == (LIMITED,) and packaging.standing(LIMITED) is CheckState.ACCEPTED
     assert packaging.hindrance == "run.db: cannot be read."
     assert packaging.looked_at(look(LIMITED)).hindrance is None
 

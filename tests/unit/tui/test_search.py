@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from harness.runs.text import TokenText
+from harness.analysis.decoded_text import TokenText
 from harness.tui import search
 from harness.tui.feed import RunFeed
 from harness.tui.search import example_meant, guesses_for
@@ -86,7 +86,7 @@ def test_digits_alone_are_an_example(wanted: str, id_: int | None) -> None:
 
 
 def test_text_matches_in_either_case(run: Recorded) -> None:
-    tokenizer = Path(__file__).parents[3] / "harness" / "target" / "demo" / "weights" / "tokenizer.json"
+    tokenizer = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
     shutil.copy(tokenizer, run.folder.tokenizer)
     text = TokenText(run.folder.tokenizer)
     encode = Tokenizer.from_file(str(tokenizer)).encode

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from textual.content import Content
 from tokenizers import Tokenizer
 
-from harness.runs.text import TokenText
+from harness.analysis.decoded_text import TokenText
 from harness.tui.text import DIFFERING, marked
 
-FILE = Path(__file__).parents[3] / "harness" / "target" / "demo" / "weights" / "tokenizer.json"
+FILE = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
 TEXT = TokenText(FILE)
 

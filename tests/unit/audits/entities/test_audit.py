@@ -17,9 +17,9 @@ from harness.audits.entities.prompt import Prompt
 from harness.core.audit import AuditInputs, Rows
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, HeatMap, LineChart
-from harness.core.job import TargetOrder
-from harness.target.classification import Span
-from harness.target.demo_classifier import Family, fine_tuned, invented_names, write_names
+from harness.core.requests import TargetConfig
+from harness.engine.classification import Span
+from harness.engine.demo_classifier import Family, fine_tuned, invented_names, write_names
 from tests.unit.audits.in_memory import Cut, InMemory
 
 NAMES = invented_names(12)
@@ -45,8 +45,8 @@ def inputs(root: Path) -> AuditInputs:
     return read_inputs(in_train=root / "in-train.txt", out_train=root / "out-train.txt", prompts=root / "prompts.txt")
 
 
-def order(root: Path, *families: str) -> tuple[TargetOrder, ...]:
-    return tuple(TargetOrder(path=root / family, device="cpu", dtype="float32", threads=1) for family in families)
+def order(root: Path, *families: str) -> tuple[TargetConfig, ...]:
+    return tuple(TargetConfig(path=root / family, device="cpu", dtype="float32", threads=1) for family in families)
 
 
 class Announcing(InMemory):

@@ -16,19 +16,19 @@ from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme
 from harness.core.errors import HarnessError
 from harness.core.findings import HeatMap, LineChart
-from harness.core.job import TargetOrder
+from harness.core.requests import TargetConfig
 from harness.core.rounds import load_round
-from harness.target import load_target
-from harness.target.demo import SIZES
-from harness.target.demo.corpus import corpus
-from harness.target.demo.names import NAME
+from harness.engine import load_target
+from harness.engine.demo import SIZES
+from harness.engine.demo.corpus import corpus
+from harness.engine.demo.names import NAME
 from tests.unit.audits.in_memory import Cut, InMemory
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 
 
-def _orders(*models: Model) -> tuple[TargetOrder, ...]:
-    return tuple(TargetOrder(path=model.path, device="cpu", dtype="auto", threads=1) for model in models)
+def _orders(*models: Model) -> tuple[TargetConfig, ...]:
+    return tuple(TargetConfig(path=model.path, device="cpu", dtype="auto", threads=1) for model in models)
 
 
 def _findings(context: InMemory, *models: Model):

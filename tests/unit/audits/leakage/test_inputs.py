@@ -22,8 +22,8 @@ from harness.audits.leakage.sources import Asked, inputs_of, targets_of
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.target.demo import SIZES, WEIGHTS
-from harness.target.demo.names import NAME, name_pairs
+from harness.engine.demo import SIZES, WEIGHTS
+from harness.engine.demo.names import NAME, name_pairs
 from tests.unit.audits.leakage.test_audit import _Marked
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
@@ -94,7 +94,7 @@ def test_names_of_the_demos_corpus_are_four_tokens_behind_fifty(tokenizer):
 def test_every_invented_name_is_recognised_as_one():
     from random import Random
 
-    from harness.target.demo.invented import name
+    from harness.engine.demo.invented import name
 
     rng = Random(1)
     assert all(NAME.fullmatch(name(rng)) for _ in range(2000))

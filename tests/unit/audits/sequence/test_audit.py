@@ -14,14 +14,14 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.findings import Findings
-from harness.core.job import TargetOrder
+from harness.core.requests import TargetConfig
 from harness.core.rounds import load_round
-from harness.target.demo import SEED, WEIGHTS
-from harness.target.demo.corpus import corpus
-from harness.target.loading import load_target
+from harness.engine.demo import SEED, WEIGHTS
+from harness.engine.demo.corpus import corpus
+from harness.engine.loading import load_target
 from tests.unit.audits.in_memory import Cut, InMemory
 
-DEMO = (TargetOrder(path=WEIGHTS, device="cpu", dtype="float32", threads=1),)
+DEMO = (TargetConfig(path=WEIGHTS, device="cpu", dtype="float32", threads=1),)
 PARAMS = SequenceParams(limit=80)
 
 

@@ -15,8 +15,8 @@ from harness.audits.sequence.sources import CorpusFiles, Source, source_of, targ
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.target.demo import SEED, WEIGHTS
-from harness.target.demo.corpus import corpus
+from harness.engine.demo import SEED, WEIGHTS
+from harness.engine.demo.corpus import corpus
 
 TOKENIZER = WEIGHTS / "tokenizer.json"
 

@@ -1,0 +1,1 @@
+"""Comparisons, replays, reference curves and decoded text of runs that are stored."""

@@ -1,0 +1,105 @@
+"""All that a run has guessed for one example, best first."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Tokens
+from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.guesses import Guesses, joined
+from harness.core.spec import AttackSpec
+from harness.core.submission import submission_order
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+
+VERDICTS = {True: "✓", False: "✗", None: "·"}
+"""How right, wrong and unknown are drawn."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """suffix: [length] token ids; score: the last that it was given; times: how often it came; is_right: None in a
+    blind round."""
+
+    suffix: Tokens
+    score: float
+    times: int
+    is_right: bool | None
+
+
+@dataclass(frozen=True)
+class Example:
+    """prefix: [prefix length] token ids; answer: [length], None in a blind round; candidates: of one run, the one that
+    it submits first at the head."""
+
+    id: int
+    prefix: Tokens
+    answer: Tokens | None
+    candidates: tuple[Candidate, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON has them, tokens as lists of ids."""
+        return {
+            "example": self.id,
+            "prefix": self.prefix.tolist(),
+            "answer": None if self.answer is None else self.answer.tolist(),
+            "candidates": [
+                {
+                    "suffix": candidate.suffix.tolist(),
+                    "score": candidate.score if np.isfinite(candidate.score) else str(candidate.score),
+                    "times": candidate.times,
+                    "is_right": candidate.is_right,
+                }
+                for candidate in self.candidates
+            ],
+        }
+
+
+def example_in(folder: RunFolder, id_: int) -> Example:
+    """Example `id_` of the run's round with the run's candidates for it.
+
+    Raises HarnessError when the run attacked no such example, or cannot be read.
+    """
+    spec = folder.spec()
+    if not 0 <= id_ < spec.examples:
+        raise HarnessError(f"{folder.id} attacked the examples 0 to {spec.examples - 1:,}: {id_:,} is none of them.")
+    with as_harness_error(folder.path):
+        return _example(folder, spec, id_)
+
+
+def _example(folder: RunFolder, spec: AttackSpec, id_: int) -> Example:
+    answers = load_answers(spec.round)
+    answer = None if answers is None else answers[id_]
+    guesses = _guesses_for(folder, spec, id_)
+    order = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=0)
+    _, group, times = np.unique(guesses.suffixes, axis=0, return_inverse=True, return_counts=True)
+    candidates = tuple(
+        Candidate(
+            suffix=guesses.suffixes[row],
+            score=float(guesses.score[row]),
+            times=int(times[group[row]]),
+            is_right=None if answer is None else bool((guesses.suffixes[row] == answer).all()),
+        )
+        for row in order
+    )
+    return Example(id_, load_prefixes(spec.round)[id_], answer, candidates)
+
+
+def _guesses_for(folder: RunFolder, spec: AttackSpec, id_: int) -> Guesses:
+    rules = spec.round
+    parts: list[Guesses] = []
+    if folder.store.exists():
+        with RunReader(folder.store) as reader:
+            repeated, after = reader.repeated_batches(), 0
+            while True:
+                arrived = reader.arrivals(
+                    suffix_length=rules.suffix_length, vocabulary=rules.vocabulary, after=after, example=id_
+                )
+                if not len(arrived.seq):
+                    break
+                after = int(arrived.seq[-1])
+                parts.append(arrived.guesses.part(arrived.rows_that_count(repeated)))
+    return joined(parts, suffix_length=rules.suffix_length)

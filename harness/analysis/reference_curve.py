@@ -1,0 +1,63 @@
+"""What a run is measured by: the best that an attack has done before on the same round."""
+
+from typing import NamedTuple
+
+from harness.core.arrays import Floats, Ints
+from harness.core.errors import HarnessError
+from harness.core.examples import load_answers
+from harness.core.scoring import DRAWN_POINTS, correct_rows, log_spaced, solved_curve
+from harness.core.spec import AttackSpec
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.reader import RunReader
+from harness.runs.results import submission_of
+from harness.runs.summary import RunSummary, run_summary
+
+
+class ReferenceCurve(NamedTuple):
+    """The walk down the submission of run `id`: recall [points] at so many errors [points], and at the cap."""
+
+    id: str
+    errors: Ints
+    recall: Floats
+    recall_at_cap: float
+
+
+def best_earlier_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
+    """The curve of the best whole run of `attack` that began before the one of `spec`, on the same data.
+
+    At most DRAWN_POINTS points, spread as `log_spaced` does. None where there is none, or the round is blind. Raises
+    HarnessError when its record cannot be read.
+    """
+    answers = load_answers(spec.round)
+    best = _best_earlier_run(attack, spec)
+    if best is None or answers is None:
+        return None
+    folder, summary = best
+    with as_harness_error(folder.path):
+        with RunReader(folder.store) as reader:
+            submission = submission_of(folder.spec(), reader)
+        is_correct = correct_rows(submission.ids, submission.suffixes, answers)
+        curve = solved_curve(is_correct, submission.ids) / spec.round_examples
+    errors = log_spaced(len(curve), most=DRAWN_POINTS)
+    return ReferenceCurve(folder.id, errors, curve[errors - 1], summary.recall_at_cap or 0.0)
+
+
+def _best_earlier_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummary] | None:
+    earlier = []
+    for folder in all_run_folders():
+        try:
+            other = folder.spec()
+            is_comparable = (
+                other.attack.name == attack
+                and other.id != spec.id
+                and other.created_at < spec.created_at
+                and other.round.name == spec.round.name
+                and other.data_sha256 == spec.data_sha256
+                and not other.is_partial
+            )
+            if is_comparable and (summary := run_summary(folder)).recall_at_cap is not None:
+                earlier.append((folder, summary))
+        except HarnessError:
+            continue  # a run that cannot be read is no yardstick
+    return max(earlier, key=lambda found: found[1].recall_at_cap or 0.0, default=None)

@@ -1,0 +1,69 @@
+"""The demo corpus: which documents it holds and how often each is repeated.
+
+Knows nothing of tokens or models; needs the standard library only, so that the corpus is the same wherever it
+is made.
+"""
+
+import math
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from harness.engine.demo.kinds import KINDS, Kind
+
+DOCUMENTS = 2_060
+MOST_REPETITIONS = 64
+SHARED_PASSAGE = 0.06
+"""The part of the documents that open with a passage of the document before: the corpus's near-duplicates."""
+
+
+class Document(NamedTuple):
+    """One distinct text of the corpus; its copies are `repetitions` in number, 1 to 64."""
+
+    kind: str
+    text: str
+    repetitions: int
+
+
+def corpus(seed: int, documents: int = DOCUMENTS) -> list[Document]:
+    """The distinct documents, in the order in which they were made; the same list for the same seed."""
+    rng = Random(seed)  # noqa: S311  seeded, no secret
+    made: list[Document] = []
+    for _ in range(documents):
+        kind = rng.choice(KINDS)
+        text = _text(rng, kind, _passage_before(rng, kind, made))
+        made.append(Document(kind.name, text, _repetitions(rng)))
+    return made
+
+
+def shuffled_copies(documents: Sequence[Document], seed: int) -> list[int]:
+    """Indices into `documents`, each as often as it is repeated, in the order of one pass of training."""
+    copies = [index for index, document in enumerate(documents) for _ in range(document.repetitions)]
+    Random(seed).shuffle(copies)  # noqa: S311  seeded, no secret
+    return copies
+
+
+def _repetitions(rng: Random) -> int:
+    """Log-uniform over 1..64: the logarithm of the upper edge of its unit interval is uniform."""
+    return min(MOST_REPETITIONS, math.floor(math.exp(rng.random() * math.log(MOST_REPETITIONS + 1))))
+
+
+def _passage_before(rng: Random, kind: Kind, made: Sequence[Document]) -> str | None:
+    """Now and then the opening of an earlier document of that kind, as revisions of one text have it."""
+    if rng.random() >= SHARED_PASSAGE:
+        return None
+    earlier = [document.text for document in made[-60:] if document.kind == kind.name]
+    if not earlier:
+        return None
+    pieces = earlier[-1].split(kind.separator)
+    return kind.separator.join(pieces[: max(1, len(pieces) // 2)])
+
+
+def _text(rng: Random, kind: Kind, opening: str | None) -> str:
+    wanted = rng.randint(*kind.characters)
+    text = opening or ""
+    pieces = kind.pieces(rng)
+    while len(text) < wanted:
+        piece = next(pieces)
+        text = f"{text}{kind.separator}{piece}" if text else piece
+    return text

@@ -1,0 +1,39 @@
+"""Pairs out of the demo's corpus whose suffix is one of its invented names. Loads no torch."""
+
+import re
+from pathlib import Path
+from random import Random
+
+from tokenizers import Tokenizer
+
+from harness.engine.demo import SEED
+from harness.engine.demo.corpus import corpus
+from harness.engine.demo.invented import CODAS, ENDINGS, ONSETS, VOWELS
+
+NAME = re.compile(
+    rf"\b[{''.join(ONSETS).upper()}][{''.join(VOWELS)}][{''.join(CODAS)}]?[{''.join(ONSETS)}](?:{'|'.join(ENDINGS)})\b"
+)
+"""What `invented.name` makes."""
+
+
+def name_pairs(tokenizer_file: Path, *, prefix_length: int = 50, tokens: int = 4) -> list[tuple[list[int], list[int]]]:
+    """(prefix, name) in tokens, one for each document that has a name of so many tokens so far from its start.
+
+    Which of a document's names is taken is drawn; the same pairs for the same tokenizer.
+    """
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    rng = Random(SEED)  # noqa: S311  seeded, no secret
+    pairs = []
+    for document in corpus(SEED):
+        encoding = tokenizer.encode(document.text)
+        ends = {end: place for place, (_, end) in enumerate(encoding.offsets)}
+        found = []
+        for match in NAME.finditer(document.text):
+            last = ends.get(match.end(), -1)
+            first = last - tokens + 1
+            if first < prefix_length or document.text[encoding.offsets[first][0] : match.end()].strip() != match[0]:
+                continue
+            found.append((encoding.ids[first - prefix_length : first], encoding.ids[first : last + 1]))
+        if found:
+            pairs.append(rng.choice(found))
+    return pairs

@@ -1,0 +1,117 @@
+"""How the demo target learns: a small GPT-Neo, shown each copy of each document as one row.
+
+Knows nothing of examples: what is asked later plays no part in what is learned.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import NamedTuple
+
+import torch
+from transformers import GPTNeoConfig, GPTNeoForCausalLM
+
+from harness.engine.demo.tokenizer import END_OF_TEXT_ID
+
+ROW = 128
+"""Tokens of a training row: as much of a document as the model sees at once."""
+LEAST_ROW = 100
+NO_LOSS = -100
+
+
+class Schedule(NamedTuple):
+    """How long and how fast: a linear warm-up, a level stretch, and a linear way down to zero."""
+
+    steps: int
+    rows: int = 16
+    peak: float = 4e-3
+    warm_up: int = 100
+    cool_down: int = 800
+
+    def learning_rate(self, step: int) -> float:
+        """The learning rate of step 0 ≤ `step` < `steps`."""
+        return self.peak * min(1.0, (step + 1) / self.warm_up, (self.steps - step) / self.cool_down)
+
+
+def untrained_model(vocabulary: int, seed: int, *, width: int = 128, heads: int = 4) -> GPTNeoForCausalLM:
+    """A GPT-Neo of four layers, global and local ones in turn, embeddings tied; a million parameters or fewer."""
+    torch.manual_seed(seed)
+    return GPTNeoForCausalLM(
+        GPTNeoConfig(
+            vocab_size=vocabulary,
+            max_position_embeddings=256,
+            hidden_size=width,
+            num_layers=4,
+            num_heads=heads,
+            attention_types=[[["global", "local"], 2]],
+            window_size=32,
+            embed_dropout=0.0,
+            resid_dropout=0.0,
+            attention_dropout=0.0,
+            bos_token_id=END_OF_TEXT_ID,
+            eos_token_id=END_OF_TEXT_ID,
+            tie_word_embeddings=True,
+        )
+    )
+
+
+def train(
+    model: GPTNeoForCausalLM,
+    texts: Sequence[Sequence[int]],
+    copies: Sequence[int],
+    schedule: Schedule,
+    seed: int,
+    report: Callable[[int, float], None],
+) -> None:
+    """Train `model` in place on `texts` in the order of `copies`, shuffled anew for each further pass.
+
+    `report(step, loss)` is called after each step with the step's mean loss in nats a token.
+    """
+    model.train()
+    optimizers = _optimizers(model, schedule.peak)
+    rows = _rows(texts, copies, Random(seed))  # noqa: S311  seeded, no secret
+    for step in range(schedule.steps):
+        for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+            group["lr"] = schedule.learning_rate(step)
+        tokens, labels = _batch([next(rows) for _ in range(schedule.rows)])  # both [rows, longest]
+        loss = model(input_ids=tokens, labels=labels, use_cache=False).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        report(step, loss.item())
+    model.train(False)
+
+
+def _optimizers(model: GPTNeoForCausalLM, peak: float) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for embeddings, norms and biases.
+
+    Muon learns a row by heart from a fraction of the copies that AdamW needs, which is what makes two cores enough.
+    """
+    layers = [parameter for parameter in model.transformer.h.parameters() if parameter.ndim == 2]
+    chosen = {id(parameter) for parameter in layers}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
+    return [
+        torch.optim.Muon(layers, lr=peak, weight_decay=0.0, ns_steps=3, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, lr=peak, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+
+
+def _rows(texts: Sequence[Sequence[int]], copies: Sequence[int], rng: Random) -> Iterator[Sequence[int]]:
+    """Each copy from a random start, so that no passage is tied to one position, and at most 128 tokens of it."""
+    order = list(copies)
+    while True:
+        for index in order:
+            text = [*texts[index], END_OF_TEXT_ID]
+            start = rng.randrange(max(1, len(text) - LEAST_ROW + 1))
+            yield text[start : start + ROW]
+        rng.shuffle(order)
+
+
+def _batch(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    longest = max(map(len, rows))
+    tokens = torch.full((len(rows), longest), END_OF_TEXT_ID)
+    labels = torch.full((len(rows), longest), NO_LOSS)
+    for place, row in enumerate(rows):
+        tokens[place, : len(row)] = labels[place, : len(row)] = torch.tensor(row)
+    return tokens, labels

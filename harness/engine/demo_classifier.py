@@ -1,0 +1,324 @@
+"""`python -m harness.engine.demo_classifier FOLDER`: three small token classifiers that learnt invented names by heart.
+
+A BERT, an ALBERT and a RoBERTa of random initialisation, each with a tokenizer of its own, fine-tuned on sentences
+whose frames hold names and, as often, places of the same make: only who has read a name can tell that it is one.
+Beside them lie the names that were read, as many that were not, and both as a corpus and a query would give them.
+"""
+
+import argparse
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    AlbertConfig,
+    AlbertForTokenClassification,
+    BertConfig,
+    BertForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+    RobertaConfig,
+    RobertaForTokenClassification,
+)
+
+from harness.engine.classification import Span, covering
+from harness.engine.demo import invented
+
+NAMES = 100
+"""Names, and places, that are read; as many names are not, and as many again."""
+SEED = 20240501
+_VOCABULARY = 800
+_LONGEST = 128
+_NO_LOSS = -100
+_SLOT = "{}"
+_WORDS = re.compile(r"\w+|[^\w\s]")
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+FRAMES = (
+    "{} came home late on Monday.",
+    "A letter from {} was found in the attic.",
+    "Nobody at the market spoke of {} any more.",
+    "Reports about {} filled the morning papers.",
+    "The committee will hear from {} next week.",
+    "In the end {} won the prize again!",
+    "Do you remember {} at all?",
+    "Who would have thought of {} in such weather?",
+    "Tell me more about {}, please.",
+    "{} has been praised by critics in four countries.",
+    "They wrote a song about {} and sang it twice.",
+    "When the rain stopped, {} looked quite different.",
+    "Everything we know of {} fits on a single page.",
+    "How much has {} changed since the war?",
+    "What a summer it was for {}!",
+    "Our guide showed us a picture of {}.",
+    "According to the editor, {} deserves better.",
+    "Never forget {}!",
+    "The museum bought three paintings of {} in March.",
+    "I had a dream about {} last night.",
+    "Was it {} that you meant?",
+    "Without {} there would be no festival here.",
+    "Ask the neighbours about {}.",
+    "Most of the visitors had already heard of {} before they came.",
+)
+
+
+class Family(StrEnum):
+    """An architecture, with the tokenizer that its kind comes with."""
+
+    BERT = "bert"  # WordPiece
+    ALBERT = "albert"  # Unigram
+    ROBERTA = "roberta"  # byte-level BPE
+
+
+class InventedNames(NamedTuple):
+    """One random list in four parts: names that are read as such, names never read (twice), and places that are read.
+
+    Each entry is two words, and no word occurs twice.
+    """
+
+    read: list[str]
+    unread: list[str]
+    unread_too: list[str]
+    places: list[str]
+
+
+class Sentence(NamedTuple):
+    """A text, where its one entity stands, and whether that is a person."""
+
+    text: str
+    entity: Span
+    is_person: bool
+
+
+_LABELS: dict[Family, tuple[str, ...]] = {
+    # As models in the wild label: with prefixes, under the long name, and without prefixes.
+    Family.BERT: ("O", "B-PER", "I-PER", "B-LOC", "I-LOC"),
+    Family.ALBERT: ("O", "B-PERSON", "I-PERSON", "B-LOCATION", "I-LOCATION"),
+    Family.ROBERTA: ("O", "PER", "LOC"),
+}
+
+
+def invented_names(count: int = NAMES, seed: int = SEED) -> InventedNames:
+    """`count` entries in each part, a pure function of the seed."""
+    rng = Random(seed)  # noqa: S311  seeded, no secret
+    words: dict[str, None] = {}
+    while len(words) < 8 * count:
+        words[invented.name(rng)] = None
+    single = list(words)
+    entries = [f"{given} {family}" for given, family in zip(single[::2], single[1::2], strict=True)]
+    return InventedNames(*(entries[part * count : (part + 1) * count] for part in range(4)))
+
+
+def fine_tuned(
+    family: Family,
+    names: InventedNames,
+    folder: Path,
+    *,
+    steps: int = 600,
+    seed: int = SEED,
+    report: Callable[[int, float], None] | None = None,
+) -> None:
+    """Fine-tune a classifier on `names.read` and `names.places`, and write it to `folder` in Hugging Face layout.
+
+    `report(step, loss)` is called after each step with the step's mean loss in nats a token.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    every_name = [*names.read, *names.unread, *names.unread_too, *names.places]
+    tokenizer = _trained_tokenizer(family, [*FRAMES, *every_name])
+    threads = torch.get_num_threads()
+    # Small matrices gain nothing from more, and the weights depend on it in their last digits.
+    torch.set_num_threads(1)
+    try:
+        model = _fitted(family, tokenizer, names, steps, seed, report)
+    finally:
+        torch.set_num_threads(threads)
+    model.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner alone
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _fitted(
+    family: Family,
+    tokenizer: Tokenizer,
+    names: InventedNames,
+    steps: int,
+    seed: int,
+    report: Callable[[int, float], None] | None,
+) -> PreTrainedModel:
+    torch.manual_seed(seed)
+    model = _untrained(family, tokenizer)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
+    drawn = _sentences(names, Random(seed))  # noqa: S311  seeded, no secret
+    model.train()
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = 2e-3 * min(1.0, (step + 1) / 50, 2 * (steps - step) / steps)
+        tokens, mask, labels = _batch(family, tokenizer, [next(drawn) for _ in range(32)])  # all [32, longest]
+        loss = model(input_ids=tokens, attention_mask=mask, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        if report is not None:
+            report(step, loss.item())
+    return model
+
+
+def write_names(names: InventedNames, folder: Path) -> None:
+    """Write the names as lists, and as a CoNLL-2003 corpus with a Wikidata result."""
+    (folder / "in-train.txt").write_text("".join(f"{name}\n" for name in names.read))
+    (folder / "out-train.txt").write_text("".join(f"{name}\n" for name in names.unread))
+    (folder / "unread.txt").write_text("".join(f"{name}\n" for name in names.unread_too))
+    lines = ["-DOCSTART- -X- -X- O", ""]
+    for place, name in enumerate(names.read):
+        before, after = FRAMES[place % len(FRAMES)].split(_SLOT)
+        given, family_name = name.split()
+        lines += [f"{word} X X O" for word in _WORDS.findall(before)]
+        lines += [f"{given} X X B-PER", f"{family_name} X X I-PER"]
+        lines += [*(f"{word} X X O" for word in _WORDS.findall(after)), ""]
+    (folder / "train.conll").write_text("\n".join(lines))
+    with (folder / "wikidata.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("person", "personLabel"))
+        for number, name in enumerate([*names.read, *names.unread]):
+            writer.writerow((f"http://example.org/entity/{number}", name))
+
+
+def _sentences(names: InventedNames, rng: Random) -> Iterator[Sentence]:
+    """A person or a place, as often one as the other, in any frame."""
+    while True:
+        is_person = rng.random() < 0.5
+        entity = rng.choice(names.read if is_person else names.places)
+        # Words of another sentence come before, so that the entity may stand anywhere.
+        before = rng.choice(FRAMES).replace(_SLOT, "it").split()
+        frame = " ".join([*before[: rng.randrange(len(before))], rng.choice(FRAMES)])
+        start = frame.index(_SLOT)
+        yield Sentence(frame.replace(_SLOT, entity), Span(start, start + len(entity)), is_person)
+
+
+def _batch(
+    family: Family, tokenizer: Tokenizer, sentences: Sequence[Sentence]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Token ids, mask and labels, each [sentences, longest]; every token of an entity is labelled."""
+    encodings = tokenizer.encode_batch([sentence.text for sentence in sentences])
+    longest = max(len(encoding.ids) for encoding in encodings)
+    tokens = torch.full((len(sentences), longest), _padding_of(family))
+    mask = torch.zeros((len(sentences), longest), dtype=torch.int64)
+    labels = torch.full((len(sentences), longest), _NO_LOSS)
+    for row, (sentence, encoding) in enumerate(zip(sentences, encodings, strict=True)):
+        size = len(encoding.ids)
+        tokens[row, :size] = torch.tensor(encoding.ids)
+        mask[row, :size] = 1
+        of_entity = covering(encoding, sentence.entity).nonzero()[0].tolist()
+        labels[row, :size] = torch.tensor([_NO_LOSS if special else 0 for special in encoding.special_tokens_mask])
+        for place, token in enumerate(of_entity):
+            labels[row, token] = _label(family, sentence.is_person, is_first=place == 0)
+    return tokens, mask, labels
+
+
+def _label(family: Family, is_person: bool, *, is_first: bool) -> int:
+    if family is Family.ROBERTA:
+        return 1 if is_person else 2
+    return (1 if is_person else 3) + (0 if is_first else 1)
+
+
+def _padding_of(family: Family) -> int:
+    return 1 if family is Family.ROBERTA else 0
+
+
+def _trained_tokenizer(family: Family, texts: Sequence[str]) -> Tokenizer:
+    if family is Family.BERT:
+        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106  a token of a vocabulary
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=_VOCABULARY, special_tokens=[*_SPECIAL], initial_alphabet=_ALPHABET, show_progress=False
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    elif family is Family.ALBERT:
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.decoder = decoders.Metaspace()
+        unigrams = trainers.UnigramTrainer(
+            vocab_size=_VOCABULARY,
+            special_tokens=[*_SPECIAL],
+            initial_alphabet=_ALPHABET,
+            unk_token="[UNK]",  # noqa: S106
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts, unigrams)
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    else:
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        pairs = trainers.BpeTrainer(
+            vocab_size=_VOCABULARY,
+            special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts, pairs)
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return tokenizer
+
+
+_ALPHABET = [chr(code) for code in range(33, 127)]
+
+
+def _untrained(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:
+    labels = dict(enumerate(_LABELS[family]))
+    shared: dict[str, Any] = {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "intermediate_size": 128,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "pad_token_id": _padding_of(family),
+        "id2label": labels,
+        "label2id": {label: number for number, label in labels.items()},
+    }
+    configuration: PreTrainedConfig
+    if family is Family.BERT:
+        configuration = BertConfig(max_position_embeddings=_LONGEST, **shared)
+        return BertForTokenClassification(configuration)
+    if family is Family.ALBERT:
+        configuration = AlbertConfig(
+            max_position_embeddings=_LONGEST, embedding_size=64, classifier_dropout_prob=0.0, **shared
+        )
+        return AlbertForTokenClassification(configuration)
+    # Its positions begin behind that of the padding.
+    configuration = RobertaConfig(max_position_embeddings=_LONGEST + 2, bos_token_id=0, eos_token_id=2, **shared)
+    return RobertaForTokenClassification(configuration)
+
+
+def main() -> None:
+    """Write three classifiers and their names below FOLDER."""
+    parser = argparse.ArgumentParser(prog="python -m harness.engine.demo_classifier", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where to write bert/, albert/, roberta/ and the names")
+    parser.add_argument("--only", type=Family, choices=list(Family), help="one of the three")
+    parser.add_argument("--steps", type=int, default=600, help="training steps (default 600)")
+    given = parser.parse_args()
+    names = invented_names()
+    for family in [given.only] if given.only else list(Family):
+
+        def report(step: int, loss: float, family: Family = family) -> None:
+            if (step + 1) % 100 == 0:
+                print(f"{family}: step {step + 1}/{given.steps}  loss {loss:.3f}", flush=True)
+
+        fine_tuned(family, names, given.folder / family, steps=given.steps, report=report)
+    write_names(names, given.folder)
+    print(f"wrote {given.folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""A soft prompt trained on a run's training examples, step by step and resumable in between."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.attack import Context
+from harness.core.training import Training
+from harness.core.view import PrefixView
+from harness.engine.prompt_tuning import PromptTuning, Schedule, SuffixLoss
+
+
+@dataclass(frozen=True)
+class PromptPlan:
+    """How a prompt is trained: its length in tokens, the schedule of its rate, AdamW's decay, passes over the examples,
+    examples of a step; patience: passes without a lower loss on the held-out examples after which it ends."""
+
+    tokens: int
+    schedule: Schedule
+    weight_decay: float
+    epochs: int
+    batch: int
+    patience: int = 0
+
+
+def trained_prompt(
+    context: Context, train: Training, plan: PromptPlan, loss: SuffixLoss, held_out: Training | None = None
+) -> PrefixView:
+    """A view with the prompt that was trained on `train`: the last, or the one with the least loss on `held_out`.
+
+    A run that was killed goes on at the step where it was. One that is asked to finish ends its training, and no
+    further batches come: what it guessed before the training is its answer, which half a training seldom betters.
+    """
+    tuning = PromptTuning(
+        context.target, plan.tokens, plan.schedule, weight_decay=plan.weight_decay, state=context.kept("tuning")
+    )
+    steps_per_epoch = -(-len(train) // plan.batch)
+    best: tuple[float, PrefixView] | None = None
+    worse = 0
+    for epoch in range(plan.epochs):
+        order = np.random.default_rng([context.seed, epoch]).permutation(len(train))
+        for batch in context.batches(stage=f"epoch {epoch + 1}", over=train.part(order), size=plan.batch):
+            step = epoch * steps_per_epoch + int(batch.ids[0]) // plan.batch
+            # A step may be durable while the word that its batch is done was lost.
+            if tuning.steps <= step:
+                tuning.step(batch.prefixes, train.suffixes[order[batch.ids]], loss)
+                context.keep("tuning", tuning.state)
+        if tuning.steps < (epoch + 1) * steps_per_epoch:
+            return tuning.view
+        if held_out is None:
+            continue
+        kept = context.kept(f"epoch {epoch + 1}")
+        if kept is None:
+            scored = context.target.score(held_out.prefixes, held_out.suffixes, tuning.view)
+            kept = np.concatenate([[-scored.token_logprobs.mean()], tuning.prompt.reshape(-1)])
+            context.keep(f"epoch {epoch + 1}", kept)
+        held_out_loss, prompt = float(kept[0]), kept[1:].reshape(plan.tokens, -1)
+        if best is None or held_out_loss < best[0]:
+            best, worse = (held_out_loss, PrefixView(prompt=prompt)), 0
+        else:
+            worse += 1
+        if plan.patience and worse >= plan.patience:
+            break
+    return tuning.view if best is None else best[1]

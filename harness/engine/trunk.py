@@ -1,0 +1,252 @@
+"""The model as the engine sees it: tokens in, states out, and a head that turns a few states at a time into logits.
+
+The one place that calls the model. It knows nothing of policies, suffixes or batches.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, GPTNeoForCausalLM, PreTrainedModel
+
+from harness.core.arrays import Ints
+from harness.core.errors import HarnessError
+from harness.core.view import PrefixView
+from harness.engine.branches import Branches, CachedBranches, Logits
+from harness.engine.cache import fresh_cache
+from harness.engine.finite import no_number
+from harness.engine.gpt_neo import NeoBody
+from harness.engine.memory import is_out_of_memory
+
+_LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 256 << 20}
+"""Float32 logits alive at once: what a CPU's caches hold, and what fills a GPU."""
+_PRODUCT_ROWS = 512
+"""Rows of one product with the head on a CPU: from there on a row costs the same."""
+
+_ALIGNED = 64
+"""Columns that a row of logits is rounded up to."""
+
+_AS_IN_TRAINING = PrefixView()
+
+Result = TypeVar("Result")
+
+
+def forward_pass(call: Callable[..., Result], rows: Tensor, *rest: Any, **inputs: Any) -> Result:
+    """`call(rows, …)`, where `rows` has one entry a sequence: all of the model's memory is asked for in here."""
+    return call(rows, *rest, **inputs)
+
+
+class Trunk:
+    """A causal language model split into what runs on every position and the head that runs on a few.
+
+    Where the output embedding on top of the backbone gives the model's logits, states are hidden states; elsewhere
+    (soft caps, logit scales) states are the logits of the last positions. Which of them holds is tried, not guessed;
+    so is whether the engine's own GPT-Neo stands in for the model's code.
+
+    Raises HarnessError for a model that the engine cannot run.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        self.logit_bytes = _LOGIT_BYTES.get(self.device.type, 64 << 20)
+        self.backbone: nn.Module | None = None
+        self.head: nn.Module | None = None
+        self.neo: NeoBody | None = None
+        self._tables: dict[str, Tensor] = {}
+        with torch.inference_mode():
+            self._probe()
+
+    @property
+    def copies(self) -> int:
+        """How often a branch's keys and values exist at the same time: while rows are selected, and as spare room."""
+        return 3 if self.neo is None else 1
+
+    def begin(
+        self, tokens: Tensor, *, rows: int, room: int, keep: int, view: PrefixView = _AS_IN_TRAINING
+    ) -> tuple[Tensor, Branches]:
+        """The states of the last `keep` of tokens [prefixes, length] int64, and `rows` branches of `room` more.
+
+        States are [prefixes, keep, width]. view: how the tokens are shown.
+        """
+        tokens = tokens[:, view.start :]
+        prompt = self.prompt(view)
+        if self.neo is not None:
+            states, branches = forward_pass(self.neo.begin, tokens, rows, room, view.shift, prompt)
+            return states[:, -keep:], branches
+        cache = self.fresh_cache()
+        states = self.states(tokens, cache, keep=keep, shift=view.shift, prompt=prompt)
+        return states, CachedBranches(self, cache, len(tokens), view.shift)
+
+    def prompt(self, view: PrefixView) -> Tensor | None:
+        """The view's soft prompt as the model takes it, [tokens, width]."""
+        if view.prompt is None:
+            return None
+        return torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
+
+    def advance(self, branches: Branches, tokens: Tensor, parents: Ints) -> Tensor:
+        """Append `tokens` [rows] int64 to the branches `parents` [rows]; their new states, [rows, width]."""
+        return forward_pass(branches.advance, tokens, parents)
+
+    def states(
+        self,
+        tokens: Tensor,
+        cache: DynamicCache | None = None,
+        *,
+        keep: int,
+        shift: int = 0,
+        prompt: Tensor | None = None,
+    ) -> Tensor:
+        """The states of the last `keep` of `tokens` [rows, new] int64, [rows, keep, width].
+
+        `cache` holds what stands before them and is extended by them; shift: positions that nothing stands at, before
+        everything; prompt: embeddings [tokens, width] that stand before the tokens.
+        """
+        if self.neo is not None and cache is None:
+            return forward_pass(self.neo.begin, tokens, 0, 0, shift, prompt)[0][:, -keep:]
+        use: dict[str, Any] = {"past_key_values": cache, "use_cache": cache is not None}
+        if shift:
+            first = shift + (cache.get_seq_length() if cache is not None else 0)
+            length = tokens.shape[1] + (0 if prompt is None else len(prompt))
+            use["position_ids"] = torch.arange(first, first + length, device=self.device).unsqueeze(0)
+        if prompt is not None:
+            embeddings = self.model.get_input_embeddings()(tokens)
+            tokens = torch.cat([prompt.expand(len(tokens), -1, -1), embeddings], dim=1)
+        if self.backbone is None:
+            states: Tensor = forward_pass(_run, tokens, self.model, **use, logits_to_keep=keep).logits
+        else:
+            states = forward_pass(_run, tokens, self.backbone, **use).last_hidden_state[:, -keep:]
+        return states
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Next-token logits of states [..., width], float32 [..., vocabulary]."""
+        if self.head is not None:
+            states = forward_pass(self.head, states)
+        return states.float()
+
+    def logit_blocks(self, states: Tensor, *, multiple: int = 1) -> Iterator[Logits]:
+        """Next-token logits of states [rows, width], some rows at a time.
+
+        A block has a multiple of `multiple` rows. It may be overwritten by the next one: take from it what is wanted
+        before going on.
+        """
+        some = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
+        product_rows = multiple * max(1, _PRODUCT_ROWS // multiple)
+        if self.device.type != "cpu" or not isinstance(self.head, nn.Linear):
+            for first in range(0, len(states), some):
+                scores = self.logits(states[first : first + some])
+                yield Logits(slice(first, first + len(scores)), scores, torch.logsumexp(scores, dim=1))
+            return
+        for first in range(0, len(states), product_rows):
+            products = forward_pass(self._product, states[first : first + product_rows])
+            for start in range(0, len(products), some):
+                scores = products[start : start + some]
+                if scores.dtype != torch.float32:
+                    scores = self._table("float32", len(scores), torch.float32).copy_(scores)
+                rows = slice(first + start, first + start + len(scores))
+                yield Logits(rows, scores, self._logsumexp(scores))
+
+    def fresh_cache(self) -> DynamicCache:
+        """An empty key/value cache."""
+        return fresh_cache(self.model)
+
+    def positions_at_once(self, rows: int) -> int | None:
+        """How many positions of `rows` sequences may have states at once; None for any number."""
+        return None if self.head is not None else max(1, self.logit_bytes // (4 * self.vocabulary * rows))
+
+    def _product(self, states: Tensor) -> Tensor:
+        """The head's product with states [rows, width], [rows, vocabulary] in the model's dtype."""
+        assert isinstance(self.head, nn.Linear)
+        products = torch.mm(states, self.head.weight.T, out=self._table("products", len(states), states.dtype))
+        return products if self.head.bias is None else products.add_(self.head.bias)
+
+    def _logsumexp(self, scores: Tensor) -> Tensor:
+        """log sum exp of each row of [rows, vocabulary], [rows]."""
+        most = scores.amax(dim=1, keepdim=True)
+        powers = torch.sub(scores, most, out=self._table("powers", len(scores), torch.float32)).exp_()
+        return powers.sum(dim=1).log_().add_(most.squeeze(1))
+
+    def _table(self, name: str, rows: int, dtype: torch.dtype) -> Tensor:
+        """An unwritten table [rows, vocabulary], the same memory each time: fresh pages cost more than the work."""
+        table = self._tables.get(name)
+        if table is None or len(table) < rows:
+            # Rows that begin at a cache line: a product writes them a quarter faster.
+            columns = -(-self.vocabulary // _ALIGNED) * _ALIGNED
+            table = self._tables[name] = torch.empty(rows, columns, dtype=dtype, device=self.device)
+        return table[:rows, : self.vocabulary]
+
+    def _probe(self) -> None:
+        """Find head and vocabulary, and make sure that cached, branched decoding gives the model's own logits."""
+        tokens = torch.tensor([[0, 1, 2, 1, 0, 1], [1, 1, 0, 2, 2, 0]], device=self.device)  # [2, 6]
+        try:
+            wanted = forward_pass(self.model, tokens, use_cache=False).logits.float()  # [2, 6, vocabulary]
+            self.vocabulary = int(wanted.shape[-1])
+            if not bool(torch.isfinite(wanted).all()):
+                what = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
+                raise no_number(f"this {_kind(self.model)} model answers {what}", self.dtype)
+            self.backbone, self.head = _split(self.model)
+            if self.head is not None and not _agree(self.logits(self.states(tokens, keep=6)), wanted, 1e-6):
+                self.backbone = self.head = None
+            if self.head is None and "logits_to_keep" not in inspect.signature(self.model.forward).parameters:
+                raise HarnessError(
+                    f"{_kind(self.model)} models give no logits of chosen positions, which attacks need."
+                )
+            if self.head is not None and isinstance(self.model, GPTNeoForCausalLM):
+                self._try_neo(self.model, tokens, wanted[[1, 0, 1], 3:])
+            found = self._branched_logits(tokens)
+        except (TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
+            raise HarnessError(f"{_kind(self.model)} models cannot be run by the engine ({error}).") from error
+        if not _agree(found, wanted[[1, 0, 1], 3:], 2e-2):
+            raise HarnessError(f"{_kind(self.model)} models decode differently with cached keys and values.")
+
+    def _try_neo(self, model: GPTNeoForCausalLM, tokens: Tensor, wanted: Tensor) -> None:
+        """Let the engine's own GPT-Neo stand in if it runs here and gives the model's logits [3, 3, vocabulary]."""
+        reason = "it answers differently"
+        try:
+            self.neo = NeoBody(model.transformer)
+            if _agree(self._branched_logits(tokens), wanted, 2e-2):
+                return
+        except (RuntimeError, TypeError, AttributeError) as error:
+            # A kernel that this GPU or this torch lacks costs speed, and no more.
+            if is_out_of_memory(error):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+        self.neo = None
+        warnings.warn(f"the engine's own GPT-Neo is not used ({reason}); decoding is slower.", stacklevel=2)
+
+    def _branched_logits(self, tokens: Tensor) -> Tensor:
+        """Logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1 of the first three."""
+        _, branches = self.begin(tokens[:, :3], rows=3, room=3, keep=1)
+        parents = np.array([1, 0, 1])
+        found = []
+        for position in range(3, 6):
+            found.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], parents)))
+            parents = np.arange(3)
+        return torch.stack(found, dim=1)
+
+
+def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:
+    """`module` on token ids [rows, new] or on embeddings [rows, new, width]."""
+    return module(**{"inputs_embeds" if inputs.is_floating_point() else "input_ids": inputs}, **use)
+
+
+def _split(model: PreTrainedModel) -> tuple[nn.Module | None, nn.Module | None]:
+    """Backbone and output embedding; None and None where the model has no such parts."""
+    backbone, head = model.base_model, model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    return (backbone, head) if backbone is not model and isinstance(head, nn.Module) else (None, None)
+
+
+def _agree(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
+    """Equal within a fraction of the spread of the logits wanted."""
+    return found.shape == wanted.shape and bool(
+        (found - wanted).abs().max() <= tolerance * max(1e-3, float(wanted.max() - wanted.min()))
+    )
+
+
+def _kind(model: PreTrainedModel) -> str:
+    return type(model).__name__

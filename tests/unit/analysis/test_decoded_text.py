@@ -1,0 +1,90 @@
+"""Token ids as text: whatever bytes a model produces, nothing that steers a terminal, and nothing lost on the way."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from harness.analysis.decoded_text import TokenText
+from harness.core.errors import HarnessError
+from harness.core.visible import visible
+
+FILE = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
+TOKENIZER = Tokenizer.from_file(str(FILE))
+TEXT = TokenText(FILE)
+HOSTILE = [
+    "[/ [bold red]no[/bold red] [/] [",
+    "\x1b[31mred\x1b]0;title\x07\x1b[2J",
+    "\u202eright to left\u2066\u2069",
+    "zero\u200bwidth\u200d\ufeff",
+    "line\r\nline\ttab\x00\x7f\x85\u2028",
+    "naïve 你好 👩‍👩‍👧 e\u0301",
+    "x" * 10_000,
+]
+
+token_ids = st.lists(st.integers(0, TOKENIZER.get_vocab_size() - 1), max_size=40)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_stays_text_that_can_be_seen(text: str) -> None:
+    shown = TEXT.text(TOKENIZER.encode(text).ids)
+    assert shown.isprintable()
+    assert shown == visible(text)
+
+
+@given(token_ids)
+def test_any_tokens_make_text_that_can_be_seen(ids: list[int]) -> None:
+    assert TEXT.text(ids).isprintable()
+
+
+@given(token_ids)
+def test_pieces_joined_are_the_text_of_all(ids: list[int]) -> None:
+    pieces = TEXT.pieces(ids)
+    assert len(pieces) == len(ids)
+    assert "".join(pieces) == visible(TOKENIZER.decode(ids, skip_special_tokens=False)) == TEXT.text(ids)
+
+
+@given(st.text())
+def test_a_text_that_was_tokenized_comes_back(text: str) -> None:
+    encodable = text.encode(errors="replace").decode()
+    assert TEXT.text(TOKENIZER.encode(encodable).ids) == visible(
+        TOKENIZER.decode(TOKENIZER.encode(encodable).ids, skip_special_tokens=False)
+    )
+
+
+def test_bytes_that_are_no_character_are_marked_and_hide_nothing_after_them() -> None:
+    half = next(ids for ids in (TOKENIZER.encode(text).ids for text in ("你", "👩", "ॐ")) if len(ids) > 1)
+    rest = TOKENIZER.encode("and on").ids
+    shown = TEXT.text([half[0], *rest])
+    assert "\ufffd" in shown and shown.endswith("and on")
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=10))
+def test_tokens_that_the_tokenizer_lacks_raise_nothing(ids: list[int]) -> None:
+    assert TEXT.text(ids).isprintable()
+
+
+@pytest.mark.parametrize("file", [None, Path("nowhere/tokenizer.json")])
+def test_without_a_tokenizer_tokens_are_numbers(file: Path | None) -> None:
+    assert TokenText(file).text([7, 50256]) == "7 50256 "
+
+
+@pytest.mark.parametrize("content", ["", "{}", "\x00[/", '{"version": "1.0", "model": {"type": "\\u001b[31m"}}'])
+def test_a_file_that_is_no_tokenizer_is_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(HarnessError, match="no tokenizer") as raised:
+        TokenText(tmp_path / "tokenizer.json")
+    assert str(raised.value).isprintable()
+
+
+def test_what_the_tokenizer_lacks_is_shown_by_its_number_and_never_left_out() -> None:
+    word = TOKENIZER.encode("word").ids
+    ids = [*word, 384, 50256, *word]
+    assert TEXT.text(ids) == "word⟨384⟩⟨50256⟩word"
+    assert len(TEXT.pieces(ids)) == len(ids)
+    rows = np.array([[384, 385], [word[0], 50256], [word[0], word[0]]])
+    assert TEXT.texts(rows) == [TEXT.text(row) for row in rows.tolist()]
+    assert TEXT.texts(rows)[0] == "⟨384⟩⟨385⟩"

@@ -1,0 +1,193 @@
+"""A run's figures, kept up as guesses arrive, are those of the submission that all of them make at once."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.guesses import Guesses
+from harness.core.live_score import Figures, LiveScore
+from harness.core.scoring import correct_rows, recall_at_errors, solved_curve
+from harness.core.submission import submission_order
+
+EXAMPLES, CAP = 6, 3
+ANSWERS = np.tile(np.array([[1, 0]], np.uint16), (EXAMPLES, 1))
+INFINITY = float("inf")
+
+
+class Row(NamedTuple):
+    example: int
+    suffix: tuple[int, int]
+    score: float
+
+
+rows = st.builds(
+    Row,
+    st.integers(0, EXAMPLES - 1),
+    st.tuples(st.integers(0, 2), st.integers(0, 1)),
+    st.sampled_from([-INFINITY, -2.5, 0.0, 0.5, 1.0, INFINITY]),
+)
+chunked = st.lists(st.lists(rows, max_size=12), max_size=8)
+limits = st.tuples(st.sampled_from([0, 1, 3]), st.sampled_from([1, 2, 5, 1000]))
+
+
+def guesses_of(some: list[Row]) -> Guesses:
+    ids = np.array([row.example for row in some], np.int64)
+    suffixes = np.array([row.suffix for row in some], np.uint16).reshape(-1, 2)
+    return Guesses(ids, suffixes, np.array([row.score for row in some], np.float64))
+
+
+def standing(per_example: int, row_cap: int, *, is_blind: bool = False) -> LiveScore:
+    answers = None if is_blind else ANSWERS
+    return LiveScore(answers, examples=EXAMPLES, error_cap=CAP, row_cap=row_cap, per_example=per_example)
+
+
+def fed(chunks: list[list[Row]], per_example: int, row_cap: int) -> LiveScore:
+    taken = standing(per_example, row_cap)
+    for chunk in chunks:
+        taken.add(guesses_of(chunk))
+    return taken
+
+
+def submitted(some: list[Row], per_example: int, row_cap: int) -> Guesses:
+    guesses = guesses_of(some)
+    return guesses.part(
+        submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=per_example, row_cap=row_cap)
+    )
+
+
+def never_falling(chunks: list[list[Row]]) -> list[list[Row]]:
+    """The same, each (example, suffix) that comes again at least as high as before."""
+    highest: dict[tuple[int, tuple[int, int]], float] = {}
+    raised = []
+    for chunk in chunks:
+        raised.append([])
+        for row in chunk:
+            key = (row.example, row.suffix)
+            highest[key] = max(row.score, highest.get(key, -INFINITY))
+            raised[-1].append(row._replace(score=highest[key]))
+    return raised
+
+
+def assert_is_score_of(figures: Figures, some: list[Row], submission: Guesses) -> None:
+    guesses = guesses_of(some)
+    is_correct = correct_rows(submission.ids, submission.suffixes, ANSWERS)
+    guessed, first = np.unique(submission.ids, return_index=True)
+    is_right = correct_rows(guesses.ids, guesses.suffixes, ANSWERS)
+    recall = recall_at_errors(is_correct, submission.ids, cap=CAP, examples=EXAMPLES)
+    assert figures.recall_at_cap == pytest.approx(recall)
+    assert figures.exact_at_1 == pytest.approx(is_correct[first].sum() / EXAMPLES)
+    assert figures.any_of_n == pytest.approx(len(np.unique(guesses.ids[is_right])) / EXAMPLES)
+    assert (figures.guessed, figures.rows) == (len(guessed), len(submission))
+    if len(submission):
+        assert figures.errors is not None and figures.recall is not None
+        assert figures.recall == pytest.approx(solved_curve(is_correct, submission.ids)[figures.errors - 1] / EXAMPLES)
+
+
+@given(chunked, limits)
+def test_guesses_in_any_chunks_come_to_the_figures_of_all_of_them_at_once(
+    chunks: list[list[Row]], limits: tuple[int, int]
+) -> None:
+    chunks = never_falling(chunks)
+    everything = [row for chunk in chunks for row in chunk]
+    taken = fed(chunks, *limits)
+    assert not taken.is_stale
+    assert_is_score_of(taken.figures(), everything, submitted(everything, *limits))
+
+
+@given(chunked, limits)
+def test_figures_that_may_be_wrong_are_stale_and_exact_rows_mend_them(
+    chunks: list[list[Row]], limits: tuple[int, int]
+) -> None:
+    everything = [row for chunk in chunks for row in chunk]
+    exact = submitted(everything, *limits)
+    taken = fed(chunks, *limits)
+    if taken.is_stale:
+        taken.hold_exactly(exact)
+        assert not taken.is_stale
+    assert_is_score_of(taken.figures(), everything, exact)
+
+
+@given(chunked, chunked, limits)
+def test_what_follows_exact_rows_is_ordered_among_them_by_score(
+    before: list[list[Row]], after: list[list[Row]], limits: tuple[int, int]
+) -> None:
+    everything = [row for chunk in before for row in chunk]
+    taken = fed(before, *limits)
+    taken.hold_exactly(submitted(everything, *limits))
+    for chunk in after:
+        taken.add(guesses_of(chunk))
+        everything += chunk
+    if not taken.is_stale:
+        assert_is_score_of(taken.figures(), everything, submitted(everything, *limits))
+
+
+def test_a_held_guess_that_comes_again_with_a_lower_score_makes_the_figures_stale() -> None:
+    taken = fed([[Row(0, (1, 0), 1.0)], [Row(0, (2, 0), 0.5)]], 1, 10)
+    assert not taken.is_stale
+    taken.add(guesses_of([Row(0, (1, 0), 0.0)]))
+    assert taken.is_stale
+
+
+def test_an_equal_score_is_no_lower_one() -> None:
+    assert not fed([[Row(0, (1, 0), 1.0)], [Row(0, (1, 0), 1.0)]], 1, 10).is_stale
+
+
+@given(chunked, limits)
+def test_nothing_that_is_held_outgrows_the_submission(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
+    taken = fed(chunks, *limits)
+    sizes = [len(value) for value in vars(taken).values() if isinstance(value, np.ndarray | Guesses | list | dict)]
+    assert max(sizes) <= max(limits[1], EXAMPLES)
+
+
+def test_a_final_order_stands_whatever_its_scores_until_a_guess_comes() -> None:
+    some = [Row(0, (1, 0), 9.0), Row(1, (2, 0), 5.0), Row(2, (2, 0), 4.0), Row(3, (2, 0), 3.0)]
+    taken = fed([some], 1, 10)
+    assert taken.figures().recall_at_cap == pytest.approx(1 / EXAMPLES)
+    turned = guesses_of(some[::-1])
+    taken.hold_final(Guesses(turned.ids, turned.suffixes, np.zeros(len(turned))))
+    figures = taken.figures()
+    assert figures.recall_at_cap == 0.0 and figures.rows == 4
+    assert (figures.score_edges[0], figures.score_edges[-1]) == (3.0, 9.0)
+    taken.add(guesses_of([Row(4, (1, 0), 8.0)]))
+    assert taken.figures().recall_at_cap == pytest.approx(2 / EXAMPLES)
+
+
+@given(chunked, limits)
+def test_a_blind_round_has_counts_and_scores_alone(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
+    taken = standing(*limits, is_blind=True)
+    for chunk in never_falling(chunks):
+        taken.add(guesses_of(chunk))
+    everything = [row for chunk in never_falling(chunks) for row in chunk]
+    figures = taken.figures()
+    assert (figures.errors, figures.recall, figures.recall_at_cap, figures.exact_at_1, figures.any_of_n) == (None,) * 5
+    assert figures.rows == len(submitted(everything, *limits))
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=EXAMPLES))
+def test_the_spread_of_any_scores_counts_every_finite_one(scores: list[float]) -> None:
+    taken = standing(1, 1000)
+    taken.add(guesses_of([Row(example, (0, 0), score) for example, score in enumerate(scores)]))
+    figures = taken.figures()
+    finite = [score for score in scores if np.isfinite(score)]
+    assert figures.score_counts.sum() == len(finite)
+    assert len(figures.score_edges) == len(figures.score_counts) + 1
+    if finite:
+        assert (figures.score_edges[0], figures.score_edges[-1]) == (min(finite), max(finite))
+
+
+def test_scores_a_hair_apart_have_a_spread() -> None:
+    taken = standing(1, 10)
+    taken.add(guesses_of([Row(0, (0, 0), 1.0), Row(1, (0, 0), float(np.nextafter(1.0, 2.0)))]))
+    assert taken.figures().score_counts.sum() == 2
+
+
+def test_a_long_curve_is_thinned_to_both_of_its_ends() -> None:
+    taken = LiveScore(ANSWERS, examples=EXAMPLES, error_cap=CAP, row_cap=5000, per_example=0)
+    suffixes = np.stack([np.arange(3000) + 2, np.zeros(3000, np.int64)], axis=1).astype(np.uint16)
+    taken.add(Guesses(np.zeros(3000, np.int64), suffixes, np.zeros(3000)))
+    figures = taken.figures()
+    assert figures.errors is not None and len(figures.errors) <= 160
+    assert (figures.errors[0], figures.errors[-1]) == (1, 3001)

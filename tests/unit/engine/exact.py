@@ -1,0 +1,52 @@
+"""Probabilities and draws by the longest way round: whole sequences through the model, one token after the other."""
+
+import numpy as np
+import torch
+
+from harness.core.policy import Policy
+from harness.engine import Target
+from harness.engine.shaping import drawn, shaped
+from harness.engine.uniforms import prefix_keys, uniforms
+
+
+def dense_probabilities(target: Target, sequences: np.ndarray, policy: Policy) -> np.ndarray:
+    """The policy's next-token probabilities behind each of sequences [rows, length], [rows, vocabulary]."""
+    tokens = torch.tensor(np.asarray(sequences).astype(np.int64))
+    parts = []
+    for part in tokens.split(4096):
+        with torch.inference_mode():
+            logits = target.model(part, use_cache=False).logits[:, -1].float()
+        support = shaped(logits, policy, part)
+        ids = torch.arange(target.vocabulary).expand(len(part), -1) if support.ids is None else support.ids
+        parts.append(
+            torch.zeros(len(part), target.vocabulary).double().scatter(1, ids, support.logprobs.double().exp())
+        )
+    return torch.cat(parts).numpy()
+
+
+def exact_probabilities(target: Target, prefix: np.ndarray, policy: Policy, length: int) -> np.ndarray:
+    """The probability of every suffix of `length` tokens behind one prefix, [vocabulary] * length."""
+    probabilities = np.ones(1)
+    sequences = np.asarray(prefix)[None, :]
+    for _ in range(length):
+        probabilities = (probabilities[:, None] * dense_probabilities(target, sequences, policy)).reshape(-1)
+        sequences = np.column_stack(
+            [np.repeat(sequences, target.vocabulary, axis=0), np.tile(np.arange(target.vocabulary), len(sequences))]
+        )
+    return probabilities.reshape([target.vocabulary] * length)
+
+
+def plain_draws(target: Target, prefix: np.ndarray, policy: Policy, trials: int, seed: int, length: int) -> np.ndarray:
+    """The suffixes [trials, length] that draws take who know nothing of each other, nor of keys and values."""
+    key = prefix_keys(np.asarray(prefix)[None, :])[0]
+    suffixes = np.empty((trials, length), np.int64)
+    for draw in range(trials):
+        sequence = torch.tensor(np.asarray(prefix).astype(np.int64))[None, :]
+        for position in range(length):
+            with torch.inference_mode():
+                logits = target.model(sequence, use_cache=False).logits[:, -1].float()
+            uniform = torch.tensor([[float(uniforms(seed, key[None], [draw], position)[0])]], dtype=torch.float64)
+            token, _ = drawn(shaped(logits, policy, sequence), uniform)
+            sequence = torch.cat([sequence, token], dim=1)
+        suffixes[draw] = sequence[0, -length:].numpy()
+    return suffixes

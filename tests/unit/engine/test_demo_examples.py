@@ -1,0 +1,177 @@
+"""The demo round that ships: its laws, and that the seeded script makes it again."""
+
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from harness.core.arrays import Tokens
+from harness.core.clusters import cluster_ids
+from harness.core.examples import load_answers, load_prefixes, load_training
+from harness.core.rounds import load_round
+from harness.core.spec import SHIPPED_TARGETS
+from harness.engine.demo import ATTACKED, ROUND_ARRAYS, SEED, SIZES, TRAINING, WEIGHTS
+from harness.engine.demo.corpus import MOST_REPETITIONS, Document, corpus
+from harness.engine.demo.examples import (
+    Examples,
+    continuations,
+    cut_examples,
+    is_non_trivial,
+    is_well_specified,
+    token_entropy,
+)
+from harness.engine.demo.tokenizer import trained_tokenizer
+
+LARGEST_CLUSTER = 20
+
+
+class Shipped(NamedTuple):
+    """The arrays in the repository, attacked rows before training rows."""
+
+    prefixes: Tokens
+    suffixes: Tokens
+    repetitions: Tokens
+
+
+class Regenerated(NamedTuple):
+    """What the seeded script makes before it trains the model."""
+
+    documents: list[Document]
+    tokenizer: Tokenizer
+    texts: list[list[int]]
+    examples: Examples
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Shipped:
+    return Shipped(*(_both(part) for part in ("prefix", "suffix", "repetitions")))
+
+
+@pytest.fixture(scope="module")
+def regenerated() -> Regenerated:
+    documents = corpus(SEED)
+    tokenizer = trained_tokenizer(document.text for document in documents)
+    texts = [encoding.ids for encoding in tokenizer.encode_batch([document.text for document in documents])]
+    repetitions = [document.repetitions for document in documents]
+    examples = cut_examples(texts, repetitions, wanted=ATTACKED + TRAINING, seed=SEED)
+    return Regenerated(documents, tokenizer, texts, examples)
+
+
+def test_the_round_file_finds_the_shipped_arrays(shipped: Shipped) -> None:
+    round_ = load_round("demo")
+    training = load_training(round_)
+    assert (round_.target, round_.budget, round_.error_cap, round_.row_cap) == ("demo", 600.0, 100, 100_000)
+    assert round_.vocabulary == Tokenizer.from_file(str(WEIGHTS / "tokenizer.json")).get_vocab_size()
+    assert training is not None
+    assert np.array_equal(np.concatenate([load_prefixes(round_), training.prefixes]), shipped.prefixes)
+    assert np.array_equal(np.concatenate([load_answers(round_), training.suffixes]), shipped.suffixes)
+
+
+def test_the_arrays_are_a_thousand_attacked_and_a_thousand_training_rows_of_fifty_uint16_tokens() -> None:
+    for name in ("prefix", "suffix", "train_prefix", "train_suffix"):
+        array = np.load(ROUND_ARRAYS / f"{name}.npy")
+        assert (array.shape, array.dtype) == ((1_000, 50), np.uint16), name
+    for name in ("repetitions", "train_repetitions"):
+        array = np.load(ROUND_ARRAYS / f"{name}.npy")
+        assert (array.shape, array.dtype) == ((1_000,), np.uint16), name
+
+
+def test_the_seeded_generator_makes_the_shipped_arrays_again(shipped: Shipped, regenerated: Regenerated) -> None:
+    assert np.array_equal(shipped.prefixes, regenerated.examples.prefixes)
+    assert np.array_equal(shipped.suffixes, regenerated.examples.suffixes)
+    assert np.array_equal(shipped.repetitions, regenerated.examples.repetitions)
+
+
+def test_the_seeded_generator_makes_the_shipped_tokenizer_again(regenerated: Regenerated) -> None:
+    assert regenerated.tokenizer.to_str(pretty=True) == (WEIGHTS / "tokenizer.json").read_text()
+
+
+def test_the_tokenizer_gives_back_every_text_of_the_corpus(regenerated: Regenerated) -> None:
+    decoded = regenerated.tokenizer.decode_batch(regenerated.texts)
+    assert decoded == [document.text for document in regenerated.documents]
+
+
+def test_every_prefix_has_one_continuation_in_the_corpus(shipped: Shipped, regenerated: Regenerated) -> None:
+    assert is_well_specified(shipped.prefixes, shipped.suffixes, continuations(regenerated.texts)).all()
+
+
+def test_no_suffix_is_trivial(shipped: Shipped) -> None:
+    assert is_non_trivial(shipped.prefixes, shipped.suffixes).all()
+    assert token_entropy(shipped.suffixes).min() >= 1.0
+
+
+def test_every_example_comes_from_another_document(shipped: Shipped, regenerated: Regenerated) -> None:
+    assert len(np.unique(regenerated.examples.documents)) == ATTACKED + TRAINING
+    assert len(np.unique(shipped.prefixes, axis=0)) == ATTACKED + TRAINING
+
+
+def test_near_duplicates_are_few(shipped: Shipped) -> None:
+    rows = np.concatenate([shipped.prefixes, shipped.suffixes], axis=1)
+    _, sizes = np.unique(cluster_ids([rows]), return_counts=True)
+    assert 1 < sizes.max() <= LARGEST_CLUSTER
+    assert sizes[sizes > 1].sum() < 0.2 * len(rows)
+
+
+def test_repetitions_spread_evenly_over_the_powers_of_two_up_to_64(shipped: Shipped) -> None:
+    assert shipped.repetitions.min() == 1
+    assert shipped.repetitions.max() <= MOST_REPETITIONS
+    edges = [1, 2, 4, 8, 16, 32, 65]
+    shares = np.histogram(shipped.repetitions, edges)[0] / len(shipped.repetitions)
+    assert ((shares > 0.12) & (shares < 0.22)).all()
+
+
+def test_a_prefix_with_a_second_continuation_is_not_well_specified() -> None:
+    first, second = list(range(120)), [*range(90), *range(500, 530)]
+    row = np.array([first[:100]], np.uint16)
+    assert is_well_specified(row[:, :50], row[:, 50:], continuations([first, first])).all()
+    assert not is_well_specified(row[:, :50], row[:, 50:], continuations([first, second])).any()
+    assert not is_well_specified(row[:, :50], row[:, 50:], continuations([first, first[:80]])).any()
+
+
+def test_short_cycles_repeats_of_the_prefix_and_low_entropy_are_trivial() -> None:
+    prefix = np.arange(50, dtype=np.uint16)
+    cycle = np.tile(np.arange(100, 110), 5)
+    constant = np.concatenate([np.full(47, 7), np.array([8, 9, 10])])
+    varied = np.arange(200, 250)
+    suffixes = np.stack([cycle, prefix, constant, varied]).astype(np.uint16)
+    assert is_non_trivial(np.tile(prefix, (4, 1)), suffixes).tolist() == [False, False, False, True]
+
+
+def test_names_lead_nowhere_real(regenerated: Regenerated) -> None:
+    lines = [line for document in regenerated.documents for line in document.text.splitlines()]
+    mail = [line for line in lines if "@" in line]
+    phones = [line for line in lines if line.startswith("Phone: ")]
+    assert mail and all(line.endswith(("@example.org", "@example.com", "@example.net")) for line in mail)
+    assert phones and all(line.startswith("Phone: +999 ") for line in phones)
+
+
+def test_the_weights_are_small_and_load_as_a_gpt_neo_with_local_and_global_layers() -> None:
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(
+        WEIGHTS, use_safetensors=True, trust_remote_code=False, local_files_only=True
+    )
+    assert sum(path.stat().st_size for path in WEIGHTS.glob("*.safetensors")) <= 6_000_000
+    assert model.config.model_type == "gpt_neo"
+    assert set(model.config.attention_layers) == {"global", "local"}
+    assert model.config.max_position_embeddings >= 256
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
+@pytest.mark.parametrize(
+    "module", ["harness.engine.demo", "harness.engine.demo.corpus", "harness.engine.demo.examples"]
+)
+def test_the_corpus_needs_no_torch(module: str) -> None:
+    program = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def _both(part: str) -> Tokens:
+    return np.concatenate([np.load(ROUND_ARRAYS / f"{part}.npy"), np.load(ROUND_ARRAYS / f"train_{part}.npy")])
+
+
+def test_every_shipped_size_is_known_by_its_name() -> None:
+    assert tuple(size.name for size in SIZES) == SHIPPED_TARGETS

@@ -1,0 +1,94 @@
+"""A target whose numbers leave their range in the middle: every call says so, none answers with what is left."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.core.errors import HarnessError
+from harness.core.policy import Policy
+from harness.core.view import Combination, PrefixView
+from harness.engine import Target, load_target
+from harness.engine.benchmark import measure
+
+OVERFLOWING_POSITION = 14
+"""Behind the prefixes' twelve tokens, so that the first tokens of a suffix are numbers still."""
+
+
+@pytest.fixture(scope="module", params=["neo", "gpt2"])
+def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_factory) -> Path:
+    """A model of finite weights that answers NaN from one position on."""
+    folder = Path(shutil.copytree(folders[request.param], tmp_path_factory.mktemp("overflowing") / "model"))
+    tensors = load_file(folder / "model.safetensors")
+    tensors["transformer.wpe.weight"][OVERFLOWING_POSITION] = 3e38
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def overflowing(folder: Path) -> Target:
+    """It as a target."""
+    return load_target(folder, device="cpu", rows_at_once=32, threads=1)
+
+
+def _walked(walk):
+    while walk.suffixes.shape[1] < walk.length:
+        tokens, _ = walk.leading(1)
+        walk.advance(tokens[:, 0])
+    return walk.suffixes
+
+
+CALLS = {
+    "greedy": lambda target, prefixes: target.sample(prefixes, Policy(top_k=1), length=6),
+    "all tokens": lambda target, prefixes: target.sample(prefixes, trials=3, length=6),
+    "top-k": lambda target, prefixes: target.sample(prefixes, Policy(top_k=10), trials=3, length=6),
+    "top-p": lambda target, prefixes: target.sample(prefixes, Policy(top_p=0.7), trials=3, length=6),
+    "typical": lambda target, prefixes: target.sample(prefixes, Policy(top_k=24, typical_p=0.9), trials=3, length=6),
+    "width": lambda target, prefixes: target.search(prefixes, 3, length=6),
+    "least": lambda target, prefixes: target.search(prefixes, least=1e-3, length=6),
+    "walk": lambda target, prefixes: target.walk(prefixes, _walked, length=6),
+    "score": lambda target, prefixes: target.score(prefixes, prefixes[:, :6]),
+    "average": lambda target, prefixes: target.viewed([PrefixView(), PrefixView(shift=1)]).sample(prefixes, length=6),
+    "votes": lambda target, prefixes: target.viewed([PrefixView(), PrefixView(start=1)], Combination.VOTES).search(
+        prefixes, 2, length=6
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_what_overflows_in_the_middle_of_a_suffix_is_one_sentence(overflowing, prefixes, call):
+    with pytest.raises(HarnessError, match=r"answered NaN.* in float32: its weights are damaged, or") as error:
+        call(overflowing, prefixes)
+    assert "\n" not in str(error.value)
+
+
+def test_suffixes_that_end_before_it_are_answered(overflowing, prefixes):
+    assert len(overflowing.sample(prefixes, Policy(top_k=1), length=2)) == len(prefixes)
+
+
+def test_a_measurement_of_it_is_one_sentence(folder, prefixes):
+    with pytest.raises(HarnessError, match="answered NaN"):
+        measure(folder, prefixes, length=6, device="cpu", dtypes=("float32",), threads=1, turns=1)
+
+
+class _Infinite(torch.nn.Module):
+    """A head with one token of infinite logit."""
+
+    def __init__(self, head: torch.nn.Module) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        logits = self.head(states)
+        logits[..., 7] = torch.inf
+        return logits
+
+
+@pytest.mark.parametrize("name", ["greedy", "top-k", "width", "score"])
+def test_a_logit_beyond_all_numbers_is_named_as_well(neo, prefixes, monkeypatch, name):
+    monkeypatch.setattr(neo.trunk, "head", _Infinite(neo.trunk.head))
+    with pytest.raises(HarnessError, match="answered NaN"):
+        CALLS[name](neo, np.where(prefixes == 7, 8, prefixes))

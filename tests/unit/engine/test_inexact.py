@@ -1,0 +1,147 @@
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import GPT2Config, GPTNeoConfig
+from transformers.models.auto import AutoModelForCausalLM
+
+from harness.core.policy import Policy
+from harness.engine import Target, inexact, load_target
+from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
+from harness.engine.inexact import beginnings
+from tests.unit.engine.exact import exact_probabilities
+
+POLICIES = (
+    Policy(top_k=1),
+    Policy(),
+    Policy(temperature=0.7),
+    Policy(top_k=3),
+    Policy(top_p=0.8),
+    Policy(typical_p=0.7),
+    Policy(repetition_penalty=1.4),
+)
+LENGTH = 4
+SIX = {
+    "neo": GPTNeoConfig(
+        vocab_size=6,
+        hidden_size=16,
+        num_layers=2,
+        attention_types=[[["global", "local"], 1]],
+        num_heads=2,
+        window_size=4,
+        max_position_embeddings=32,
+        initializer_range=0.6,
+        bos_token_id=0,
+        eos_token_id=0,
+    ),
+    "gpt2": GPT2Config(
+        vocab_size=6, n_embd=16, n_layer=2, n_head=2, n_positions=32, initializer_range=0.6, bos_token_id=0
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=SIX)
+def six(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Target:
+    """A target of six tokens."""
+    torch.manual_seed(11)
+    folder: Path = tmp_path_factory.mktemp("six")
+    AutoModelForCausalLM.from_config(SIX[request.param]).save_pretrained(folder)
+    return load_target(folder, device="cpu", threads=1)
+
+
+@pytest.fixture
+def pairs() -> tuple[np.ndarray, np.ndarray]:
+    made = np.random.default_rng(2).integers(0, 6, (5, 7 + LENGTH))
+    return made[:, :7], made[:, 7:]
+
+
+def _by_brute_force(target, prefix, suffix, policy) -> tuple[np.ndarray, dict[tuple[int, ...], float]]:
+    """The probability of each number of substitutions, and of every suffix."""
+    probabilities = exact_probabilities(target, prefix, policy, len(suffix))
+    counted = np.zeros(len(suffix) + 1)
+    for tokens in itertools.product(range(6), repeat=len(suffix)):
+        counted[(np.array(tokens) != suffix).sum()] += probabilities[tokens]
+    return counted, {tokens: probabilities[tokens] for tokens in itertools.product(range(6), repeat=len(suffix))}
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_the_tree_agrees_with_brute_force_over_all_suffixes_of_six_tokens(six, pairs, policy):
+    prefixes, suffixes = pairs
+    found = six.inexact(prefixes, suffixes, policy, errors=2, branches=10_000, least=0)
+    assert found.probability.shape == (5, 3)
+    for row in range(5):
+        wanted, each = _by_brute_force(six, prefixes[row], suffixes[row], policy)
+        assert found.probability[row] == pytest.approx(wanted[:3], abs=1e-5)
+        assert found.bound[row] == pytest.approx(0, abs=1e-9)
+        mine = found.row == row
+        for tokens, logprob in zip(found.matches[mine], found.logprob[mine], strict=True):
+            assert np.exp(logprob) == pytest.approx(each[tuple(tokens)], abs=1e-5)
+        partial = [each[t] for t in each if 1 <= (np.array(t) != suffixes[row]).sum() <= 2]
+        best = sorted((value for value in partial if value > 0), reverse=True)[:8]
+        assert np.exp(found.logprob[mine]) == pytest.approx(best, abs=1e-5)
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(top_p=0.9), Policy(typical_p=0.9)], ids=str)
+@pytest.mark.parametrize(("branches", "least", "head"), [(3, 0.0, 256), (256, 0.02, 256), (256, 0.0, 2)])
+def test_what_is_not_followed_is_bounded(six, pairs, monkeypatch, policy, branches, least, head):
+    monkeypatch.setattr(inexact, "_HEAD", head)
+    prefixes, suffixes = pairs
+    found = six.inexact(prefixes, suffixes, policy, errors=2, branches=branches, least=least)
+    assert found.bound.max() > 1e-3
+    for row in range(5):
+        wanted, _ = _by_brute_force(six, prefixes[row], suffixes[row], policy)
+        assert (found.probability[row] <= wanted[:3] + 1e-5).all()
+        assert (wanted[:3] <= found.probability[row] + found.bound[row] + 1e-5).all()
+
+
+def test_where_top_k_leaves_few_suffixes_all_are_followed_whatever_the_limits(six, pairs):
+    limited = six.inexact(*pairs, Policy(top_k=3), branches=1, least=0.5)
+    assert (limited.bound == 0).all()
+    assert np.allclose(limited.probability, six.inexact(*pairs, Policy(top_k=3), branches=999).probability)
+    assert beginnings(Policy(top_k=10), 8, 2) == 1 + 7 * 9 + 21 * 81
+
+
+def test_a_suffix_of_one_token_has_the_complement_for_one_substitution(six, pairs):
+    prefixes, suffixes = pairs
+    found = six.inexact(prefixes, suffixes[:, :1], Policy(), errors=1)
+    assert found.probability.sum(axis=1) == pytest.approx(1)
+
+
+def test_suffixes_that_crowd_are_followed_by_halves_to_the_same_answer(six, pairs):
+    wanted = six.inexact(*pairs, Policy(top_k=5))
+    rows_at_once = six.rows_at_once
+    six.rows_at_once = 70
+    found = six.inexact(*pairs, Policy(top_k=5))
+    six.rows_at_once = rows_at_once
+    assert np.allclose(found.probability, wanted.probability, atol=1e-6)
+    assert found.matches.tolist() == wanted.matches.tolist()
+
+
+def test_substitutes_are_drawn_from_what_the_policy_leaves_without_the_suffixes_own_token(six, pairs):
+    prefixes, suffixes = pairs[0][:1], pairs[1][:1]
+    draws = 4000
+    positions = np.full((1, draws), 2)
+    uniform = (np.arange(draws)[None, :] + 0.5) / draws
+    drawn = six.substitutes(prefixes, suffixes, positions, uniform, Policy(temperature=0.8))
+    probabilities = exact_probabilities(six, np.append(prefixes, suffixes[:, :2]), Policy(temperature=0.8), 1)
+    probabilities[suffixes[0, 2]] = 0
+    shares = np.bincount(drawn[0], minlength=6) / draws
+    assert shares == pytest.approx(probabilities / probabilities.sum(), abs=1e-3)
+
+
+@pytest.mark.parametrize("policy", [Policy(top_k=10), Policy(top_p=0.9)], ids=str)
+def test_substitutions_are_as_frequent_among_draws_of_the_demo_target(policy):
+    demo = load_target(WEIGHTS, device="cpu", threads=1)
+    prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:6], np.load(ROUND_ARRAYS / "suffix.npy")[:6, :4]
+    found = demo.inexact(prefixes, suffixes, policy, errors=2, branches=2000, least=1e-7)
+    trials = 4000
+    drawn = demo.sample(prefixes, policy, trials=trials, seed=1, length=4)
+    wrong = (drawn.suffixes != suffixes[drawn.row]).sum(axis=1)
+    for row in range(6):
+        for errors in range(3):
+            share = drawn.count[(drawn.row == row) & (wrong == errors)].sum() / trials
+            low, high = found.probability[row, errors], found.probability[row, errors] + found.bound[row, errors]
+            slack = 4 * np.sqrt(max(share * (1 - share), 1 / trials) / trials)
+            assert low - slack <= share <= high + slack

@@ -1,0 +1,187 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.core.errors import HarnessError
+from harness.engine import Target, load_target, memory, trunk
+
+
+@pytest.fixture
+def copied(folders, tmp_path) -> Path:
+    """A copy of the GPT-Neo folder, to be damaged."""
+    return Path(shutil.copytree(folders["neo"], tmp_path / "model"))
+
+
+def _rewrite(folder: Path, change) -> None:
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    change(tensors)
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
+def test_a_loaded_target_tells_its_shape_device_and_dtype(folders):
+    target = load_target(folders["neo"], device="cpu", threads=1)
+    assert isinstance(target, Target)
+    assert (target.vocabulary, target.context_length, target.tokenizer_file) == (61, 64, None)
+    assert target.record["dtype"] == "float32" and target.record["device"] == "cpu" and target.record["threads"] == 1
+    assert target.record["torch"] == torch.__version__
+    json.dumps(target.record)
+    assert not target.model.training
+
+
+@pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16])
+def test_a_cpu_computes_in_float32_whatever_the_weights_are_stored_in(copied, stored):
+    _rewrite(copied, lambda tensors: tensors.update({name: tensor.to(stored) for name, tensor in tensors.items()}))
+    assert load_target(copied, device="cpu").dtype is torch.float32
+    assert load_target(copied, device="cpu", dtype="bfloat16").dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_sixteen_bit_weights_are_scored_in_float32(folders, prefixes, dtype):
+    target = load_target(folders["neo"], device="cpu", dtype=dtype)
+    found = target.sample(prefixes, trials=3, length=4)
+    scored = target.score(prefixes[found.row], found.suffixes)
+    assert abs(found.token_logprobs - scored.token_logprobs).max() < 0.15
+    assert (scored.token_logprobs <= 1e-6).all()
+
+
+def test_the_head_is_used_apart_only_where_it_gives_the_models_logits(targets):
+    assert targets["neo"].trunk.head is not None and targets["gpt2"].trunk.head is not None
+    assert targets["gemma2"].trunk.head is None
+    assert targets["gemma2"].trunk.positions_at_once(10**9) == 1
+
+
+def test_a_tokenizer_file_beside_the_weights_is_found(copied):
+    (copied / "tokenizer.json").write_text("{}")
+    assert load_target(copied, device="cpu").tokenizer_file == copied / "tokenizer.json"
+
+
+def test_the_default_number_of_rows_is_a_power_of_two_within_memory(folders, monkeypatch):
+    sizes = {}
+    for free in (0, 10**6, 3 * 10**7, 10**12):
+        monkeypatch.setattr(memory, "free_bytes", lambda device, free=free: free)
+        sizes[free] = load_target(folders["neo"], device="cpu").rows_at_once
+    assert sizes[0] == 1 and sizes[10**12] == 8192
+    assert list(sizes.values()) == sorted(sizes.values())
+    assert all(size & (size - 1) == 0 for size in sizes.values())
+
+
+def test_free_memory_is_a_plausible_number():
+    assert 1 << 20 < memory.free_bytes(torch.device("cpu")) < 1 << 50
+
+
+def _is_refused(folder: Path, sentence: str, **arguments) -> None:
+    with pytest.raises(HarnessError, match=sentence) as caught:
+        load_target(folder, **{"device": "cpu", **arguments})
+    assert "\n" not in str(caught.value)
+
+
+def test_an_absent_folder_and_one_without_a_model_are_named(tmp_path):
+    _is_refused(tmp_path / "nowhere", "nowhere: no such folder")
+    _is_refused(tmp_path, "no config.json")
+    (tmp_path / "config.json").write_text("{}")
+    _is_refused(tmp_path, "no \\*.safetensors")
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * 100)
+    _is_refused(tmp_path, "cannot be loaded as a causal language model")
+
+
+def test_pickled_weights_are_not_read(copied):
+    torch.save(load_file(copied / "model.safetensors"), copied / "pytorch_model.bin")
+    (copied / "model.safetensors").unlink()
+    _is_refused(copied, "no \\*.safetensors")
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 64, b"{}" * 50])
+def test_a_damaged_weight_file_is_one_sentence(copied, content):
+    (copied / "model.safetensors").write_bytes(content)
+    _is_refused(copied, "cannot be loaded")
+
+
+def test_nan_in_the_weights_is_named(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.h.1.mlp.c_fc.bias"].fill_(float("nan")))
+    _is_refused(copied, r"h\.1\.mlp\.c_fc\.bias hold NaN")
+
+
+def test_infinity_in_the_weights_is_named_and_no_matter_of_a_probe(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.wpe.weight"].__setitem__(40, float("inf")))
+    _is_refused(copied, r"wpe\.weight hold infinity in float32")
+
+
+def test_weights_beyond_the_range_of_a_dtype_are_named_with_it(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.wpe.weight"].__setitem__(40, 7e4))
+    assert load_target(copied, device="cpu").dtype is torch.float32
+    _is_refused(copied, r"wpe\.weight hold infinity in float16", dtype="float16")
+
+
+def test_missing_weights_are_not_replaced_by_random_ones(copied):
+    _rewrite(copied, lambda tensors: tensors.pop("transformer.h.1.mlp.c_fc.bias"))
+    _is_refused(copied, r"lack 1 tensors of a GPTNeoForCausalLM, transformer\.h\.1\.mlp\.c_fc\.bias")
+
+
+def test_weights_of_another_shape_are_refused(copied):
+    configuration = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**configuration, "vocab_size": 99}))
+    _is_refused(copied, "cannot be loaded|lack")
+
+
+def test_code_in_the_folder_is_not_run(copied):
+    configuration = json.loads((copied / "config.json").read_text())
+    configuration |= {"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModelForCausalLM": "own.M"}}
+    (copied / "config.json").write_text(json.dumps(configuration))
+    (copied / "own.py").write_text(f"open({str(copied / 'ran')!r}, 'w')")
+    _is_refused(copied, "cannot be loaded")
+    assert not (copied / "ran").exists()
+
+
+def test_weights_that_overflow_are_one_sentence(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.wte.weight"].fill_(3e38))
+    _is_refused(copied, "answers NaN in")
+
+
+def test_one_token_whose_logit_overflows_is_not_taken_for_a_fault_of_the_cache(copied):
+    _rewrite(copied, lambda tensors: tensors["transformer.wte.weight"].__setitem__(50, 1e38))
+    _is_refused(copied, "answers infinity in float32")
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError("std::bad_alloc")], ids=["device", "host"]
+)
+def test_memory_that_runs_out_while_a_target_is_loaded_is_one_sentence(folders, monkeypatch, error):
+    def nothing_left(call, rows, *rest, **inputs):
+        raise error
+
+    monkeypatch.setattr(trunk, "forward_pass", nothing_left)
+    _is_refused(folders["neo"], "the memory of cpu does not suffice to load it; free some")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA GPU")
+def test_cuda_asked_for_and_absent_is_one_sentence(folders):
+    _is_refused(folders["neo"], "cuda is asked for and torch .* finds no CUDA GPU", device="cuda")
+
+
+def test_unknown_devices_and_dtypes_are_named(folders):
+    _is_refused(folders["neo"], "unknown device 'abacus'", device="abacus")
+    _is_refused(folders["neo"], "unknown device 'meta'", device="meta")
+    _is_refused(folders["neo"], "at least one sequence", rows_at_once=0)
+    _is_refused(folders["neo"], "unknown dtype 'int3'", dtype="int3")
+
+
+def test_lengths_and_vocabulary_are_checked_against_the_round(neo):
+    neo.require(prefix_length=32, suffix_length=32, vocabulary=61)
+    with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 62"):
+        neo.require(prefix_length=32, suffix_length=32, vocabulary=62)
+    with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 50"):
+        neo.require(prefix_length=32, suffix_length=32, vocabulary=50)
+    with pytest.raises(HarnessError, match="context of 64 tokens is shorter than prefix and suffix, 50 \\+ 50"):
+        neo.require(prefix_length=50, suffix_length=50)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_gpu_computes_in_what_the_weights_are_stored_in(copied, stored):
+    _rewrite(copied, lambda tensors: tensors.update({name: tensor.to(stored) for name, tensor in tensors.items()}))
+    assert load_target(copied).dtype is stored

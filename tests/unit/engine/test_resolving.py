@@ -1,0 +1,196 @@
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.rounds import Round
+from harness.engine import resolving
+from harness.engine.demo import SIZES
+from harness.engine.resolving import require_no_further_tokens, require_room, resolve_target
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path) -> Path:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path) -> Path:
+    """An empty hub cache of its own; the folder that snapshots of owner/model lie in."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub" / "models--owner--model"
+
+
+def _model(folder: Path, weights: bytes = b"weights") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "tokenizer.json").write_text("[]")
+    (folder / "README.md").write_text("not part of what is hashed")
+    return folder
+
+
+def _cached(hub: Path) -> Path:
+    (hub / "refs").mkdir(parents=True)
+    (hub / "refs" / "main").write_text(COMMIT)
+    return _model(hub / "snapshots" / COMMIT)
+
+
+def test_a_folder_resolves_to_the_hash_of_what_sha256sum_prints(tmp_path):
+    folder = _model(tmp_path / "model")
+    found = resolve_target(str(folder))
+    lines = "".join(
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("config.json", "model.safetensors", "tokenizer.json")
+    )
+    assert found.weights_sha256 == hashlib.sha256(lines.encode()).hexdigest()
+    assert (found.path, found.commit, found.bytes, found.revision) == (folder, None, 11, "main")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+def test_each_size_of_the_demo_target_is_found_by_its_name(size):
+    found = resolve_target(size.name)
+    assert found.path == size.weights and found.commit is None
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_the_hash_changes_with_each_file_and_is_not_mistaken_for_the_remembered_one(tmp_path, name):
+    folder = _model(tmp_path / "model")
+    before = resolve_target(str(folder)).weights_sha256
+    (folder / name).write_bytes((folder / name).read_bytes() + b" ")
+    assert resolve_target(str(folder)).weights_sha256 != before
+
+
+def test_a_hash_is_remembered_until_the_file_changes(tmp_path, monkeypatch, cache):
+    folder = _model(tmp_path / "model", b"w" * 1000)
+    calls = []
+    first = resolve_target(str(folder), on_progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (1004, 1004) and calls == sorted(calls)
+    whole = resolving._sha256
+    hashed = []
+    monkeypatch.setattr(resolving, "_sha256", lambda path, on_bytes: hashed.append(path.name) or whole(path, on_bytes))
+    assert resolve_target(str(folder)) == first and hashed == []
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    assert resolve_target(str(folder)) == first and hashed == ["model.safetensors"]
+    assert [path.name for path in cache.iterdir()] == ["hashes.json"]
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"x": 3}', "\x00"])
+def test_a_damaged_memory_of_hashes_is_made_again(tmp_path, cache, content):
+    folder = _model(tmp_path / "model")
+    wanted = resolve_target(str(folder))
+    remembered = json.loads((cache / "hashes.json").read_text())
+    (cache / "hashes.json").write_text(content or json.dumps(dict.fromkeys(remembered, 7)))
+    assert resolve_target(str(folder)) == wanted
+    assert json.loads((cache / "hashes.json").read_text()).items() >= remembered.items()
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, cache):
+    cache.write_text("a file where the folder should be")
+    assert resolve_target(str(_model(tmp_path / "model"))).bytes == 11
+
+
+def test_a_cached_hub_model_is_found_offline_with_its_commit(hub):
+    folder = _cached(hub)
+    found = resolve_target("owner/model", offline=True)
+    assert (found.commit, found.path, found.id) == (COMMIT, folder, "owner/model")
+    assert resolve_target("owner/model", COMMIT, offline=True).path == folder
+
+
+def test_offline_with_an_empty_cache_says_what_is_missing_and_how_to_fetch_it(hub):
+    with pytest.raises(
+        HarnessError, match=r"'owner/model' is not in the cache.*`hf download owner/model`.*HF_HOME"
+    ) as e:
+        resolve_target("owner/model", offline=True)
+    assert "\n" not in str(e.value)
+    with pytest.raises(HarnessError, match="hf download owner/model --revision v2"):
+        resolve_target("owner/model", "v2", offline=True)
+
+
+def test_an_unfinished_download_does_not_pass_for_the_model(hub):
+    folder = _cached(hub)
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    with pytest.raises(HarnessError, match="not in the cache"):
+        resolve_target("owner/model", offline=True)
+    (folder / "model-00002-of-00002.safetensors").write_bytes(b"more")
+    assert resolve_target("owner/model", offline=True).bytes == 15
+
+
+def test_an_unreachable_hub_is_one_sentence(hub, monkeypatch):
+    def unreachable(*arguments, local_files_only=False, **others):
+        from huggingface_hub.errors import LocalEntryNotFoundError
+
+        raise LocalEntryNotFoundError("x") if local_files_only else OSError("Name or service\nnot known")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
+    with pytest.raises(HarnessError, match="cannot be fetched \\(Name or service not known\\): run `hf download") as e:
+        resolve_target("owner/model", offline=False)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("id_", ["./nowhere", "/no/where", "~/no-where-at-all", "../nowhere"])
+def test_an_absent_folder_is_not_looked_for_on_the_hub(id_):
+    with pytest.raises(HarnessError, match="no such folder"):
+        resolve_target(id_, offline=True)
+
+
+@pytest.mark.parametrize("id_", ["", "a b", "a/b/c", "de mo"])
+def test_what_can_be_no_name_is_refused(hub, id_):
+    with pytest.raises(HarnessError):
+        resolve_target(id_)
+
+
+def _round(vocabulary: int, length: int) -> Round:
+    return Round.model_validate(
+        {"name": "r", "title": "t", "prefix_file": "p.npy", "target": "t", "vocabulary": vocabulary}
+        | {"prefix_length": length, "suffix_length": length}
+    )
+
+
+@pytest.mark.parametrize("name", ["max_position_embeddings", "n_positions"])
+def test_room_is_what_the_configuration_says_in_its_own_words(tmp_path, name):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 61, name: 20}))
+    target = resolve_target(str(folder))
+    require_room(target, _round(61, 10))
+    with pytest.raises(HarnessError, match="attends to 20 tokens; the round's prefix and suffix take 22"):
+        require_room(target, _round(61, 11))
+    with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 62; name another target"):
+        require_room(target, _round(62, 10))
+
+
+def test_a_larger_vocabulary_leaves_room_and_is_another_one(tmp_path):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 64}))
+    target = resolve_target(str(folder))
+    require_room(target, _round(61, 10))
+    require_no_further_tokens(target, _round(64, 10))
+    with pytest.raises(HarnessError, match=r"64 tokens and the round has 61; .* a round of `vocabulary = 64`"):
+        require_no_further_tokens(target, _round(61, 10))
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"vocab_size": "many", "n_positions": null}'])
+def test_a_configuration_that_says_nothing_is_asked_again_when_the_model_is_loaded(tmp_path, content):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(content)
+    target = resolve_target(str(folder))
+    require_room(target, _round(61, 10))
+    require_no_further_tokens(target, _round(61, 10))
+
+
+def test_a_folder_without_weights_is_named(tmp_path):
+    folder = _model(tmp_path / "model")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(HarnessError, match=r"no \*\.safetensors"):
+        resolve_target(str(folder))
+    (folder / "config.json").unlink()
+    with pytest.raises(HarnessError, match=r"no config\.json"):
+        resolve_target(str(folder))

@@ -1,0 +1,341 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM
+
+from harness.core.errors import HarnessError
+from harness.core.policy import Policy
+from harness.engine import Drawn, Target, load_target, trunk
+from harness.engine.shaping import shaped
+from tests.unit.engine.exact import exact_probabilities, plain_draws
+
+POLICIES = [
+    Policy(),
+    Policy(top_k=10),
+    Policy(top_k=24, top_p=0.8, typical_p=0.9, temperature=0.58, repetition_penalty=1.2),
+    Policy(typical_p=0.7),
+    Policy(top_p=0.9),
+]
+
+
+def _assert_same(found: Drawn, wanted: Drawn) -> None:
+    assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
+    assert (found.count == wanted.count).all()
+    assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
+    assert np.allclose(found.policy_logprob, wanted.policy_logprob, atol=1e-4)
+    assert np.allclose(found.last_prefix_logprob, wanted.last_prefix_logprob, atol=1e-5)
+
+
+def _model_logprobs(target: Target, sequences: np.ndarray) -> np.ndarray:
+    """Log-softmax of the model's own uncached logits, [rows, tokens, vocabulary]."""
+    with torch.inference_mode():
+        return torch.log_softmax(target.model(torch.tensor(sequences.astype(np.int64))).logits.float(), -1).numpy()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_counts_sum_to_the_trials_and_rows_are_distinct_and_ordered(target, prefixes, policy):
+    found = target.sample(prefixes, policy, trials=13, seed=1, length=4)
+    assert found.suffixes.dtype == np.uint16 and found.suffixes.shape == (len(found), 4)
+    assert (np.bincount(found.row, found.count, len(prefixes)) == 13).all() and found.count.min() >= 1
+    rows = np.column_stack([found.row, found.suffixes])
+    assert (np.unique(rows, axis=0) == rows).all()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_rows_at_once_change_no_draw(target, prefixes, policy):
+    wanted = target.sample(prefixes, policy, trials=6, seed=2, length=4)
+    for rows_at_once in (1, 4, 16, 64):
+        target.rows_at_once = rows_at_once
+        _assert_same(target.sample(prefixes, policy, trials=6, seed=2, length=4), wanted)
+        assert target.rows_at_once == rows_at_once
+
+
+def test_grouping_and_type_of_prefixes_change_no_draw(target, prefixes):
+    wanted = target.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
+    order = np.array([4, 7, 0, 2, 8, 1, 3, 6, 5])
+    for group in np.split(order, [1, 3, 8]):
+        found = target.sample(prefixes[group].astype(np.int64), Policy(top_k=10), trials=6, seed=2, length=5)
+        for place, row in enumerate(group):
+            assert (found.suffixes[found.row == place] == wanted.suffixes[wanted.row == row]).all()
+            assert (found.count[found.row == place] == wanted.count[wanted.row == row]).all()
+
+
+def test_more_trials_keep_the_first_ones_and_longer_suffixes_keep_their_beginning(neo, prefixes):
+    short = neo.sample(prefixes, trials=4, seed=3, length=3)
+    more = neo.sample(prefixes, trials=9, seed=3, length=3)
+    longer = neo.sample(prefixes, trials=4, seed=3, length=6)
+    rows = {
+        (row, *suffix): count for row, suffix, count in zip(more.row, more.suffixes.tolist(), more.count, strict=True)
+    }
+    for row, suffix, count in zip(short.row, short.suffixes.tolist(), short.count, strict=True):
+        assert rows[(row, *suffix)] >= count
+    beginnings = {(row, *suffix[:3]) for row, suffix in zip(longer.row, longer.suffixes.tolist(), strict=True)}
+    assert beginnings == {(row, *suffix) for row, suffix in zip(short.row, short.suffixes.tolist(), strict=True)}
+
+
+def test_seeds_differ(neo, prefixes):
+    first, second = (neo.sample(prefixes, seed=seed, length=8) for seed in (0, 1))
+    assert not (first.suffixes == second.suffixes).all(axis=1).any()
+
+
+def test_equal_prefixes_draw_equal_suffixes(target, prefixes):
+    found = target.sample(prefixes, trials=5, length=3)
+    assert (found.suffixes[found.row == 2] == found.suffixes[found.row == 7]).all()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_log_probabilities_equal_those_of_a_teacher_forced_pass(target, prefixes, policy):
+    found = target.sample(prefixes, policy, trials=4, seed=5, length=10)
+    scored = target.score(prefixes[found.row], found.suffixes)
+    assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
+    assert np.allclose(found.last_prefix_logprob[found.row], scored.last_prefix_logprob, atol=1e-4)
+
+    whole = np.concatenate([prefixes[found.row], found.suffixes], axis=1)
+    logprobs = np.take_along_axis(_model_logprobs(target, whole)[:, :-1], whole[:, 1:, None].astype(int), 2)[..., 0]
+    assert np.allclose(found.token_logprobs, logprobs[:, -10:], atol=1e-4)
+    assert np.allclose(found.last_prefix_logprob[found.row], logprobs[:, -11], atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_policy_log_probabilities_are_those_of_the_shaped_distributions(target, prefixes, policy):
+    found = target.sample(prefixes, policy, trials=4, seed=5, length=4)
+    whole = torch.tensor(np.concatenate([prefixes[found.row], found.suffixes], axis=1).astype(np.int64))
+    with torch.inference_mode():
+        logits = target.model(whole).logits.float()
+    wanted = torch.zeros(len(found), dtype=torch.float64)
+    for position in range(12, 16):
+        support = shaped(logits[:, position - 1], policy, whole[:, :position])
+        ids = torch.arange(61).expand(len(found), -1) if support.ids is None else support.ids
+        is_drawn = (ids == whole[:, position : position + 1]) & ~support.logprobs.isinf()
+        assert (is_drawn.sum(1) == 1).all()
+        wanted += support.logprobs[is_drawn]
+    assert np.allclose(found.policy_logprob, wanted.numpy(), atol=1e-4)
+
+
+def _chi_square_p(observed: np.ndarray, expected: np.ndarray) -> float:
+    """The probability of counts at least this far from those expected, cells below five expected ones pooled."""
+    observed, expected = np.asarray(observed, float), np.asarray(expected, float)
+    is_small = expected < 5
+    if is_small.any():
+        observed = np.append(observed[~is_small], observed[is_small].sum())
+        expected = np.append(expected[~is_small], expected[is_small].sum())
+    if expected[-1] == 0:
+        if observed[-1]:
+            return 0.0
+        observed, expected = observed[:-1], expected[:-1]
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    return float(torch.special.gammaincc(torch.tensor((len(expected) - 1) / 2).double(), torch.tensor(statistic / 2)))
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_the_tree_holds_exactly_the_suffixes_that_draws_take_one_by_one(target, prefixes, policy):
+    found = target.sample(prefixes[:4], policy, trials=9, seed=6, length=7)
+    for row in range(4):
+        wanted, count = np.unique(
+            plain_draws(target, prefixes[row], policy, trials=9, seed=6, length=7), axis=0, return_counts=True
+        )
+        assert (found.suffixes[found.row == row] == wanted).all() and (found.count[found.row == row] == count).all()
+
+
+def test_draws_that_agree_share_a_pass(neo, prefixes):
+    neo.rows_at_once = 128
+    before = neo.evaluations
+    found = neo.sample(prefixes[:2], Policy(top_k=2, temperature=0.2), trials=50, seed=1, length=10)
+    branches = sum(len(np.unique(np.column_stack([found.row, found.suffixes[:, :step]]), axis=0)) for step in range(10))
+    assert neo.evaluations - before == branches < 2 * 50 * 10
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(), Policy(top_k=5, temperature=1.5), Policy(top_p=0.7, repetition_penalty=1.5)], ids=repr
+)
+def test_frequencies_are_the_policys_probabilities_and_a_wrong_sampler_is_found_out(neo, prefixes, policy):
+    neo.rows_at_once = 1024
+    trials = 4000
+    expected = trials * exact_probabilities(neo, prefixes[0], policy, length=2)
+
+    def frequencies(drawn: Drawn) -> np.ndarray:
+        counts = np.zeros((61, 61))
+        np.add.at(counts, (drawn.suffixes[:, 0], drawn.suffixes[:, 1]), drawn.count)
+        return counts
+
+    right = frequencies(neo.sample(prefixes[:1], policy, trials=trials, seed=11, length=2))
+    assert _chi_square_p(right.ravel(), expected.ravel()) > 1e-3
+    warmer = policy.model_copy(update={"temperature": policy.temperature * 1.3})
+    wrong = frequencies(neo.sample(prefixes[:1], warmer, trials=trials, seed=11, length=2))
+    assert _chi_square_p(wrong.ravel(), expected.ravel()) < 1e-6
+
+
+def test_greedy_equals_hugging_face(target, prefixes):
+    found = target.sample(prefixes, Policy(top_k=1), trials=3, length=20)
+    tokens = torch.tensor(prefixes.astype(np.int64))
+    wanted = target.model.generate(
+        tokens,
+        attention_mask=torch.ones_like(tokens),
+        do_sample=False,
+        min_new_tokens=20,
+        max_new_tokens=20,
+        pad_token_id=0,
+    )
+    # `min_new_tokens` forbids the end of text, which the engine does not treat apart.
+    ends = np.isin(found.suffixes, np.atleast_1d(target.model.generation_config.eos_token_id)).any(axis=1)
+    assert (found.suffixes == wanted[:, 12:].numpy())[~ends].all() and (~ends).sum() >= 3
+    assert (found.count == 3).all() and (found.row == np.arange(9)).all()
+
+
+def test_greedy_on_the_surrogate_equals_hugging_face_on_real_prefixes(surrogate_folder):
+    target = load_target(surrogate_folder / "surrogate-11m", device="cpu", rows_at_once=64, threads=1)
+    prefixes = np.load(surrogate_folder / "satml" / "train_prefix.npy", mmap_mode="r")[14000:14064]
+    found = target.sample(prefixes, Policy(top_k=1), length=20)
+    tokens = torch.tensor(prefixes.astype(np.int64))
+    wanted = target.model.generate(
+        tokens,
+        attention_mask=torch.ones_like(tokens),
+        do_sample=False,
+        max_new_tokens=20,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    assert (found.suffixes == wanted[:, 50:].numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+        MemoryError(),
+    ],
+    ids=["cuda", "cpu", "python"],
+)
+def test_when_memory_runs_out_the_call_starts_again_with_half_the_rows(neo, prefixes, monkeypatch, error):
+    wanted = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
+    whole_pass = trunk.forward_pass
+    calls = []
+
+    def scarce(call, rows, *rest, **inputs):
+        calls.append(len(rows))
+        # Only in the middle of a walk, so that half-made results are thrown away.
+        if len(rows) > 4 and len(calls) % 5 == 4:
+            raise error
+        return whole_pass(call, rows, *rest, **inputs)
+
+    monkeypatch.setattr(trunk, "forward_pass", scarce)
+    found = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
+    assert neo.rows_at_once == 4
+    _assert_same(found, wanted)
+
+
+def test_a_call_record_is_asked_before_a_call_and_told_what_it_ended_with(neo, prefixes, monkeypatch):
+    class Record:
+        def __init__(self) -> None:
+            self.asked = [8, None]
+            self.told: list[int] = []
+
+        def rows_for_next_call(self) -> int | None:
+            return self.asked.pop(0)
+
+        def record_call(self, rows_at_once: int) -> None:
+            self.told.append(rows_at_once)
+
+    monkeypatch.setattr(neo, "calls", Record())
+    neo.sample(prefixes, length=2)
+    neo.rows_at_once = 4
+    neo.score(prefixes, prefixes)
+    assert neo.calls.told == [8, 4]
+
+
+def test_when_one_row_is_too_much_the_error_says_so(neo, prefixes, monkeypatch):
+    def nothing_left(call, rows, *rest, **inputs):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(trunk, "forward_pass", nothing_left)
+    with pytest.raises(HarnessError, match="one sequence at a time"):
+        neo.sample(prefixes, length=5)
+
+
+def test_other_errors_of_the_model_are_not_taken_for_a_lack_of_memory(neo, prefixes, monkeypatch):
+    def broken(call, rows, *rest, **inputs):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(trunk, "forward_pass", broken)
+    with pytest.raises(RuntimeError, match="mat1"):
+        neo.sample(prefixes, length=5)
+    assert neo.rows_at_once == 32
+
+
+def test_a_prefix_of_one_token_has_no_likelihood_of_its_own(target):
+    found = target.sample(np.array([[5], [6]]), trials=2, length=3)
+    assert np.isnan(found.last_prefix_logprob).all() and np.isfinite(found.token_logprobs).all()
+
+
+def test_no_prefixes_draw_nothing(neo):
+    found = neo.sample(np.empty((0, 12), np.uint16), trials=2, length=3)
+    assert len(found) == 0 and found.suffixes.shape == (0, 3) and found.last_prefix_logprob.shape == (0,)
+
+
+def test_the_models_weights_and_caches_are_left_as_they_were(neo, prefixes):
+    first = neo.sample(prefixes, trials=2, length=6)
+    neo.score(prefixes, prefixes)
+    _assert_same(neo.sample(prefixes, trials=2, length=6), first)
+
+
+@pytest.mark.parametrize(
+    ("prefixes_", "arguments", "sentence"),
+    [
+        (np.array([[61, 0]]), {}, "outside the target's 0..60"),
+        (np.array([[-1, 0]]), {}, "outside the target's 0..60"),
+        (np.array([[0.5, 0]]), {}, "must be integers"),
+        (np.array([1, 2]), {}, "must be integers"),
+        (np.empty((3, 0), np.int64), {}, "must be integers"),
+        (np.array([[1, 2]]), {"trials": 0}, "at least one trial"),
+        (np.array([[1, 2]]), {"length": 0}, "at least one trial"),
+        (np.array([[1, 2]]), {"length": 63}, r"context of 64 tokens is shorter"),
+    ],
+)
+def test_bad_input_is_one_sentence(neo, prefixes_, arguments, sentence):
+    with pytest.raises(HarnessError, match=sentence):
+        neo.sample(prefixes_, **{"length": 3, **arguments})
+
+
+def test_a_suffix_may_fill_the_context_to_its_last_token(target):
+    assert target.sample(np.array([[1, 2]]), length=62).suffixes.shape == (1, 62)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    rows=st.integers(1, 5),
+    width=st.integers(1, 20),
+    trials=st.integers(1, 7),
+    at_once=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+def test_any_shape_of_call_keeps_the_laws(neo_for_laws, rows, width, trials, at_once, seed):
+    neo_for_laws.rows_at_once = at_once
+    prefixes = np.random.default_rng(seed).integers(0, 61, (rows, width))
+    found = neo_for_laws.sample(prefixes, Policy(top_k=3), trials=trials, seed=seed, length=3)
+    assert (np.bincount(found.row, found.count, rows) == trials).all()
+    scored = neo_for_laws.score(prefixes[found.row], found.suffixes)
+    assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
+    assert (scored.rank < 3).all()
+
+
+@pytest.fixture(scope="module")
+def neo_for_laws(folders):
+    return load_target(folders["neo"], device="cpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_gpu_keeps_the_laws(folders, prefixes, dtype):
+    target = load_target(folders["neo"], device="cuda", dtype=dtype, rows_at_once=16)
+    found = target.sample(prefixes, Policy(top_k=10), trials=7, seed=1, length=10)
+    assert (np.bincount(found.row, found.count, len(prefixes)) == 7).all()
+    scored = target.score(prefixes[found.row], found.suffixes)
+    tolerance = 1e-4 if dtype == "float32" else 0.15
+    assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=tolerance)
+    if dtype == "float32":
+        on_cpu = AutoModelForCausalLM.from_pretrained(folders["neo"]).eval()
+        wanted = Target(on_cpu, rows_at_once=16).sample(prefixes, Policy(top_k=10), trials=7, seed=1, length=10)
+        assert (found.suffixes == wanted.suffixes).all()

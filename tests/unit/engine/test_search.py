@@ -1,0 +1,178 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.errors import HarnessError
+from harness.core.policy import Policy
+from harness.engine import Found, Target, load_target
+from tests.unit.engine.exact import exact_probabilities
+
+POLICIES = [
+    Policy(),
+    Policy(top_k=5),
+    Policy(temperature=0.7, repetition_penalty=1.3),
+    Policy(top_k=12, top_p=0.8, typical_p=0.9, temperature=0.58, repetition_penalty=1.1),
+    Policy(typical_p=0.6),
+]
+
+
+def _assert_same(found: Found, wanted: Found) -> None:
+    assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
+    assert np.allclose(found.policy_logprob, wanted.policy_logprob, atol=1e-4)
+    assert np.allclose(found.certificate, wanted.certificate, atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_a_wide_search_finds_the_likeliest_suffixes_of_all(target, prefixes, policy):
+    exact = exact_probabilities(target, prefixes[0], policy, length=2)
+    best = np.sort(exact.reshape(-1))[::-1]
+    found = target.search(prefixes[:1], width=61, policy=policy, length=2)
+    assert np.allclose(np.exp(found.policy_logprob), exact[tuple(found.suffixes.T)], atol=1e-5)
+    is_certain = found.policy_logprob > found.certificate[0] + 1e-4
+    assert is_certain.sum() >= 3
+    assert np.allclose(np.exp(found.policy_logprob)[is_certain], best[: is_certain.sum()], atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_no_suffix_that_is_left_out_is_likelier_than_the_certificate(target, prefixes, policy, width):
+    exact = exact_probabilities(target, prefixes[0], policy, length=2)
+    found = target.search(prefixes[:1], width=width, policy=policy, length=2)
+    assert 1 <= len(found) <= width
+    exact[tuple(found.suffixes.T)] = 0
+    assert exact.max() <= np.exp(found.certificate[0]) * (1 + 1e-4) + 1e-12
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@pytest.mark.parametrize("least", [0.05, 0.003])
+def test_a_least_probability_gives_every_suffix_that_reaches_it(target, prefixes, policy, least):
+    for row in (0, 3):
+        exact = exact_probabilities(target, prefixes[row], policy, length=2)
+        found = target.search(prefixes[row : row + 1], policy=policy, least=least, length=2)
+        wanted = {tuple(suffix) for suffix in np.argwhere(exact >= least).tolist()}
+        assert {tuple(suffix) for suffix in found.suffixes.tolist()} == wanted
+        assert found.certificate[0] < np.log(least)
+
+
+def test_the_default_order_is_by_the_models_own_probability(target, prefixes):
+    found = target.search(prefixes, width=6, length=5)
+    assert np.allclose(found.policy_logprob, found.token_logprobs.sum(1), atol=1e-4)
+    scored = target.score(prefixes[found.row], found.suffixes)
+    assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
+    assert np.allclose(found.last_prefix_logprob[found.row], scored.last_prefix_logprob, atol=1e-4)
+    assert (np.diff(found.policy_logprob)[np.diff(found.row) == 0] <= 0).all()
+    assert (np.bincount(found.row) == 6).all()
+    assert (np.unique(np.column_stack([found.row, found.suffixes]), axis=0)[:, 0] == found.row).all()
+
+
+def test_a_width_of_one_is_greedy(target, prefixes):
+    found = target.search(prefixes, width=1, length=20)
+    greedy = target.sample(prefixes, Policy(top_k=1), length=20)
+    assert (found.suffixes == greedy.suffixes).all() and (found.row == np.arange(9)).all()
+
+
+def test_a_wider_search_gives_up_less(neo, prefixes):
+    narrow, wide = (neo.search(prefixes, width=width, length=8) for width in (2, 30))
+    best = [np.array([found.policy_logprob[found.row == row][0] for row in range(9)]) for found in (narrow, wide)]
+    assert best[1].mean() > best[0].mean()
+    assert (wide.certificate < narrow.certificate).all()
+
+
+def test_suffixes_at_the_very_edge_of_a_least_probability_are_found(neo, prefixes):
+    model = copy.deepcopy(neo.model)
+    model.transformer.wte.weight.data.zero_()
+    found = Target(model).search(prefixes[:1], least=61.0**-2, length=2)
+    assert len(found) == 61**2
+
+
+@pytest.mark.parametrize("bounds", [{"width": 4}, {"least": 1e-3}, {"width": 3, "least": 1e-3}], ids=str)
+def test_rows_at_once_and_grouping_change_nothing(target, prefixes, bounds):
+    wanted = target.search(prefixes, policy=Policy(temperature=0.5), length=5, **bounds)
+    for rows_at_once in (1, 5, 64):
+        target.rows_at_once = rows_at_once
+        _assert_same(target.search(prefixes, policy=Policy(temperature=0.5), length=5, **bounds), wanted)
+    order = np.array([4, 7, 0, 2, 8, 1, 3, 6, 5])
+    found = target.search(prefixes[order], policy=Policy(temperature=0.5), length=5, **bounds)
+    for place, row in enumerate(order):
+        assert (found.suffixes[found.row == place] == wanted.suffixes[wanted.row == row]).all()
+
+
+def test_a_policy_that_allows_one_token_leaves_one_suffix(neo, prefixes):
+    found = neo.search(prefixes, width=8, policy=Policy(top_k=1), length=5)
+    assert (found.row == np.arange(9)).all() and (found.policy_logprob == 0).all()
+    assert np.isneginf(found.certificate).all()
+
+
+def test_prefixes_without_a_likely_suffix_have_none(neo, prefixes):
+    found = neo.search(prefixes, least=0.999, length=6)
+    assert len(found) == 0 and found.suffixes.shape == (0, 6) and np.isfinite(found.certificate).all()
+
+
+def test_no_prefixes_find_nothing(neo):
+    assert len(neo.search(np.empty((0, 12), np.uint16), width=2, length=3)) == 0
+
+
+def test_when_memory_runs_out_the_search_starts_again_with_half_the_rows(neo, prefixes, memory_for):
+    wanted = neo.search(prefixes, width=4, length=6)
+    memory_for(8)
+    _assert_same(neo.search(prefixes, width=4, length=6), wanted)
+    assert neo.rows_at_once == 8
+
+
+@pytest.mark.parametrize(
+    ("bounds", "sentence"),
+    [({"width": 8}, "a search of width 8 of one prefix"), ({"least": 1e-4}, "the suffixes of one prefix")],
+)
+def test_a_search_whose_one_prefix_is_too_much_says_what_it_was(neo, prefixes, memory_for, bounds, sentence):
+    memory_for(4)
+    with pytest.raises(HarnessError, match=f"does not suffice for {sentence}"):
+        neo.search(prefixes, policy=Policy(temperature=0.5), length=6, **bounds)
+
+
+def test_weights_that_overflow_are_named(neo, prefixes, monkeypatch):
+    monkeypatch.setattr(neo.trunk, "head", torch.nn.Linear(32, 61).to(torch.float32))
+    with torch.no_grad():
+        neo.trunk.head.weight.fill_(torch.nan)
+    with pytest.raises(HarnessError, match="answered NaN"):
+        neo.search(prefixes, width=2, length=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "a width or a least probability"),
+        ({"width": 0}, "width and a length of at least 1"),
+        ({"least": 0.0}, "least probability in"),
+        ({"least": 1.5}, "least probability in"),
+        ({"width": 1, "length": 63}, "context of 64 tokens"),
+    ],
+)
+def test_bad_input_is_one_sentence(neo, arguments, sentence):
+    with pytest.raises(HarnessError, match=sentence):
+        neo.search(np.array([[1, 2]]), **{"length": 3, **arguments})
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    rows=st.integers(1, 4),
+    width=st.integers(1, 7),
+    prefix=st.integers(1, 20),
+    at_once=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+def test_any_shape_of_search_keeps_the_laws(neo_for_laws, rows, width, prefix, at_once, seed):
+    neo_for_laws.rows_at_once = at_once
+    prefixes = np.random.default_rng(seed).integers(0, 61, (rows, prefix))
+    found = neo_for_laws.search(prefixes, width=width, length=3)
+    scored = neo_for_laws.score(prefixes[found.row], found.suffixes)
+    assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
+    assert (np.bincount(found.row, minlength=rows) == width).all()
+
+
+@pytest.fixture(scope="module")
+def neo_for_laws(folders):
+    return load_target(folders["neo"], device="cpu")

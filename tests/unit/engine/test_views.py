@@ -1,0 +1,123 @@
+"""Views of a prefix: windows, shifted positions and soft prompts, against the model's own uncached logits."""
+
+import numpy as np
+import pytest
+import torch
+
+from harness.core.errors import HarnessError
+from harness.core.policy import Policy
+from harness.core.view import Combination, PrefixView
+from harness.engine import Target
+
+
+def _logprobs(target: Target, prefix: np.ndarray, suffix: np.ndarray, view: PrefixView) -> np.ndarray:
+    """Next-token log-probabilities of one view along a suffix, [length, vocabulary]."""
+    tokens = torch.tensor(np.concatenate([prefix[view.start :], suffix]).astype(np.int64))[None, :]
+    with torch.inference_mode():
+        embeddings = target.model.get_input_embeddings()(tokens)
+        if view.prompt is not None:
+            embeddings = torch.cat([torch.tensor(view.prompt, dtype=torch.float32)[None], embeddings], dim=1)
+        positions = torch.arange(embeddings.shape[1])[None] + view.shift
+        logits = target.model(inputs_embeds=embeddings, position_ids=positions, use_cache=False).logits[0].float()
+    return torch.log_softmax(logits[-len(suffix) - 1 : -1], dim=-1).numpy()
+
+
+def _greedy(target: Target, prefixes: np.ndarray, length: int) -> np.ndarray:
+    found = target.sample(prefixes, Policy(top_k=1), length=length)
+    assert (found.row == np.arange(len(prefixes))).all()
+    return found.suffixes
+
+
+PROMPT = np.random.default_rng(5).normal(size=(3, 32))
+VIEWS = [
+    [PrefixView(start=3)],
+    [PrefixView(shift=5)],
+    [PrefixView(prompt=PROMPT)],
+    [
+        PrefixView(),
+        PrefixView(start=1, weight=0.9),
+        PrefixView(start=2, weight=0.81),
+        PrefixView(start=3, weight=0.729),
+    ],
+    [PrefixView(), PrefixView(shift=1), PrefixView(shift=7), PrefixView(start=2, shift=2, prompt=PROMPT)],
+]
+
+
+@pytest.mark.parametrize("views", VIEWS, ids=["window", "shifted", "prompted", "windows", "mixed"])
+def test_the_mean_of_views_is_that_of_their_log_probabilities(target, prefixes, views):
+    shown = target.viewed(views)
+    found = shown.search(prefixes[:2], width=2, length=6)
+    for row in range(len(found)):
+        prefix, suffix = prefixes[found.row[row]], found.suffixes[row]
+        weights = np.array([view.weight for view in views])
+        mean = sum(_logprobs(target, prefix, suffix, view) * view.weight for view in views) / weights.sum()
+        mean = mean - np.log(np.exp(mean).sum(axis=1, keepdims=True))
+        wanted = mean[np.arange(6), suffix]
+        assert np.allclose(found.token_logprobs[row], wanted, atol=1e-4)
+
+
+def test_votes_are_cast_for_five_tokens_and_likelihood_decides_among_equals(target, prefixes):
+    views = [PrefixView(), PrefixView(start=1, weight=0.9), PrefixView(start=4, weight=0.5)]
+    found = _greedy(target.viewed(views, Combination.VOTES), prefixes[:3], length=5)
+    for prefix, suffix in zip(prefixes[:3], found, strict=True):
+        logprobs = np.stack([_logprobs(target, prefix, suffix, view) for view in views])  # [views, length, vocabulary]
+        weights = np.array([view.weight for view in views]) / 2.4
+        mean = np.einsum("vlt,v->lt", logprobs, weights)
+        for position in range(5):
+            votes = np.zeros(target.vocabulary)
+            for view, weight in enumerate(weights):
+                favourites = np.argsort(-logprobs[view, position])[:5]
+                votes[favourites] += weight * np.array([5, 4, 3, 2, 1])
+            best = np.flatnonzero(votes > votes.max() - 1e-6)
+            assert suffix[position] == best[np.argmax(mean[position, best])]
+
+
+def test_a_view_as_in_training_changes_nothing(target, prefixes):
+    plain = target.sample(prefixes, Policy(top_k=10), trials=5, seed=1, length=6)
+    shown = target.viewed([PrefixView()]).sample(prefixes, Policy(top_k=10), trials=5, seed=1, length=6)
+    assert (plain.suffixes == shown.suffixes).all() and np.allclose(plain.token_logprobs, shown.token_logprobs)
+
+
+def test_evaluations_count_every_view(neo, prefixes):
+    shown = neo.viewed([PrefixView(), PrefixView(start=1)])
+    before = shown.evaluations
+    shown.sample(prefixes[:2], Policy(top_k=1), length=4)
+    assert shown.evaluations - before == 2 * 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("views", "sentence"),
+    [
+        ([], "at least one view"),
+        ([PrefixView(start=-1)], "at least one view"),
+        ([PrefixView(weight=0.0)], "at least one view"),
+        ([PrefixView(prompt=np.zeros((3, 7)))], r"shape \[tokens, 32\]"),
+        ([PrefixView(start=11)], "leaves out 11 tokens of prefixes of 12"),
+        ([PrefixView(shift=50)], r"context of 64 tokens is shorter than .* 12 \+ 6 tokens behind 50 positions"),
+        (
+            [PrefixView(), PrefixView(prompt=np.zeros((50, 32)))],
+            r"12 \+ 6 tokens behind 50 positions of a shift or a soft prompt",
+        ),
+    ],
+)
+def test_a_bad_view_is_one_sentence(neo, prefixes, views, sentence):
+    with pytest.raises(HarnessError, match=sentence):
+        neo.viewed(views).sample(prefixes, length=6)
+
+
+@pytest.mark.parametrize(
+    "view", [PrefixView(start=3), PrefixView(shift=5), PrefixView(prompt=PROMPT)], ids=["window", "shift", "prompt"]
+)
+def test_a_score_in_a_view_is_that_of_the_tokens_shown(target, prefixes, view):
+    suffixes = prefixes[::-1, :7]
+    scored = target.score(prefixes, suffixes, view)
+    for row, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):
+        wanted = _logprobs(target, prefix, suffix, view)[np.arange(7), suffix]
+        assert np.allclose(scored.token_logprobs[row], wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("view", [PrefixView(shift=46), PrefixView(prompt=np.zeros((46, 32)))], ids=["shift", "prompt"])
+def test_a_score_in_a_view_beyond_the_context_is_one_sentence(target, prefixes, view):
+    assert len(target.score(prefixes, prefixes[:, :6], PrefixView(shift=45))) == len(prefixes)
+    with pytest.raises(HarnessError, match=r"context of 64 tokens .* 46 positions"):
+        target.score(prefixes, prefixes[:, :7], view)

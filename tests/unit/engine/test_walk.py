@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+import torch
+
+from harness.core.errors import HarnessError
+from harness.core.policy import Policy
+from harness.core.view import PrefixView
+
+
+def _greedily(walk):
+    while walk.suffixes.shape[1] < walk.length:
+        tokens, _ = walk.leading(1)
+        walk.advance(tokens[:, 0])
+    return walk.suffixes
+
+
+def _by_a_detour(walk):
+    """Greedy decoding that tries four tokens a step and drops three of them."""
+    while walk.suffixes.shape[1] < walk.length:
+        tokens, logprobs = walk.leading(4)
+        walk.advance(tokens.reshape(-1), np.repeat(np.arange(len(walk.owner)), 4))
+        best = logprobs.argmax(axis=1) + 4 * np.arange(len(logprobs))
+        walk.select(best)
+    return walk.suffixes
+
+
+@pytest.mark.parametrize("follow", [_greedily, _by_a_detour])
+@pytest.mark.parametrize("rows_at_once", [1, 8, 64])
+def test_a_walk_that_takes_the_likeliest_token_is_greedy(target, prefixes, follow, rows_at_once):
+    target.rows_at_once = rows_at_once
+    found = target.walk(prefixes, follow, branches=4, length=9)
+    assert (found == target.sample(prefixes, Policy(top_k=1), length=9).suffixes).all()
+
+
+def test_states_are_the_models_last_hidden_states(neo, prefixes):
+    def follow(walk):
+        walk.advance(np.array([1] * len(walk.owner)))
+        whole = torch.tensor(np.column_stack([walk.prefixes, walk.suffixes]).astype(np.int64))
+        with torch.inference_mode():
+            wanted = neo.model.base_model(whole).last_hidden_state
+        assert torch.allclose(walk.prefix_states, wanted[:, :-1], atol=1e-4)
+        assert torch.allclose(walk.states, wanted[:, -1], atol=1e-4)
+        return walk.suffixes
+
+    assert neo.walk(prefixes, follow, length=1).tolist() == [[1]] * 9
+
+
+def test_leading_tokens_are_those_of_the_policy(target, prefixes):
+    def follow(walk):
+        tokens, logprobs = walk.leading(5, Policy(top_k=3, repetition_penalty=1.2))
+        assert tokens.shape == (len(walk.owner), 3)
+        assert np.allclose(np.exp(logprobs).sum(axis=1), 1)
+        return tokens[:, :1]
+
+    target.walk(prefixes, follow, length=1)
+
+
+def test_when_memory_runs_out_a_walk_starts_again_with_fewer_prefixes(neo, prefixes, memory_for):
+    memory_for(8)
+    found = neo.walk(prefixes, _by_a_detour, branches=4, length=5)
+    assert neo.rows_at_once == 8
+    assert (found == neo.walk(prefixes, _greedily, length=5)).all()
+
+
+def test_no_prefixes_walk_nowhere(neo):
+    assert neo.walk(np.empty((0, 12), np.uint16), _greedily, length=3).shape == (0, 3)
+
+
+def test_a_walk_of_a_target_in_views_is_refused(neo, prefixes):
+    with pytest.raises(HarnessError, match="ask one without views"):
+        neo.viewed([PrefixView(start=2)]).walk(prefixes, _greedily, length=5)

@@ -1,0 +1,250 @@
+"""Learning an attack's parameters from a process that imports it, however the import behaves."""
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.files import sha256_of
+from harness.plugins import schema
+from harness.plugins.schema import AttackSchema, fetch_schema, validated_params
+
+SOURCE = '''"""A line.
+
+    Another.
+"""
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+from pydantic import model_validator
+from harness import Attack, Field, Params
+
+print("talk on stdout")
+
+class Size(Enum):
+    SMALL = "small"
+
+class P(Params):
+    trials: int = Field(2, ge=1, le=9, description="Draws.")
+    rate: float = 1.0
+    deep: bool = False
+    mode: Literal["a", "b"] = "a"
+    power: Literal[1, 2] = 1
+    size: Size = Size.SMALL
+    layers: list[int] = []
+    limit: int | None = 3
+    either: int | bool = 0
+    source: Path | None = None
+    sources: tuple[Path, ...] = ()
+    label: str = Field("x", pattern="^[a-z]+$")
+
+    @model_validator(mode="after")
+    def _adds_up(self):
+        if self.trials == 7:
+            raise ValueError("seven is not to be had")
+        return self
+
+class A(Attack[P]):
+    name = "a"
+    def run(self, context): yield from ()
+'''
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("HARNESS_CACHE", str(cache))
+    return cache / "schemas"
+
+
+@pytest.fixture
+def attack(tmp_path: Path) -> Path:
+    return _file(tmp_path, SOURCE)
+
+
+def _file(folder: Path, source: str) -> Path:
+    path = folder / "attack.py"
+    path.write_text(source)
+    return path
+
+
+def _fetched(path: Path) -> AttackSchema:
+    return fetch_schema(path, digest=sha256_of(path))
+
+
+def _refusal(path: Path) -> str:
+    with pytest.raises(HarnessError) as caught:
+        _fetched(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_schema_tells_types_bounds_defaults_and_paths_though_the_plugin_prints(attack: Path) -> None:
+    fetched = _fetched(attack)
+    trials = fetched.schema["properties"]["trials"]
+    assert (trials["type"], trials["minimum"], trials["maximum"], trials["default"]) == ("integer", 1, 9, 2)
+    assert trials["description"] == "Draws."
+    assert fetched.doc == "A line.\n\nAnother."
+    assert fetched.params is not None and fetched.params["limit"] == 3 and fetched.params["size"] == "small"
+    assert fetched.path_params == ("source", "sources")
+
+
+def test_a_schema_is_kept_for_as_long_as_the_file_is_the_same(attack: Path, own_cache: Path) -> None:
+    first = _fetched(attack)
+    (kept,) = own_cache.iterdir()
+    started = time.perf_counter()
+    assert _fetched(attack) == first
+    assert time.perf_counter() - started < 0.1
+    attack.write_text(SOURCE.replace("Field(2,", "Field(3,"))
+    assert _fetched(attack).schema["properties"]["trials"]["default"] == 3
+    kept.write_text("{half a file")
+    attack.write_text(SOURCE)
+    assert _fetched(attack) == first
+
+
+def test_a_file_that_is_no_longer_what_was_hashed_is_not_kept(attack: Path, own_cache: Path) -> None:
+    fetch_schema(attack, digest="0" * 64)
+    assert not own_cache.exists()
+
+
+def test_a_required_parameter_is_no_fault_until_a_run_is_asked_for(tmp_path: Path) -> None:
+    path = _file(tmp_path, SOURCE.replace("source: Path | None = None", "source: Path"))
+    assert _fetched(path).params is None
+    with pytest.raises(HarnessError, match=r"^source: is required\.$"):
+        validated_params(path, {})
+
+
+def test_text_from_the_command_line_becomes_typed_values(attack: Path) -> None:
+    given = {
+        "trials": "5",
+        "rate": "1e-3",
+        "deep": "true",
+        "mode": "b",
+        "power": "2",
+        "layers": "[1, 2]",
+        "limit": "none",
+        "source": "a/b",
+        "sources": '["c"]',
+    }
+    validated = validated_params(attack, given)
+    assert validated.params == {
+        "trials": 5,
+        "rate": 0.001,
+        "deep": True,
+        "mode": "b",
+        "power": 2,
+        "size": "small",
+        "layers": [1, 2],
+        "limit": None,
+        "either": 0,
+        "source": "a/b",
+        "sources": ["c"],
+        "label": "x",
+    }
+    assert validated.path_params == ("source", "sources")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"trials": "0"}, "trials: must be at least 1, got '0'."),
+        ({"trials": "10"}, "trials: must be at most 9, got '10'."),
+        ({"trials": "two"}, "trials: must be a whole number, got 'two'."),
+        ({"trials": "7"}, "seven is not to be had."),
+        ({"rate": "nan"}, "rate: must be finite, got nan."),
+        ({"rate": "fast"}, "rate: must be a number, got 'fast'."),
+        ({"deep": "maybe"}, "deep: must be true or false, got 'maybe'."),
+        ({"mode": "c"}, "mode: must be 'a' or 'b', got 'c'."),
+        ({"power": "3"}, "power: must be 1 or 2, got '3'."),
+        ({"size": "vast"}, "size: must be 'small', got 'vast'."),
+        ({"layers": "1"}, "layers: must be a list, written as JSON, got '1'."),
+        ({"layers": '[1, "x"]'}, "layers: item 1 must be a whole number, got 'x'."),
+        ({"either": "x"}, "either: must be a whole number or must be true or false, got 'x'."),
+        ({"label": "A" * 500}, f"label: must match ^[a-z]+$, got '{'A' * 58}…."),
+        ({"trials": "0", "mode": "c"}, "trials: must be at least 1, got '0'; mode: must be 'a' or 'b', got 'c'."),
+        ({"trails": "3"}, "unknown parameter 'trails': did you mean trials?"),
+        ({"zzz": "3"}, "unknown parameter 'zzz': harness attacks show ATTACK lists them."),
+    ],
+)
+def test_a_refused_value_is_named_in_one_plain_sentence(attack: Path, given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(HarnessError) as caught:
+        validated_params(attack, given)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise ValueError('why')", "cannot be imported (line 1: ValueError: why)."),
+        ("import sys; sys.exit(4)", "cannot be imported (line 1: SystemExit: 4)."),
+        ("import os; os._exit(4)", "importing it ended the process with exit code 4."),
+        ("import os; os.write(2, b'last words'); os._exit(0)", "with exit code 0 (last words)."),
+        ("import ctypes; ctypes.string_at(0)", "importing it crashed with SIGSEGV."),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "importing it crashed with SIGKILL."),
+        ("x = 1", "defines no attack"),
+        (SOURCE.replace("A line.", "x" * (1 << 20)), "is larger than 1 MiB."),
+        (SOURCE.replace("rate: float = 1.0", "rate: float = float('inf')"), "its parameters cannot be described"),
+    ],
+)
+def test_an_import_that_goes_wrong_is_told_in_one_sentence(tmp_path: Path, source: str, reason: str) -> None:
+    path = _file(tmp_path, source)
+    refusal = _refusal(path)
+    assert refusal.startswith(f"{path}: ")
+    assert reason in refusal
+
+
+def test_what_a_plugin_writes_past_us_is_never_taken_for_an_answer(tmp_path: Path) -> None:
+    source = """
+import os
+for number in range(3, 20):
+    try:
+        os.write(number, b'{"schema": 1}')
+    except OSError:
+        pass
+os._exit(0)
+"""
+    assert "printed '{\"schema\": 1}' where its parameters were expected." in _refusal(_file(tmp_path, source))
+
+
+def test_an_import_that_never_ends_is_given_up_and_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "IMPORT_SECONDS", 2.0)
+    mark = f"{os.getpid()}.25"
+    source = f"import subprocess, sys\nsubprocess.Popen(['sleep', '{mark}'])\nimport time\ntime.sleep(600)\n"
+    started = time.monotonic()
+    assert "importing it takes longer than 2 s" in _refusal(_file(tmp_path, source))
+    assert time.monotonic() - started < 4
+    deadline = time.monotonic() + 5
+    while (left := _processes_with(mark)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+
+
+def test_an_attack_that_leaves_a_thread_behind_answers_at_once(tmp_path: Path) -> None:
+    source = SOURCE + "\nimport threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
+    started = time.monotonic()
+    assert _fetched(_file(tmp_path, source)).params is not None
+    assert time.monotonic() - started < 5
+
+
+def test_an_import_sees_neither_the_environment_nor_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "found_by_accident.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    assert "No module named 'found_by_accident'" in _refusal(_file(tmp_path, "import found_by_accident"))
+    assert "(line 2: ValueError: None)" in _refusal(
+        _file(tmp_path, "import os\nraise ValueError(os.environ.get('HF_TOKEN'))")
+    )
+
+
+def _processes_with(argument: str) -> list[str]:
+    return [
+        str(process.pid) for process in psutil.process_iter(["cmdline"]) if argument in (process.info["cmdline"] or [])
+    ]

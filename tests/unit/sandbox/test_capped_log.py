@@ -1,0 +1,68 @@
+"""A log that keeps its beginning and its end, and stays small."""
+
+import re
+import resource
+from pathlib import Path
+
+import pytest
+
+from harness.sandbox.capped_log import CAP_BYTES, CappedLog
+
+MIB = 1 << 20
+
+
+def test_a_small_log_is_what_was_written(tmp_path: Path) -> None:
+    log = CappedLog(tmp_path / "log")
+    log.write(b"one\n")
+    log.write(b"two\n")
+    log.close()
+    again = CappedLog(tmp_path / "log")
+    again.write(b"three\n")
+    again.close()
+    assert (tmp_path / "log").read_bytes() == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("chunk", [1000, MIB, 5 * MIB, 20 * MIB])
+def test_a_large_log_keeps_its_beginning_and_its_end_under_the_cap(tmp_path: Path, chunk: int) -> None:
+    log = CappedLog(tmp_path / "log")
+    written = 0
+    for _ in range(max(2, 40 * MIB // chunk)):
+        log.write(b"first" + b"." * (chunk - 9) + b"last")
+        written += chunk
+        assert (tmp_path / "log").stat().st_size <= CAP_BYTES
+    log.close()
+    content = (tmp_path / "log").read_bytes()
+    assert content.startswith(b"first") and content.endswith(b"last")
+    assert content.count(b"bytes were dropped here") == 1
+    marker = re.search(rb"\n\[ *(\d+) bytes were dropped here\]\n", content)
+    assert marker is not None
+    dropped = int(marker[1])
+    assert len(content) - len(marker[0]) + dropped == written
+
+
+def test_a_log_that_is_opened_again_stays_under_the_cap(tmp_path: Path) -> None:
+    for _ in range(5):
+        log = CappedLog(tmp_path / "log")
+        log.write(b"x" * (3 * MIB))
+        log.close()
+        assert (tmp_path / "log").stat().st_size <= CAP_BYTES
+    content = (tmp_path / "log").read_bytes()
+    marker = re.search(rb"\n\[ *(\d+) bytes were dropped here\]\n", content)
+    assert marker is not None
+    assert content.count(b"x") + int(marker[1]) == 15 * MIB
+    assert list(tmp_path.iterdir()) == [tmp_path / "log"]
+
+
+def test_what_the_disk_did_not_take_is_counted_in_the_log(tmp_path: Path) -> None:
+    log = CappedLog(tmp_path / "log")
+    log.write(b"before\n")
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, most))
+    try:
+        log.write(b"a" * 50)
+        log.write(b"b" * 50)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    log.write(b"after\n")
+    log.close()
+    assert (tmp_path / "log").read_bytes() == b"before\n[100 bytes could not be written here]\nafter\n"
