@@ -19,9 +19,9 @@ from textual.screen import Screen
 from harness import __version__
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
+from harness.core.settings import Settings, read_settings, setting_error
 from harness.core.visible import visible
 from harness.runs.folder import RunFolder
-from harness.tui.configuration import Configuration, fault_in_setting, read_configuration
 from harness.tui.logbook import open_logbook
 from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.opened import screen_of
@@ -59,13 +59,13 @@ class HarnessApp(App[None]):
         self.watched = watched
         """The run that is opened first, above Home."""
         self._attacks_folder = attacks_folder
-        self._settings: Configuration = read_configuration()
+        self._settings: Settings = read_settings()
         if self._settings.theme is not None and self._settings.theme not in self.available_themes:
-            raise fault_in_setting("theme", f"unknown; there are {', '.join(sorted(self.available_themes))}")
+            raise setting_error("theme", f"unknown; there are {', '.join(sorted(self.available_themes))}")
         try:
             load_round(self._settings.round)
         except (HarnessError, OSError) as error:
-            raise fault_in_setting("round", str(error).rstrip(".")) from None
+            raise setting_error("round", str(error).rstrip(".")) from None
 
     def on_mount(self) -> None:
         """Show the first screen."""

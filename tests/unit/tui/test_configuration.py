@@ -1,4 +1,4 @@
-"""The user's settings: read whole, or refused in a sentence that names the file and the line."""
+"""The settings that the screen uses."""
 
 import asyncio
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.core.settings import settings_file
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
-from harness.tui.configuration import Configuration, configuration_file, read_configuration
 from harness.tui.screens.home import HomeScreen
 from tests.functional.machine import homes
 from tests.tui.piloting import until
@@ -24,44 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in {**homes(tmp_path), "HARNESS_CONFIG": str(tmp_path / "config")}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "config").mkdir()
-    assert configuration_file() == tmp_path / "config" / "config.toml"
-    return configuration_file()
-
-
-def test_without_a_file_the_defaults_hold() -> None:
-    assert read_configuration() == Configuration(theme=None, round="demo", on_finish=[])
-
-
-def test_every_setting_is_read(file: Path) -> None:
-    file.write_text('theme = "nord"\nround = "dev"\non_finish = ["notify-send", "done"]\n')
-    assert read_configuration() == Configuration(theme="nord", round="dev", on_finish=["notify-send", "done"])
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "clause"),
-    [
-        ('round = "demo"\ntheme = = 5\n', 2, "Invalid value"),
-        ("\n\n theme = 5\n", 3, "theme: Input should be a valid string"),
-        ('round = "x"\ncolour = "red"\n', 2, "colour: Extra inputs"),
-        ('theme = "nord"\n\non_finish = "notify-send done"\n', 3, "on_finish: Input should be a valid list"),
-        ('on_finish = [\n  "a",\n  5,\n]\n', 1, "on_finish: Input should be a valid string"),
-        ('theme = "nord"\n[round]\nx = 1\n', 2, "round: Input should be a valid string"),
-        ('"col\\nour" = 1\n', 1, "Extra inputs"),
-    ],
-)
-def test_a_fault_names_the_file_and_the_line(file: Path, text: str, line: int, clause: str) -> None:
-    file.write_text(text)
-    with pytest.raises(HarnessError) as raised:
-        read_configuration()
-    sentence = str(raised.value)
-    assert sentence.startswith(str(file)) and f"line {line}" in sentence and clause in sentence
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * 70_000])
-def test_what_is_no_configuration_is_one_sentence(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
-    with pytest.raises(HarnessError, match=str(file)):
-        read_configuration()
+    return settings_file()
 
 
 def test_a_theme_that_there_is_not_is_refused_with_those_that_there_are(file: Path) -> None:

@@ -1,0 +1,69 @@
+"""The user's settings: `$XDG_CONFIG_HOME/harness/config.toml`. An error names the file and the line."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.core import paths
+from harness.core.errors import HarnessError, shortened
+
+_MAX_BYTES = 1 << 16
+
+
+class Settings(BaseModel):
+    """The content of config.toml. Each value has a default.
+
+    theme: the name of a Textual theme. round: the default of `--round`, and the round that Home selects. device: the
+    device that `auto` stands for. on_finish: a command, as a list of arguments, that the screen starts when a run
+    ends; its environment has HARNESS_RUN and HARNESS_STATUS.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    theme: str | None = None
+    round: str = "demo"
+    device: str = "auto"
+    on_finish: list[str] = []
+
+
+def settings_file() -> Path:
+    """Return the path of the settings file, which may not exist."""
+    return paths.config_home() / "config.toml"
+
+
+def read_settings() -> Settings:
+    """Return the user's settings, or the defaults if there is no file.
+
+    Raises HarnessError if the file cannot be read or a value is invalid.
+    """
+    path = settings_file()
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise HarnessError(f"{path} is larger than {_MAX_BYTES:,} bytes.")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise HarnessError(f"cannot read {path}: {shortened(str(error), 120)}.") from None
+    try:
+        return Settings.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise HarnessError(f"{path}: {shortened(str(error), 120)}.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        raise HarnessError(f"{path}, line {_line_of(field, text)}: {shortened(field)}: {first['msg']}.") from None
+
+
+def setting_error(field: str, reason: str) -> HarnessError:
+    """Return the error for a setting of the right type whose value cannot be used."""
+    path = settings_file()
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return HarnessError(f"{path}, line {_line_of(field, text)}: {field}: {reason}.")
+
+
+def _line_of(field: str, text: str) -> int:
+    match = re.search(rf"^\s*\[*\s*[\"']?{re.escape(field)}[\"']?\s*[=.\]]", text, re.MULTILINE)
+    return 1 if match is None else text.count("\n", 0, match.end()) + 1

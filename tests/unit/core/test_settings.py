@@ -1,0 +1,51 @@
+"""The settings file: its values are read, and an error names the file and the line."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.settings import Settings, read_settings, settings_file
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HARNESS_CONFIG", str(tmp_path))
+    assert settings_file() == tmp_path / "config.toml"
+    return settings_file()
+
+
+def test_the_defaults_hold_if_there_is_no_file() -> None:
+    assert read_settings() == Settings(theme=None, round="demo", device="auto", on_finish=[])
+
+
+def test_every_setting_is_read(file: Path) -> None:
+    file.write_text('theme = "nord"\nround = "dev"\ndevice = "cpu"\non_finish = ["notify-send", "done"]\n')
+    assert read_settings() == Settings(theme="nord", round="dev", device="cpu", on_finish=["notify-send", "done"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "clause"),
+    [
+        ('round = "demo"\ntheme = = 5\n', 2, "Invalid value"),
+        ("\n\n theme = 5\n", 3, "theme: Input should be a valid string"),
+        ('round = "x"\ncolour = "red"\n', 2, "colour: Extra inputs"),
+        ('theme = "nord"\n\non_finish = "notify-send done"\n', 3, "on_finish: Input should be a valid list"),
+        ('on_finish = [\n  "a",\n  5,\n]\n', 1, "on_finish: Input should be a valid string"),
+        ('theme = "nord"\n[round]\nx = 1\n', 2, "round: Input should be a valid string"),
+        ('"col\\nour" = 1\n', 1, "Extra inputs"),
+    ],
+)
+def test_an_error_names_the_file_and_the_line(file: Path, text: str, line: int, clause: str) -> None:
+    file.write_text(text)
+    with pytest.raises(HarnessError) as raised:
+        read_settings()
+    sentence = str(raised.value)
+    assert sentence.startswith(str(file)) and f"line {line}" in sentence and clause in sentence
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * 70_000])
+def test_an_unreadable_file_is_an_error_of_one_sentence(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(HarnessError, match=str(file)):
+        read_settings()
