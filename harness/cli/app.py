@@ -1,8 +1,7 @@
-"""The `harness` command: which words it knows, and how errors leave it."""
+"""The `harness` command: its sub-commands, its exit codes, and how errors are printed."""
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from harness.cli import (
     demo,
     doctor,
     leaderboard,
+    output,
     package,
     report,
     rerun,
@@ -26,90 +26,93 @@ from harness.cli import (
     tune,
     verify,
 )
-from harness.cli.output import is_terminal, say, visible
+from harness.cli.commands import EXIT_CODES, CommandLine
+from harness.cli.options import Attacks
 
-app = typer.Typer(
+app = CommandLine(
     name="harness",
     invoke_without_command=True,
-    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
 )
 
 
 @app.callback()
 def open_screen(
     context: typer.Context,
-    home: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where runs live, instead of HARNESS_HOME.", show_default=False)
-    ] = None,
-    attacks_folder: Annotated[
-        Path | None,
-        typer.Option("--attacks", metavar="DIR", help="A folder of attacks that the screen lists before all others."),
-    ] = None,
+    attacks: Attacks = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Targeted training-data extraction from language models: run attacks under a budget, score and compare them.
 
-    Alone, in a terminal: the screen. With --debug a defect shows its traceback.
+    Without a command, in a terminal, the screen opens.
     """
-    if home is not None:
-        os.environ["HARNESS_HOME"] = str(home.absolute())
     if version:
         from harness import __version__
 
         print(__version__)
         raise typer.Exit
     if context.invoked_subcommand is not None:
-        if attacks_folder is not None:
-            raise typer.BadParameter("--attacks stands after the command: harness run ATTACK --attacks DIR")
+        if attacks is not None:
+            raise typer.BadParameter("write it after the command: harness run ATTACK --attacks DIR")
         return
-    if not is_terminal():
+    if not output.is_terminal():
         print(context.get_help())
         raise typer.Exit(2)
     from harness.tui.app import HarnessApp, show
 
-    show(HarnessApp(attacks_folder=attacks_folder))
+    show(HarnessApp(attacks_folder=attacks))
 
 
-for command in (run.run, run.watch, run.stop, run.resume, run.logs, run.show, run.export, score.score, score.validate):
-    app.command()(command)
-app.command()(compare.compare)
-app.command()(report.report)
-app.command()(package.package)
-app.command()(rerun.rerun)
-app.command()(verify.verify)
-app.command()(leaderboard.leaderboard)
-app.command()(demo.demo)
-app.command()(bench.bench)
-app.command()(tune.tune)
-app.command()(doctor.doctor)
-app.add_typer(runs.app, name="runs")
-app.add_typer(attacks.app, name="attacks")
-app.add_typer(audits.app, name="audit")
-app.add_typer(data.app, name="data")
-app.add_typer(rounds.app, name="rounds")
+_PANELS = {
+    "Runs": (run.run, run.watch, run.stop, run.resume, run.show, run.logs, run.export, runs.app, demo.demo),
+    "Attacks": (attacks.app, tune.tune),
+    "Scoring": (score.score, score.validate, compare.compare, report.report),
+    "Submissions": (package.app, verify.verify, rerun.rerun, leaderboard.leaderboard),
+    "Audits": (audits.app,),
+    "Data and set-up": (rounds.app, data.app, doctor.doctor, bench.bench),
+}
+for panel, commands in _PANELS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 
 def main() -> None:
-    """Entry point: one sentence and exit code 1 for a HarnessError, 2 for usage; a traceback only with --debug."""
-    options = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
-    debug = "--debug" in options
-    if debug:
-        sys.argv.remove("--debug")
+    """Run the command line, and exit with its code (docs/reference/exit-codes.md)."""
+    code = _exit_code()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of stdout has gone, as in `harness runs | head`. Nobody misses what was not written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _exit_code() -> int | str | None:
+    """Run the command line and return its exit code. Errors are printed."""
+    output.is_quiet = output.is_debug = False
+    if not sys.platform.startswith("linux"):
+        output.print_error(f"only Linux is supported, and this is {sys.platform}. Use a Linux machine or a container.")
+        return 1
     try:
         app()
+    except SystemExit as ending:
+        # Click turns a closed stdout into exit code 1.
+        return 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except BrokenPipeError:
-        # The reader of our stdout went away (`harness runs | head`); what is unwritten has no reader.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        return 0
     except Exception as error:
         from harness.core.errors import HarnessError
 
-        if debug:
+        if output.is_debug:
             raise
-        if isinstance(error, HarnessError):
-            say(f"harness: {visible(str(error))}")
-        else:
-            say(f"harness: a defect of its own: {visible(repr(error))}; --debug shows where, and a report helps.")
-        sys.exit(1)
+        is_expected = isinstance(error, HarnessError)
+        output.print_error(
+            str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"
+        )
+        return 1
+    return 0

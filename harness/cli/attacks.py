@@ -1,71 +1,60 @@
-"""`harness attacks`: which there are, what one of them takes, and a scaffold for a new one."""
+"""`harness attacks`: list attacks, show one with its parameters, write a new one."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.completion import attack_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.commands import CommandLine
+from harness.cli.options import AttackName, Attacks, Json
+from harness.cli.output import aligned, print_json, say, visible
 
 if TYPE_CHECKING:
     from harness.plugins.discovery import AttackFile
 
-app = typer.Typer(help="List attacks, show one, or begin a new one.", rich_markup_mode=None)
-
-AttacksOption = Annotated[
-    Path | None, typer.Option("--attacks", metavar="DIR", help="A folder of attack files, searched first.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+app = CommandLine(name="attacks", help="List attacks, show one, or write a new one.", invoke_without_command=True)
 
 
-@app.callback(invoke_without_command=True)
-def list_attacks(context: typer.Context, attacks: AttacksOption = None, as_json: JsonOption = False) -> None:
-    """List attacks, show one, or begin a new one. Alone: every attack with its summary, place and error."""
+@app.callback()
+def list_attacks(context: typer.Context, attacks: Attacks = None, json: Json = False) -> None:
+    """List attacks, show one, or write a new one.
+
+    Without a command, attacks are listed with their summary, their directory and their errors.
+    """
     if context.invoked_subcommand is not None:
-        if attacks is not None or as_json:
-            raise typer.BadParameter("options stand after the command: harness attacks show NAME --json")
         return
     from harness.plugins.discovery import find_attacks
 
     found = find_attacks(attacks)
-    if as_json:
-        print_json([_as_json(attack) for attack in found])
-        return
-    if not found:
-        say("no attacks: `harness attacks new NAME` begins one.")
-    names = max((len(visible(attack.shown_name)) for attack in found), default=0)
-    origins = max((len(visible(attack.origin)) for attack in found), default=0)
-    for attack in found:
-        what = attack.summary if attack.error is None else f"broken: {attack.error}"
-        print(f"{visible(attack.shown_name):{names}}  {visible(attack.origin):{origins}}  {visible(what)}".rstrip())
+    if json:
+        print_json({"attacks": [_as_json(attack) for attack in found]})
+    elif found:
+        print(aligned([_row(attack) for attack in found]))
+    else:
+        say("no attacks. `harness attacks new NAME` writes one.")
 
 
 @app.command("show")
-def show_attack(
-    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=attack_names)],
-    attacks: AttacksOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """What an attack does, where it comes from, and its parameters with types, defaults and bounds."""
+def show_attack(attack: AttackName, attacks: Attacks = None, json: Json = False) -> None:
+    """Show what an attack does, its file and its parameters."""
     from harness.plugins.discovery import attack_named
     from harness.plugins.parameters import parameters_in
     from harness.plugins.schema import fetch_schema
 
-    attack = attack_named(name, attacks)
-    schema = fetch_schema(attack.path, digest=attack.sha256)
+    file = attack_named(attack, attacks)
+    schema = fetch_schema(file.path, digest=file.sha256)
     parameters = parameters_in(schema.schema)
-    if as_json:
+    if json:
         described = {"doc": schema.doc, "parameters": [asdict(parameter) for parameter in parameters]}
-        print_json({**_as_json(attack), **described, "schema": schema.schema})
+        print_json({**_as_json(file), **described, "schema": schema.schema})
         return
-    print(visible(attack.shown_name))
+    print(visible(file.shown_name))
     for line in schema.doc.splitlines():
         print(f"  {visible(line)}".rstrip())
     print()
-    print(f"  from        {visible(attack.origin)}, {visible(str(attack.path))}")
-    for label, text in (("reference", attack.reference), ("flags", _flags(attack)), ("requires", attack.requires)):
+    print(f"  from        {visible(file.origin)}, {visible(str(file.path))}")
+    for label, text in (("reference", file.reference), ("flags", _flags(file)), ("requires", file.requires)):
         if text:
             print(f"  {label:11} {visible(text if isinstance(text, str) else ', '.join(text))}")
     print("\n  parameters" if parameters else "\n  no parameters")
@@ -77,27 +66,39 @@ def show_attack(
 @app.command("new")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and underscores.")],
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where the file is written.")] = Path("attacks"),
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Directory of the new file.", show_default=True)
+    ] = Path("attacks"),
+    json: Json = False,
 ) -> None:
-    """Write an attack that runs as it is, to be changed line by line."""
+    """Write a new attack that runs as it is."""
     from harness.plugins.scaffold import new_attack
 
-    path = new_attack(name, folder)
-    print(path)
-    where = "" if folder.resolve() == Path("attacks").resolve() else f" --attacks {folder}"
-    say(f"next: harness run {name} --round demo{where}")
+    path = new_attack(name, directory)
+    if json:
+        print_json({"attack": name, "path": str(path.absolute())})
+    else:
+        print(path)
+    option = "" if directory.resolve() == Path("attacks").resolve() else f" --attacks {directory}"
+    say(f"next: harness run {name} --round demo{option}")
 
 
-def _as_json(attack: "AttackFile") -> dict[str, object]:
-    return {**asdict(attack), "path": str(attack.path)}
+def _row(attack: "AttackFile") -> tuple[str, str, str]:
+    what = attack.summary if attack.error is None else f"broken: {attack.error}"
+    return visible(attack.shown_name), visible(attack.origin), visible(what)
+
+
+def _as_json(attack: "AttackFile") -> dict[str, Any]:
+    fields = asdict(attack)
+    return {"attack": fields.pop("name"), **fields, "path": str(attack.path)}
 
 
 def _flags(attack: "AttackFile") -> str:
     flags = []
     if attack.control:
-        flags.append("a control, which may not be submitted")
+        flags.append("control, may not be submitted")
     if not attack.uses_target:
-        flags.append("uses no target")
+        flags.append("does not use a target")
     if attack.guesses_per_example != 1:
-        flags.append(f"{attack.guesses_per_example or 'any number of'} guesses an example")
-    return "; ".join(flags)
+        flags.append(f"{attack.guesses_per_example or 'any number of'} guesses per example")
+    return ", ".join(flags)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.options import Json as Json
+from harness.cli.options import budget_seconds
 from harness.cli.output import counted, print_json, say
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ Redact = Annotated[
     bool, typer.Option("--redact", help="Hide all text in what is written; lengths, hashes and names of files stay.")
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the audit can be observed.")]
-Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")]
 
 
 def run_audit(
@@ -55,7 +56,6 @@ def run_audit(
     HarnessError when it cannot begin, or ended badly.
     """
     from harness.cli.watching import follow_audit
-    from harness.core.durations import seconds_in
     from harness.runs.folder import new_run_id
     from harness.runs.launch import started_job
     from harness.runs.planning import planned_audit
@@ -65,7 +65,7 @@ def run_audit(
         from harness.submit.audit import require_room_for_audit
 
         require_room_for_audit(out)
-    seconds = seconds_in(budget)
+    seconds = budget_seconds(budget)
     label = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
 

@@ -1,21 +1,20 @@
 """`harness audit`: what has a model memorized, and what an audit found, told again."""
 
-import typer
-
 from harness.cli.audit_entities import entities
 from harness.cli.audit_leakage import leakage
 from harness.cli.audit_sequence import sequence
 from harness.cli.auditing import Json, Out, Redact
-from harness.cli.run import RunName
+from harness.cli.commands import CommandLine
+from harness.cli.options import Run
 
-app = typer.Typer(help="Measure what a model has memorized.", no_args_is_help=True, rich_markup_mode=None)
+app = CommandLine(name="audit", help="Measure what a model has memorized.", no_args_is_help=True)
 
 for command in (sequence, leakage, entities):
     app.command()(command)
 
 
 @app.command()
-def show(run: RunName = "latest", out: Out = None, redact: Redact = False, json: Json = False) -> None:
+def show(run: Run = "latest", out: Out = None, redact: Redact = False, json: Json = False) -> None:
     """Tell what an audit has found, so far or in the end, made anew from its record."""
     from harness.cli.auditing import tell
     from harness.runs.folder import run_folder

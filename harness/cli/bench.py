@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.options import Device, Json, Round, Threads, round_or_default
 from harness.cli.output import aligned, print_json, say
 
 if TYPE_CHECKING:
@@ -13,79 +14,65 @@ if TYPE_CHECKING:
 
 
 def bench(
-    target: Annotated[str, typer.Option(metavar="TARGET", help="`demo`, a folder, or a hub id.")] = "demo",
-    round_name: Annotated[
-        str, typer.Option("--round", metavar="ROUND", help="A round's name or file: whose prefixes to use.")
-    ] = "demo",
-    revision: Annotated[str, typer.Option(metavar="REV", help="A hub target's revision.")] = "main",
-    prefixes: Annotated[int, typer.Option(min=2, help="Prefixes, spread evenly over the round.")] = 256,
-    turns: Annotated[int, typer.Option(min=1, help="Turns, each on its own share of the prefixes.")] = 4,
-    device: Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    dtype: Annotated[
-        list[str] | None, typer.Option(metavar="DTYPE", help="Measure in this dtype; may be given again.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all usable cores by default.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    target: Annotated[str, typer.Option(metavar="TARGET", help="demo, a directory, or a hub id.")] = "demo",
+    round_: Round = None,
+    revision: Annotated[str, typer.Option(metavar="REV", help="Revision of a hub target.")] = "main",
+    prefixes: Annotated[int, typer.Option(min=2, help="Number of prefixes, spread evenly over the round.")] = 256,
+    turns: Annotated[int, typer.Option(min=1, help="Number of turns, each on its own prefixes.")] = 4,
+    device: Device = "auto",
+    dtype: Annotated[list[str] | None, typer.Option(metavar="DTYPE", help="Precision to measure; repeatable.")] = None,
+    threads: Threads = None,
+    json: Json = False,
 ) -> None:
-    """Measure sampling and searching against the official baseline's arithmetic, turn by turn in one process."""
+    """Measure the sampling and search speed of this machine.
+
+    Each turn runs the harness and the arithmetic of the official baseline in one process.
+    """
     import numpy as np
 
+    from harness.cli.resolving import chosen_device, require_device
     from harness.core.errors import HarnessError
     from harness.core.examples import load_prefixes
     from harness.core.rounds import load_round
-    from harness.engine.devices import resolved_device
     from harness.engine.resolving import require_room, resolve_target
     from harness.runs.machine import usable_cores
 
-    round_ = load_round(round_name)
-    found = resolve_target(target, revision)
-    require_room(found, round_)
-    all_ = load_prefixes(round_)
-    if len(all_) < prefixes:
-        raise HarnessError(f"{round_.name} has {len(all_)} prefixes; --prefixes {prefixes} are asked for.")
+    dtypes = tuple(dict.fromkeys(dtype or ()))
+    for name in dtypes or ("auto",):
+        require_device(device, name, threads)
     if prefixes < turns:
-        raise HarnessError(f"--turns {turns} need at least as many prefixes, not {prefixes}.")
-    chosen = all_[np.linspace(0, len(all_) - 1, prefixes).round().astype(int)]
+        raise typer.BadParameter(f"needs at least one prefix per turn, not {prefixes}.", param_hint="--turns")
+    loaded = load_round(round_or_default(round_))
+    found = resolve_target(target, revision)
+    require_room(found, loaded)
+    all_prefixes = load_prefixes(loaded)
+    if len(all_prefixes) < prefixes:
+        raise HarnessError(f"{loaded.name} has {len(all_prefixes)} prefixes. Lower --prefixes {prefixes}.")
+    chosen = all_prefixes[np.linspace(0, len(all_prefixes) - 1, prefixes).round().astype(int)]
 
     from harness.engine.benchmark import measure
 
     measured = measure(
         found.path,
         chosen,
-        length=round_.suffix_length,
-        device=resolved_device(device),
-        dtypes=tuple(dict.fromkeys(dtype)) if dtype else None,
+        length=loaded.suffix_length,
+        device=chosen_device(device),
+        dtypes=dtypes or None,
         threads=threads or usable_cores(),
         turns=turns,
         on_progress=lambda what, done, total: say(f"{done} of {total}: {what} …"),
     )
-    if json:
-        print_json(measured.as_json())
-        return
-    print(described(measured))
+    print_json(measured.as_json()) if json else print(measured_text(measured))
 
 
-def described(measured: "Measured") -> str:
-    """A measurement as text: what the machine does, a table, and the ratios."""
+def measured_text(measured: "Measured") -> str:
+    """Return a measurement as text: the rates of the machine, a table, and the ratios."""
     rates = [
         f"{dtype}: {rate.matmul / 1e9:,.0f} GFLOP/s in products, {rate.copy / 1e9:.1f} GB/s copied"
         for dtype, rate in measured.rates.items()
     ]
-    table = [
-        (
-            "",
-            "dtype",
-            "suffixes/s",
-            "lowest",
-            "highest",
-            "× official",
-            "evaluations/suffix",
-            "peak MiB",
-            "roofline¹",
-            "of it",
-        )
-    ]
-    table += [
+    header = "|dtype|suffixes/s|lowest|highest|× official|evaluations/suffix|peak MiB|roofline¹|of it".split("|")
+    rows = [
         (
             row.what,
             row.dtype,
@@ -104,10 +91,10 @@ def described(measured: "Measured") -> str:
         f"{Path(measured.target).name} on {measured.device}, {measured.threads} threads, "
         f"{measured.prefixes} prefixes in {measured.turns} turns",
         *rates,
-        aligned(table),
+        aligned([header, *rows]),
         aligned([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
+        "¹ time of a suffix at the rates above: weights + attention's keys and values + head",
     ]
-    parts.append("¹ a suffix at the rates above: products with weights + attention's keys and values + head")
     if measured.device == "cpu":
-        parts.append("on a GPU: not measured, since none is here or --device cpu was asked for")
+        parts.append("GPU: not measured (there is none, or --device cpu was given)")
     return "\n".join(parts)

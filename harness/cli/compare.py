@@ -1,35 +1,30 @@
-"""`harness compare`: runs of one round side by side, in tables, in a figure, or as JSON."""
+"""`harness compare`: runs of one round side by side, as tables, a figure or JSON."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.completion import run_names
+from harness.cli.options import Json, Runs
 from harness.cli.output import aligned, cut, print_json, visible
 
 if TYPE_CHECKING:
     from harness.analysis.comparison import Comparison
     from harness.analysis.comparison_tables import Table
 
-_IDS_SHOWN = 10
-_CELL = 44
+_MAX_IDS = 10
+_MAX_CELL = 44
 
 
 def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Two runs or more, by id, unambiguous start, or `latest`.",
-            metavar="RUN RUN…",
-            autocompletion=run_names,
-            show_default=False,
-        ),
-    ],
+    runs: Runs,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves to an .svg or .png file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
+    json: Json = False,
 ) -> None:
-    """Compare runs of one round: recall, pace, and what was set differently; two of them also example by example."""
+    """Compare two or more runs of one round.
+
+    Prints recall, speed and the settings that differ. Two runs are also compared example by example.
+    """
     from harness.analysis.comparison import compared
     from harness.runs.folder import run_folder
 
@@ -40,10 +35,7 @@ def compare(
     comparison = compared([run_folder(name) for name in runs])
     if plot is not None:
         _draw(comparison, plot)
-    if json:
-        print_json(comparison.as_json())
-    else:
-        print("\n\n".join(_sections(comparison)))
+    print_json(comparison.as_json()) if json else print("\n\n".join(_sections(comparison)))
 
 
 def _draw(comparison: "Comparison", path: Path) -> None:
@@ -68,7 +60,7 @@ def _sections(comparison: "Comparison") -> list[str]:
     for where, contrast in tables.contrasts(comparison):
         lines = tables.contrast_in_words(comparison, contrast, where)
         for name, ids in ((first, contrast.only_first), (second, contrast.only_second)):
-            lines.append(f"solved within the cap by {name} alone: {_first_ids(ids.tolist())}")
+            lines.append(f"solved within the error cap only by {name}: {_ids_text(ids.tolist())}")
         sections.append("\n".join(map(visible, lines)))
     differing = tables.settings_that_differ(comparison)
     sections.append(_section("", differing) if differing else tables.NOTHING_DIFFERS)
@@ -76,12 +68,12 @@ def _sections(comparison: "Comparison") -> list[str]:
 
 
 def _section(title: str, table: "Table") -> str:
-    rows = [[cut(visible(cell), _CELL) for cell in row] for row in table]
+    rows = [[cut(visible(cell), _MAX_CELL) for cell in row] for row in table]
     return "\n".join(filter(None, (visible(title), aligned(rows) if rows else "")))
 
 
-def _first_ids(ids: list[int]) -> str:
+def _ids_text(ids: list[int]) -> str:
     if not ids:
         return "none"
-    rest = ", …" if len(ids) > _IDS_SHOWN else ""
-    return f"{len(ids):,} ({', '.join(map(str, ids[:_IDS_SHOWN]))}{rest})"
+    rest = ", …" if len(ids) > _MAX_IDS else ""
+    return f"{len(ids):,} ({', '.join(map(str, ids[:_MAX_IDS]))}{rest})"

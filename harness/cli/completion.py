@@ -1,22 +1,34 @@
-"""What the shell completes: names of attacks, rounds and runs."""
+"""Shell completion of attacks, rounds, runs and tunings."""
 
 
 def attack_names(incomplete: str) -> list[str]:
-    """Attacks that are not broken and whose names complete `incomplete`."""
+    """Return the names of valid attacks that begin with `incomplete`."""
     from harness.plugins.discovery import find_attacks
 
     return [attack.name for attack in find_attacks() if attack.error is None and attack.name.startswith(incomplete)]
 
 
 def round_names(incomplete: str) -> list[str]:
-    """Shipped rounds whose names complete `incomplete`."""
+    """Return the names of shipped rounds that begin with `incomplete`."""
     from harness.core.rounds import shipped_rounds
 
     return [name for name in shipped_rounds() if name.startswith(incomplete)]
 
 
 def run_names(incomplete: str) -> list[str]:
-    """Runs whose ids complete `incomplete`, newest first, and `latest`."""
+    """Return `latest` and the ids of runs, newest first, that begin with `incomplete`."""
     from harness.runs.folder import all_run_folders
 
     return [name for name in ("latest", *(folder.id for folder in all_run_folders())) if name.startswith(incomplete)]
+
+
+def tuning_names(incomplete: str) -> list[str]:
+    """Return the ids of tunings, newest first, that begin with `incomplete`."""
+    from harness.cli.tunings import all_tuning_ids
+
+    return [name for name in all_tuning_ids() if name.startswith(incomplete)]
+
+
+def run_and_tuning_names(incomplete: str) -> list[str]:
+    """Return the ids of runs and tunings that begin with `incomplete`."""
+    return [*run_names(incomplete), *tuning_names(incomplete)]

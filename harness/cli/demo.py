@@ -1,42 +1,25 @@
-"""`harness demo`: the shipped baseline on the bundled target, to see everything work."""
+"""`harness demo`: the shipped baseline attack on the bundled target."""
 
-from typing import Annotated
-
-import typer
-
+from harness.cli.options import Json, Plain, Seed
 from harness.cli.output import is_terminal, say
 
 TRIALS = 4
-"""Half a minute on two cores, and a third of the examples."""
+"""Takes half a minute on two cores, and extracts a third of the examples."""
 
 
-def demo(
-    plain: Annotated[bool, typer.Option("--plain", help="One live line, where there is a terminal too.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
-) -> None:
-    """Run the baseline on the demo round: with the screen in a terminal, headless elsewhere."""
-    from harness.cli.resolving import resolved_run
+def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
+    """Run the baseline attack on the bundled demo target.
+
+    In a terminal its screen opens, otherwise a status line is printed.
+    """
+    from harness.cli.resolving import resolve_run
     from harness.runs.launch import start_run
 
-    plan = resolved_run(
-        "baseline",
-        round_name="demo",
-        target=None,
-        revision=None,
-        budget=None,
-        settings=[f"trials={TRIALS}"],
-        seed=seed,
-        limit=None,
-        device="auto",
-        dtype="auto",
-        threads=None,
-        attacks=None,
-    )
+    plan = resolve_run("baseline", round_name="demo", settings=[f"trials={TRIALS}"], seed=seed)
     if not plain and not json and is_terminal():
         from harness.tui.app import HarnessApp, show
 
-        # Before the run begins: settings that do not hold are told first.
+        # Before the run starts, so that bad settings are reported first.
         app = HarnessApp()
         app.watched = start_run(plan.spec, plan.attack)
         show(app)

@@ -1,4 +1,4 @@
-"""`harness leaderboard`: the bundles in a folder, ranked."""
+"""`harness leaderboard`: the bundles of a round, ranked."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,42 +6,46 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.completion import round_names
+from harness.cli.options import Json, budget_seconds
 from harness.cli.output import aligned, cut, print_json, say, visible
 
 if TYPE_CHECKING:
     from harness.submit.leaderboard import Entry, Judging
 
-_CELL = 40
+_MAX_CELL = 40
 
 
 def leaderboard(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of bundles.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of bundles.", show_default=False)],
     round_: Annotated[
         str,
-        typer.Option("--round", "-r", metavar="R", help="The round that they are for.", autocompletion=round_names),
+        typer.Option("--round", "-r", metavar="ROUND", help="The round of the bundles.", autocompletion=round_names),
     ],
     answers: Annotated[
         Path | None,
-        typer.Option(metavar="NPY", help="Answers of a blind round, now that they are out.", show_default=False),
+        typer.Option(metavar="NPY", help="Answers of a blind round.", show_default=False),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Run the code of each bundle that has no verdict beside it first.")
+        bool, typer.Option("--verify", help="First run the code of bundles that have no verdict.")
     ] = False,
-    target: Annotated[str | None, typer.Option(metavar="PATH|ID", help="With --verify: the target.")] = None,
-    budget: Annotated[str | None, typer.Option(help="With --verify: wall clock for each.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="TARGET", help="With --verify: the target.")] = None,
+    budget: Annotated[str | None, typer.Option(help="With --verify: wall clock of each bundle.")] = None,
     allow_network_install: Annotated[
-        bool, typer.Option("--allow-network-install", help="With --verify: as harness verify has it.")
+        bool, typer.Option("--allow-network-install", help="See `harness verify`.")
     ] = False,
-    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="With --verify: as harness verify has it.")] = None,
+    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="See `harness verify`.")] = None,
     own_environment: Annotated[
-        bool, typer.Option("--own-environment", help="With --verify: as harness verify has it.")
+        bool, typer.Option("--own-environment", help="See `harness verify`.")
     ] = False,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="With --verify: as harness verify has it.")] = False,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page.")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a table; - for stdout.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="See `harness verify`.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file; - for stdout.")] = None,
+    json: Json = False,
 ) -> None:
-    """Rank bundles by recall at the cap: intervals of the difference to the leader, times, verified or not."""
+    """Rank the bundles in a directory.
+
+    Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
+    """
     from harness.core.errors import HarnessError
     from harness.core.files import write_whole
     from harness.submit.leaderboard import as_csv
@@ -49,10 +53,12 @@ def leaderboard(
 
     bundles = sorted(folder.glob("*.zip")) if folder.is_dir() else []
     if not bundles:
-        raise HarnessError(f"{folder}: holds no bundle; harness package makes them.")
+        raise HarnessError(f"{folder} contains no bundles. `harness package` writes them.")
     for file in filter(None, (html, csv)):
         if not file.absolute().parent.is_dir():
-            raise HarnessError(f"{file.parent}: no such folder.")
+            raise HarnessError(f"{file.parent}: no such directory.")
+    if budget is not None:
+        budget_seconds(budget)
     judging = _judging(round_, answers)
     if verify:
         from harness.cli.verify import prepare, verified
@@ -74,7 +80,7 @@ def leaderboard(
                         unsafe=unsafe,
                     )
             except HarnessError as error:
-                # One bundle that comes to no verdict keeps no other from its own.
+                # An error in one bundle does not stop the others.
                 say(f"{visible(bundle.name)}: not verified: {visible(str(error))}")
     entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {visible(name)}"))
     if html is not None:
@@ -87,7 +93,11 @@ def leaderboard(
             return
         write_whole(csv, as_csv(entries))
     if json:
-        print_json({"round": judging.round, "entries": [entry.as_json() for entry in entries]})
+        print_json({
+                "round": judging.round,
+                "error_cap": judging.error_cap,
+                "entries": [entry.as_json() for entry in entries],
+            })
     else:
         _print(entries)
 
@@ -106,7 +116,7 @@ def _judging(name: str, answers_file: Path | None) -> "Judging":
     else:
         answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
         if len(answers) != len(prefixes):
-            raise HarnessError(f"{answers_file}: {len(answers):,} answers beside {len(prefixes):,} prefixes.")
+            raise HarnessError(f"{answers_file}: {len(answers):,} answers, but the round has {len(prefixes):,} prefixes.")
     return Judging(
         round=round_.name,
         prefixes=prefixes,
@@ -120,10 +130,10 @@ def _judging(name: str, answers_file: Path | None) -> "Judging":
 
 
 def _print(entries: "list[Entry]") -> None:
-    header = ("", "team", "attack", "recall", "less the leader's", "time", "verified", "measured on")
+    header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
-        print(aligned([header, *[tuple(cut(visible(cell), _CELL) for cell in row) for row in rows]]))
+        print(aligned([header, *[tuple(cut(visible(cell), _MAX_CELL) for cell in row) for row in rows]]))
     for entry in entries:
         if entry.marks:
             print(f"{visible(entry.bundle)}: accepted by its team: {visible(', '.join(entry.marks))}")

@@ -1,32 +1,41 @@
-"""How commands print: data on stdout, talk on stderr, hostile text made visible."""
+"""How commands print: data on stdout, messages on stderr, untrusted text made visible."""
 
 import json
-import shutil
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from harness.core.columns import aligned, cut
 from harness.core.counting import counted
 from harness.core.visible import visible
 
-__all__ = ["aligned", "counted", "cut", "fitted", "is_terminal", "print_json", "say", "visible"]
+__all__ = ["aligned", "counted", "cut", "is_terminal", "print_error", "print_json", "say", "visible"]
+
+SCHEMA_VERSION = 1
+"""Version of the printed JSON objects (docs/reference/json.md). A changed or removed key raises it, a new one does not."""
+
+is_quiet = False
+"""Set by `--quiet`: messages and progress are not printed."""
+is_debug = False
+"""Set by `--debug`: an error prints its traceback."""
 
 
-def print_json(value: Any) -> None:
-    """One line of JSON on stdout."""
-    print(json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(", ", ": ")))
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one object as one line of JSON on stdout, with `schema_version` as its first key."""
+    print(json.dumps({"schema_version": SCHEMA_VERSION, **value}, allow_nan=False, separators=(", ", ": ")))
 
 
 def is_terminal() -> bool:
-    """Somebody sits before a terminal: what is typed and what is printed are both one's own."""
+    """Return whether both stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def say(sentence: str) -> None:
-    """A line of talk, on stderr."""
-    print(sentence, file=sys.stderr, flush=True)
+def say(message: str) -> None:
+    """Print a message on stderr, unless `--quiet` was given."""
+    if not is_quiet:
+        print(message, file=sys.stderr, flush=True)
 
 
-def fitted(line: str) -> str:
-    """`line` cut to the terminal's width, since a repainted line must not wrap."""
-    return line[: max(20, shutil.get_terminal_size().columns - 1)]
+def print_error(message: str) -> None:
+    """Print an error on stderr."""
+    print(f"harness: {visible(message)}", file=sys.stderr, flush=True)

@@ -1,47 +1,45 @@
-"""`harness report`: one page about one run, or several of one round."""
+"""`harness report`: one HTML page about runs of one round."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.completion import run_names
-from harness.cli.output import visible
+from harness.cli.options import Force, Json, Redact, Runs
+from harness.cli.output import print_json, visible
 
 
 def report(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="One run or more of one round, by id, unambiguous start, or `latest`.",
-            metavar="RUN…",
-            autocompletion=run_names,
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The .html file to write.")] = Path(
-        "report.html"
-    ),
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Tell guesses and answers by their length and hash alone.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    runs: Runs,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The .html file to write.", show_default=True)
+    ] = Path("report.html"),
+    redact: Redact = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
-    """Write one self-contained page: scores, curves, comparison, examples, and what each run was."""
+    """Write an HTML page about one or several runs.
+
+    The page holds scores, curves, a comparison and examples, and needs no other file.
+    """
     from harness.core.errors import HarnessError
     from harness.core.files import write_whole
     from harness.runs.folder import run_folder
     from harness.submit.report import report_page
 
     if out.suffix != ".html":
-        raise HarnessError(f"{out}: a report is written as .html.")
+        raise HarnessError(f"{out}: a report is an .html file. Choose another name.")
     if out.exists() and not force:
-        raise HarnessError(f"{out} is there already; --force replaces it.")
+        raise HarnessError(f"{out} exists. --force replaces it.")
     if not out.absolute().parent.is_dir():
-        raise HarnessError(f"{out.parent}: no such folder.")
-    page = report_page([run_folder(name) for name in runs], redact=redact)
+        raise HarnessError(f"{out.parent}: no such directory.")
+    folders = [run_folder(name) for name in runs]
+    page = report_page(folders, redact=redact)
     try:
         write_whole(out, page)
     except OSError as error:
-        raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
-    print(visible(str(out)))
+        raise HarnessError(f"cannot write {out}: {error.strerror}.") from None
+    if json:
+        print_json({"path": str(out.absolute()), "runs": [folder.id for folder in folders]})
+    else:
+        print(visible(str(out)))

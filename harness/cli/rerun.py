@@ -1,32 +1,35 @@
-"""`harness rerun`: what run.sh of a bundle calls."""
+"""`harness rerun`: run the code of a bundle. Its run.sh calls this command."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harness.cli.options import Json, budget_seconds
 from harness.cli.output import say
 
 
 def rerun(
-    code: Annotated[Path, typer.Argument(metavar="CODE", help="The folder code/ of a bundle.", show_default=False)],
+    code: Annotated[Path, typer.Argument(metavar="CODE", help="Directory code/ of a bundle.", show_default=False)],
     prefixes: Annotated[
-        Path, typer.Argument(metavar="PREFIXES", help="The prefixes: .npy, .npz or .csv.", show_default=False)
+        Path, typer.Argument(metavar="PREFIXES", help="Prefixes: a .npy, .npz or .csv file.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="CSV", help="Where the submission goes.")] = Path(
-        "submission.csv"
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="CSV", help="The submission to write.", show_default=True)] = (
+        Path("submission.csv")
     ),
     target: Annotated[
-        str | None, typer.Option(envvar="HARNESS_TARGET", help="A folder with the target's weights.")
+        str | None, typer.Option(envvar="HARNESS_TARGET", help="Directory of the target's weights.", show_envvar=True)
     ] = None,
-    device: Annotated[str | None, typer.Option(envvar="HARNESS_DEVICE", help="Instead of the bundle's.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Wall clock, instead of the bundle's.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
+    device: Annotated[str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)] = None,
+    budget: Annotated[str | None, typer.Option(help="Wall clock, such as 24h.  [default: the bundle's]")] = None,
+    json: Json = False,
 ) -> None:
-    """Run the code of a bundle on prefixes; a run of it that was interrupted goes on."""
+    """Run the code of a bundle on given prefixes.
+
+    An interrupted run of the same code on the same prefixes is continued. Exit codes are those of `harness run`.
+    """
     from harness.cli.resolving import target_record
     from harness.cli.watching import follow
-    from harness.core.durations import seconds_in
     from harness.core.errors import HarnessError
     from harness.runs.folder import new_run_id
     from harness.runs.launch import resume_run, start_run
@@ -36,18 +39,19 @@ def rerun(
     from harness.submit.rerun import SCORES, laid_out, unfinished_run, write_outcome
 
     if not out.absolute().parent.is_dir():
-        raise HarnessError(f"{out.parent}: no such folder.")
+        raise HarnessError(f"{out.parent}: no such directory.")
     if out.is_dir():
-        raise HarnessError(f"{out}: is a folder.")
+        raise HarnessError(f"{out} is a directory. Name a file.")
     if out.name == SCORES:
-        raise HarnessError(f"{out}: the scores go there; name the submission otherwise.")
+        raise HarnessError(f"{out} is the name of the scores. Name the submission differently.")
+    seconds = None if budget is None else budget_seconds(budget)
     spec = read_code_spec(code)
     laid = laid_out(code.resolve(), spec, prefixes)
     record = None
     if (wanted := spec.target) is not None:
         if wanted.is_folder and target is None:
             raise HarnessError(
-                f"the bundle's target is the folder {wanted.id}: HARNESS_TARGET=FOLDER says where it lies here."
+                f"the bundle's target is the directory {wanted.id}. Set HARNESS_TARGET to where it is on this machine."
             )
         record = target_record(
             laid.round,
@@ -59,8 +63,8 @@ def rerun(
         )
         if record.weights_sha256 != wanted.weights_sha256:
             raise HarnessError(
-                f"{record.path}: these weights hash to {record.weights_sha256[:12]}…, and the bundle ran on "
-                f"{wanted.id} with {wanted.weights_sha256[:12]}…."
+                f"{record.path}: other weights ({record.weights_sha256[:12]}…) than those that the bundle ran on: "
+                f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right target."
             )
     folder = unfinished_run(laid)
     if folder is None:
@@ -70,19 +74,19 @@ def rerun(
             laid.round,
             record,
             id_=new_run_id(f"{spec.attack.name}-rerun"),
-            budget=spec.budget if budget is None else seconds_in(budget),
+            budget=spec.budget if seconds is None else seconds,
             seed=spec.seed,
             limit=None,
         )
         folder = start_run(run, laid.attack)
         say(f"run {folder.id} · Ctrl-C leaves it running")
     elif run_status(folder).is_over:
-        say(f"run {folder.id} goes on where it was")
+        say(f"continuing run {folder.id}")
         resume_run(folder, weights_sha256=() if record is None else (record.weights_sha256,))
     try:
         follow(folder, json=json)
     finally:
-        # What was found is written however it ended, and the exit code says how that was.
+        # The outcome is written however the run ended; the exit code says how.
         if run_status(folder).is_over:
             beside = write_outcome(folder, out)
             say(f"{out} · {beside}")

@@ -1,14 +1,18 @@
-"""From a command line to a resolved run: attack, parameters, round, target."""
+"""From the options of a command to a resolved run: attack, parameters, round, target."""
 
+import contextlib
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from harness.cli.output import say
-from harness.core.durations import seconds_in
+import typer
+
+from harness.cli.options import budget_seconds, usage_errors
+from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError, shortened
 from harness.core.rounds import Round, load_round
+from harness.core.settings import read_settings
 from harness.core.spec import AttackSpec, JobSpec, TargetRecord
 from harness.engine.devices import resolved_device
 from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
@@ -18,39 +22,44 @@ from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
 from harness.runs.planning import planned_run
 
-_SAY_PROGRESS_ABOVE_BYTES = 256 << 20
-_MOST_THREADS = 4096
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
+_SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
+_MAX_THREADS = 4096
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A run that may start: its spec, and the attack's file that its source is copied from."""
+    """A run that can start: its spec, and the file that the attack's source is copied from."""
 
     spec: AttackSpec
     attack: AttackFile
 
 
-def resolved_run(
+def resolve_run(
     attack_name: str,
     *,
     round_name: str,
-    target: str | None,
-    revision: str | None,
-    budget: str | None,
+    target: str | None = None,
+    revision: str | None = None,
+    budget: str | None = None,
     settings: list[str],
     seed: int,
-    limit: int | None,
-    device: str,
-    dtype: str,
-    threads: int | None,
-    attacks: Path | None,
+    limit: int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    threads: int | None = None,
+    attacks: Path | None = None,
 ) -> ResolvedRun:
-    """Everything found, fetched, hashed and checked. Raises HarnessError for the first thing that does not hold."""
+    """Find, fetch, hash and check everything that a run needs.
+
+    Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
+    """
     attack = attack_named(attack_name, attacks)
     round_ = load_round(round_name)
-    params = validated_params(attack.path, settings_in(settings))
+    seconds = round_.budget if budget is None else budget_seconds(budget)
+    with usage_errors("--set") if settings else contextlib.nullcontext():
+        params = validated_params(attack.path, settings_in(settings))
     record = None
     if attack.uses_target:
         require_device(device, dtype, threads)
@@ -58,43 +67,71 @@ def resolved_run(
             round_, target=target, revision=revision, device=device, dtype=dtype, threads=threads or usable_cores()
         )
     else:
-        named = {"--target": target, "--revision": revision, "--threads": threads}
-        named |= {"--device": None if device == "auto" else device, "--dtype": None if dtype == "auto" else dtype}
-        for option, value in named.items():
+        given = {"--target": target, "--revision": revision, "--threads": threads}
+        given |= {"--device": None if device == "auto" else device, "--dtype": None if dtype == "auto" else dtype}
+        for option, value in given.items():
             if value is not None:
-                raise HarnessError(f"the attack {attack.name} uses no target; leave {option} away.")
+                raise typer.BadParameter(
+                    f"{attack.name} does not use a target. Remove {option}.", param_hint=option
+                )
     spec = planned_run(
         attack,
         params,
         round_,
         record,
         id_=new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
-        budget=round_.budget if budget is None else seconds_in(budget),
+        budget=seconds,
         seed=seed,
         limit=limit,
     )
     return ResolvedRun(spec, attack)
 
 
+def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
+    """Return what `run --dry-run --json` prints; `spec` is the content of spec.json, with the names of that file."""
+    return {
+        "id": spec.id,
+        "attack": spec.attack.name,
+        "round": spec.round.name,
+        "target": None if spec.target is None else spec.target.id,
+        "params": spec.model_dump(mode="json")["params"],
+        "seed": spec.seed,
+        "examples": spec.examples,
+        "round_examples": spec.round_examples,
+        "error_cap": spec.error_cap,
+        "budget_s": spec.budget,
+        "spec": spec.model_dump(mode="json"),
+    }
+
+
 def require_device(device: str, dtype: str, threads: int | None) -> None:
-    """Raise HarnessError for a device or dtype that there is none of, or for more threads than any machine has."""
+    """Raise a usage error for an unknown device or dtype, or for too many threads."""
     if dtype not in _DTYPES:
-        raise HarnessError(f"unknown dtype {shortened(dtype)!r}: {', '.join(_DTYPES)}.")
+        raise typer.BadParameter(f"unknown dtype {shortened(dtype)!r}. Use {', '.join(_DTYPES)}.", param_hint="--dtype")
     if _DEVICE.fullmatch(device) is None:
-        raise HarnessError(f"unknown device {shortened(device)!r}: auto, cpu, cuda, cuda:N or mps.")
-    if threads is not None and threads > _MOST_THREADS:
-        raise HarnessError(f"--threads {threads}: this machine has {usable_cores()} usable cores.")
+        raise typer.BadParameter(
+            f"unknown device {shortened(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
+        )
+    if threads is not None and threads > _MAX_THREADS:
+        raise typer.BadParameter(
+            f"{threads} is too many: this machine has {usable_cores()} usable cores.", param_hint="--threads"
+        )
+
+
+def chosen_device(device: str) -> str:
+    """Return the device that `--device` names. `auto` is the device of the settings, else a GPU if there is one."""
+    return resolved_device(read_settings().device if device == "auto" else device)
 
 
 def settings_in(settings: list[str]) -> dict[str, str]:
-    """`key=value` texts as a mapping. Raises HarnessError for a text without a key, or a key given twice."""
+    """Return `key=value` texts as a dict. Raises HarnessError for a text without a key, or a repeated key."""
     values: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise HarnessError(f"--set {shortened(setting)!r}: write key=value.")
+            raise HarnessError(f"{shortened(setting)!r} is not key=value.")
         if key in values:
-            raise HarnessError(f"--set {key} was given twice.")
+            raise HarnessError(f"{key} was given twice.")
         values[key] = value
     return values
 
@@ -102,19 +139,18 @@ def settings_in(settings: list[str]) -> dict[str, str]:
 def target_record(
     round_: Round, *, target: str | None, revision: str | None, device: str, dtype: str, threads: int
 ) -> TargetRecord:
-    """The target as it was found on this machine, the round's own unless another is named."""
+    """Return the record of the round's target, or of `target`, as it is on this machine."""
     id_ = target if target is not None else round_.target
     # The round's revision belongs to the round's target.
-    wanted = revision or (round_.revision if target is None else "main")
-    found = _found(id_, wanted)
+    found = _find_target(id_, revision or (round_.revision if target is None else "main"))
     require_room(found, round_)
     require_no_further_tokens(found, round_)
     return _record_of(found, device=device, dtype=dtype, threads=threads)
 
 
 def model_record(id_: str, *, revision: str, device: str, dtype: str, threads: int | None) -> TargetRecord:
-    """A model as it was found on this machine, for whatever it is asked."""
-    return _record_of(_found(id_, revision), device=device, dtype=dtype, threads=threads or usable_cores())
+    """Return the record of any model as it is on this machine."""
+    return _record_of(_find_target(id_, revision), device=device, dtype=dtype, threads=threads or usable_cores())
 
 
 def _record_of(found: ResolvedTarget, *, device: str, dtype: str, threads: int) -> TargetRecord:
@@ -125,30 +161,25 @@ def _record_of(found: ResolvedTarget, *, device: str, dtype: str, threads: int) 
         path=found.path,
         weights_sha256=found.weights_sha256,
         bytes=found.bytes,
-        device=resolved_device(device),
+        device=chosen_device(device),
         dtype=dtype,
         threads=threads,
     )
 
 
-def weights_sha256_now(spec: JobSpec) -> tuple[str | None, ...]:
-    """The hash of the weights that lie where the run found each of its models; None where they are gone."""
+def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
+    """Return the hash of the weights of each of the run's models as they are now; None where they are gone."""
     return tuple(
-        _found(str(target.path), target.revision).weights_sha256 if target.path.is_dir() else None
+        _find_target(str(target.path), target.revision).weights_sha256 if target.path.is_dir() else None
         for target in spec.targets
     )
 
 
-def _found(id_: str, revision: str) -> ResolvedTarget:
-    is_said = False
+def _find_target(id_: str, revision: str) -> ResolvedTarget:
+    with ProgressBars(counts_bytes=True) as bars:
 
-    def on_progress(done: int, total: int) -> None:
-        nonlocal is_said
-        if total >= _SAY_PROGRESS_ABOVE_BYTES:
-            if sys.stderr.isatty():
-                print(f"\rreading {id_}: {done / total:4.0%} ", end="\n" if done >= total else "", file=sys.stderr)
-            elif not is_said:
-                say(f"reading {id_} ({total / 1e9:.1f} GB) …")
-            is_said = True
+        def on_progress(done: int, total: int) -> None:
+            if total >= _SHOW_PROGRESS_ABOVE_BYTES:
+                bars.update(f"reading {id_}", done, total)
 
-    return resolve_target(id_, revision, on_progress=on_progress)
+        return resolve_target(id_, revision, on_progress=on_progress)

@@ -1,18 +1,17 @@
-"""`harness rounds`: which contests there are, and the rules and files of one."""
+"""`harness rounds`: list rounds, show the rules and files of one."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from harness.cli.completion import round_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.commands import CommandLine
+from harness.cli.options import Json, RoundArgument
+from harness.cli.output import aligned, print_json, say, visible
 
 if TYPE_CHECKING:
     from harness.data.status import RoundStatus
 
-app = typer.Typer(help="List rounds, or show the rules and files of one.", rich_markup_mode=None)
-
-JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+app = CommandLine(name="rounds", help="List rounds, or show the rules of one.", invoke_without_command=True)
 
 _RULES = (
     "answer_rows",
@@ -29,75 +28,71 @@ _RULES = (
 )
 
 
-RoundArgument = Annotated[
-    str, typer.Argument(metavar="ROUND", help="A shipped round's name, or a TOML file.", autocompletion=round_names)
-]
+@app.callback()
+def list_rounds(context: typer.Context, json: Json = False) -> None:
+    """List rounds, or show the rules of one.
 
-
-@app.callback(invoke_without_command=True)
-def list_rounds(context: typer.Context, as_json: JsonOption = False) -> None:
-    """List rounds, or show the rules and files of one. Alone: every shipped round and the state of its files."""
+    Without a command, the shipped rounds are listed with the state of their files.
+    """
     if context.invoked_subcommand is not None:
-        if as_json:
-            raise typer.BadParameter("--json stands after the command: harness rounds show NAME --json")
         return
     from harness.core.rounds import load_round, shipped_rounds
     from harness.data.status import round_status
 
-    listed = [round_status(load_round(name)) for name in shipped_rounds()]
-    if as_json:
-        print_json([_summary(status) for status in listed])
+    rounds = [round_status(load_round(name)) for name in shipped_rounds()]
+    if json:
+        print_json({"rounds": [_summary(status) for status in rounds]})
         return
-    names = max((len(status.round.name) for status in listed), default=0)
-    for status in listed:
-        count = "?" if status.examples is None else f"{status.examples:,}"
-        print(
-            f"{status.round.name:{names}}  {count:>6} examples  {state_of(status):<22}  {visible(status.round.title)}"
-        )
-    if any(not status.is_complete for status in listed):
-        say("`harness data status ROUND` says what is missing and the command that gets it.")
+    rows = [
+        (status.round.name, f"{_examples(status)} examples", state_of(status), visible(status.round.title))
+        for status in rounds
+    ]
+    print(aligned(rows))
+    if any(not status.is_complete for status in rounds):
+        say("`harness data status ROUND` prints what is missing and the command that fetches it.")
 
 
 @app.command("show")
-def show_round(name: RoundArgument, as_json: JsonOption = False) -> None:
-    """The rules of a round, and which of its files are there."""
+def show_round(round_: RoundArgument, json: Json = False) -> None:
+    """Show the rules and files of a round."""
     from harness.core.rounds import load_round
     from harness.data.status import round_status
 
-    status = round_status(load_round(name))
-    round_ = status.round
+    status = round_status(load_round(round_))
     rules = _rules(status)
-    if as_json:
+    if json:
         print_json({**_summary(status), **rules, "files": files_as_json(status)})
         return
-    print(f"{visible(round_.name)}: {visible(round_.title)}")
-    print(f"{state_of(status)}, {'?' if status.examples is None else f'{status.examples:,}'} examples")
+    print(f"{visible(status.round.name)}: {visible(status.round.title)}")
+    print(f"{state_of(status)}, {_examples(status)} examples")
     for rule in _RULES:
         if (value := rules[rule]) is not None:
-            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {visible(_as_text(rule, value))}")
+            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {visible(_rule_text(rule, value))}")
     print_files(status)
 
 
 def state_of(status: "RoundStatus") -> str:
-    """The state of a round's files in two or three words."""
+    """Return the state of a round's files in two or three words."""
     if not status.is_complete:
-        unfit = len(status.files) - len(status.missing) - sum(file.state == "present" for file in status.files)
-        what = [f"{len(status.missing)} missing"] if status.missing else []
-        return "files: " + ", ".join([*what, *([f"{unfit} wrong"] if unfit else [])])
+        wrong = len(status.files) - len(status.missing) - sum(file.state == "present" for file in status.files)
+        missing = [f"{len(status.missing)} missing"] if status.missing else []
+        return "files: " + ", ".join([*missing, *([f"{wrong} wrong"] if wrong else [])])
     return "complete, blind" if status.round.is_blind else "complete"
 
 
 def print_files(status: "RoundStatus") -> None:
-    """A line for each file: state, path, shape or fault, and what the round has it for."""
-    paths = max((len(visible(str(file.path))) for file in status.files), default=0)
+    """Print a line for each file: state, path, shape or error, use."""
+    rows = []
     for file in status.files:
         shape = " × ".join(f"{axis:,}" for axis in file.shape) if file.shape is not None else file.fault
         uses = ", ".join(field.removesuffix("_file").replace("_", " ") for field in file.fields)
-        print(f"  {file.state:12} {visible(str(file.path)):{paths}}  {visible(shape):12}  {uses}")
+        rows.append((f"  {file.state}", visible(str(file.path)), visible(shape), uses))
+    if rows:
+        print(aligned(rows))
 
 
 def files_as_json(status: "RoundStatus") -> list[dict[str, Any]]:
-    """The files of a round, for --json."""
+    """Return the files of a round for `--json`."""
     return [
         {
             "fields": file.fields,
@@ -110,9 +105,13 @@ def files_as_json(status: "RoundStatus") -> list[dict[str, Any]]:
     ]
 
 
+def _examples(status: "RoundStatus") -> str:
+    return "?" if status.examples is None else f"{status.examples:,}"
+
+
 def _summary(status: "RoundStatus") -> dict[str, Any]:
     return {
-        "name": status.round.name,
+        "round": status.round.name,
         "title": status.round.title,
         "examples": status.examples,
         "is_blind": status.round.is_blind,
@@ -122,7 +121,7 @@ def _summary(status: "RoundStatus") -> dict[str, Any]:
 
 
 def _rules(status: "RoundStatus") -> dict[str, Any]:
-    """The rules by name. What a fold has of its own is not its round's: None where its files must be there to know."""
+    """Return the rules by name. A fold has no rows of its own, and no error cap until its files exist."""
     from harness.core.examples import error_cap_of
 
     rules = status.round.model_dump(mode="json", include={*_RULES, "budget", "fold"})
@@ -133,7 +132,7 @@ def _rules(status: "RoundStatus") -> dict[str, Any]:
     return rules
 
 
-def _as_text(rule: str, value: Any) -> str:
+def _rule_text(rule: str, value: Any) -> str:
     from harness.core.durations import clock
 
     if rule == "budget_s":

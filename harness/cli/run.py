@@ -1,59 +1,64 @@
-"""`harness run` and what is done to one run: watch, stop, resume, logs, show, export."""
+"""`harness run`, and the commands about one run: watch, stop, resume, logs, show, export."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.completion import attack_names, round_names, run_names
+from harness.cli.completion import run_and_tuning_names
+from harness.cli.options import (
+    RUN_HELP,
+    AttackName,
+    Attacks,
+    Budget,
+    Detach,
+    Device,
+    Dtype,
+    Force,
+    Json,
+    Plain,
+    Round,
+    Run,
+    Seed,
+    Settings,
+    Target,
+    Threads,
+    round_or_default,
+)
 from harness.cli.output import is_terminal, print_json, say, visible
 
-RunName = Annotated[
-    str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN", autocompletion=run_names)
-]
-Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")]
+if TYPE_CHECKING:
+    from harness.runs.folder import RunFolder
 
 
 def run(
-    attack: Annotated[
-        str,
-        typer.Argument(
-            metavar="ATTACK", help="An attack's name; `harness attacks` lists them.", autocompletion=attack_names
-        ),
-    ],
-    round_: Annotated[
-        str,
-        typer.Option(
-            "--round", "-r", metavar="ROUND", help="A round's name, or its TOML file.", autocompletion=round_names
-        ),
-    ] = "demo",
-    target: Annotated[str | None, typer.Option(help="A hub id or a folder, instead of the round's target.")] = None,
-    revision: Annotated[str | None, typer.Option(help="The revision of a hub target.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Wall clock such as 24h or 90m, instead of the round's.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="A parameter; may be given often.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Attack the first N examples only.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32, float16 or bfloat16.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all usable cores by default.")] = None,
-    attacks: Annotated[Path | None, typer.Option(help="A folder of attacks that comes before all others.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Resolve and check everything, start nothing.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be observed.")] = False,
+    attack: AttackName,
+    round_: Round = None,
+    target: Target = None,
+    revision: Annotated[str | None, typer.Option(metavar="REV", help="Revision of a hub target.")] = None,
+    budget: Budget = None,
+    set_: Settings = None,
+    seed: Seed = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.", metavar="N")] = None,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    threads: Threads = None,
+    attacks: Attacks = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
+    detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Run an attack on a round, under its budget."""
-    from harness.cli.resolving import resolved_run
-    from harness.cli.watching import follow
-    from harness.runs.folder import RunFolder
-    from harness.runs.launch import start_run
-    from harness.runs.summary import run_summary
+    """Run an attack on a round.
 
-    plan = resolved_run(
+    Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped.
+    """
+    from harness.cli.resolving import plan_as_json, resolve_run
+    from harness.runs.launch import start_run
+
+    plan = resolve_run(
         attack,
-        round_name=round_,
+        round_name=round_or_default(round_),
         target=target,
         revision=revision,
         budget=budget,
@@ -66,26 +71,16 @@ def run(
         attacks=attacks,
     )
     if dry_run:
-        print(plan.spec.model_dump_json(indent=None if json else 2))
+        print_json(plan_as_json(plan.spec)) if json else print(plan.spec.model_dump_json(indent=2))
         return
-    folder: RunFolder = start_run(plan.spec, plan.attack)
-    if detach:
-        if json:
-            print_json(run_summary(folder).as_json())
-        else:
-            print(folder.id)
-            say(f"harness watch {folder.id}")
-        return
-    say(f"run {folder.id} · Ctrl-C leaves it running")
-    follow(folder, json=json)
+    _follow_or_detach(start_run(plan.spec, plan.attack), detach=detach, json=json)
 
 
-def watch(
-    run: RunName = "latest",
-    plain: Annotated[bool, typer.Option("--plain", help="One live line, where there is a terminal too.")] = False,
-    json: Json = False,
-) -> None:
-    """Watch a run: on a terminal its screen, else one live line until it is over; leaving changes nothing for it."""
+def watch(run: Run = "latest", plain: Plain = False, json: Json = False) -> None:
+    """Watch a run until it is over.
+
+    In a terminal its screen opens, otherwise a status line is printed. Leaving does not touch the run.
+    """
     from harness.runs.folder import run_folder
 
     folder = run_folder(run)
@@ -100,109 +95,137 @@ def watch(
     follow(folder, json=json)
 
 
-def stop(run: RunName, json: Json = False) -> None:
-    """End a run soon; what it has found stays, and it can be resumed."""
+def stop(run: Run, json: Json = False) -> None:
+    """Stop a run. Its guesses are kept; `resume` continues it."""
     from harness.runs.folder import run_folder
     from harness.runs.launch import stop_run
     from harness.runs.summary import run_summary
 
     folder = run_folder(run)
     status = stop_run(folder)
-    if json:
-        print_json(run_summary(folder).as_json())
-    else:
-        print(f"{folder.id}: {status}")
+    print_json(run_summary(folder).as_json()) if json else print(f"{folder.id}: {status}")
 
 
-def resume(
-    run: RunName,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be observed.")] = False,
-    json: Json = False,
-) -> None:
-    """Go on with a run that was stopped, crashed, or lost its supervisor, within what is left of its budget."""
-    from harness.cli.resolving import weights_sha256_now
-    from harness.cli.watching import follow
+def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
+    """Continue a run that was stopped, crashed or lost.
+
+    It continues within what is left of its budget. Exit codes are those of `harness run`.
+    """
+    from harness.cli.resolving import current_weights
     from harness.runs.folder import run_folder
     from harness.runs.launch import resume_run
-    from harness.runs.summary import run_summary
 
     folder = run_folder(run)
-    resume_run(folder, weights_sha256=weights_sha256_now(folder.job()))
-    if detach:
-        print_json(run_summary(folder).as_json()) if json else print(folder.id)
+    resume_run(folder, weights_sha256=current_weights(folder.job()))
+    _follow_or_detach(folder, detach=detach, json=json)
+
+
+def _follow_or_detach(folder: "RunFolder", *, detach: bool, json: bool) -> None:
+    if not detach:
+        from harness.cli.watching import follow
+
+        say(f"run {folder.id} · Ctrl-C leaves it running")
+        follow(folder, json=json)
         return
-    follow(folder, json=json)
+    if json:
+        from harness.runs.summary import run_summary
+
+        print_json(run_summary(folder).as_json())
+    else:
+        print(folder.id)
+        say(f"harness watch {folder.id}")
 
 
 def logs(
-    run: RunName,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines; 0 for all.")] = 200,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as the log grows, until the run is over.")
-    ] = False,
+    run: Run,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of last lines; 0 for all.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until the run is over.")] = False,
+    json: Json = False,
 ) -> None:
-    """Print what a run's worker printed."""
+    """Print the log of a run's worker."""
     from harness.cli.watching import log_lines
     from harness.runs.folder import run_folder
 
-    for line in log_lines(run_folder(run), last=lines, follow=follow):
+    folder = run_folder(run)
+    printed = log_lines(folder, last=lines, follow=follow)
+    if json:
+        print_json({"run": folder.id, "lines": list(printed)})
+        return
+    for line in printed:
         print(visible(line), flush=follow)
 
 
 def show(
-    run: RunName,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|TUNING", help=f"{RUN_HELP} Or the id of a tuning.", autocompletion=run_and_tuning_names
+        ),
+    ],
     example: Annotated[
-        int | None, typer.Option(metavar="ID", help="One example instead: its prefix, answer and all candidates.")
+        int | None, typer.Option(metavar="ID", help="Show one example: its prefix, answer and candidates.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print everything about a run: what was resolved, how it went, what it came to."""
-    from harness.cli.describing import described, example_described, shown_json
-    from harness.runs.folder import run_folder
+    """Show a run: what it was given, how it went, its score."""
+    from harness.cli.descriptions import describe, describe_example, run_as_json
+    from harness.cli.tunings import find_run_or_tuning, print_tuning
+    from harness.runs.folder import RunFolder
 
-    folder = run_folder(run)
-    if example is not None:
+    found = find_run_or_tuning(run)
+    if not isinstance(found, RunFolder):
+        print_tuning(found, json=json)
+    elif example is not None:
         from harness.analysis.candidates import example_in
 
-        found = example_in(folder, example)
-        print_json(found.as_json()) if json else print(example_described(folder, found))
+        shown = example_in(found, example)
+        print_json(shown.as_json()) if json else print(describe_example(found, shown))
     elif json:
-        print_json(shown_json(folder))
+        print_json(run_as_json(found))
     else:
-        print(described(folder))
+        print(describe(found))
 
 
 def export(
-    run: RunName,
+    run: Run,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A .csv, .parquet or .jsonl file; - for stdout.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every guess with its score, not the submission alone.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Write every guess with its score.")] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
-    """Write a run's submission, made anew from its record, or with --all every guess that counts."""
+    """Write a run's submission, or all its guesses, to a file."""
     from harness.core.errors import HarnessError
     from harness.runs.folder import run_folder
 
     folder = run_folder(run)
     destination = out if out is not None else Path(f"{folder.id}.csv")
-    if destination.exists() and not force and str(destination) != "-":
-        raise HarnessError(f"{destination} is there already; --force replaces it.")
-    if not all_ and str(destination) != "-" and destination.suffix != ".csv":
-        raise HarnessError(f"{destination}: a submission is a .csv; --all writes .parquet and .jsonl as well.")
+    is_stdout = str(destination) == "-"
+    if is_stdout and json:
+        raise typer.BadParameter("--out - writes to stdout. Name a file.", param_hint="--json")
+    if destination.exists() and not force and not is_stdout:
+        raise HarnessError(f"{destination} exists. --force replaces it.")
+    if not all_ and not is_stdout and destination.suffix != ".csv":
+        raise HarnessError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
     if not destination.absolute().parent.is_dir():
-        raise HarnessError(f"{destination.parent}: no such folder.")
+        raise HarnessError(f"{destination.parent}: no such directory.")
     if all_:
         from harness.core.tables import write_guesses
         from harness.runs.results import every_guess
 
-        write_guesses(destination, every_guess(folder))
+        guesses = every_guess(folder)
+        write_guesses(destination, guesses)
+        rows = len(guesses.ids)
     else:
         from harness.core.submission import write_submission
         from harness.runs.results import submission_now
 
         submission = submission_now(folder)
-        where = sys.stdout.buffer if str(destination) == "-" else destination
-        write_submission(where, submission.ids, submission.suffixes)
-    if str(destination) != "-":
+        write_submission(sys.stdout.buffer if is_stdout else destination, submission.ids, submission.suffixes)
+        rows = len(submission.ids)
+    if json:
+        print_json({"run": folder.id, "path": str(destination.absolute()), "rows": rows})
+    elif not is_stdout:
         print(destination)

@@ -1,86 +1,160 @@
-"""`harness runs`: the runs of this machine, and housekeeping among them."""
+"""`harness runs`: list, delete and annotate runs."""
 
-from typing import Annotated
+import itertools
+import json as json_module
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.completion import run_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.commands import CommandLine
+from harness.cli.completion import attack_names, round_names, run_and_tuning_names
+from harness.cli.options import RUN_HELP, Json, Run
+from harness.cli.output import counted, is_terminal, print_json, say, visible
 
-app = typer.Typer(help="List runs; remove or annotate one.", no_args_is_help=False, rich_markup_mode=None)
-RunName = Annotated[
-    str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN", autocompletion=run_names)
-]
+if TYPE_CHECKING:
+    from harness.runs.folder import RunFolder
+    from harness.runs.summary import RunSummary
+
+app = CommandLine(name="runs", help="List, annotate and delete runs.", invoke_without_command=True)
 
 
-@app.callback(invoke_without_command=True)
+@app.callback()
 def list_runs(
     context: typer.Context,
-    round_: Annotated[str | None, typer.Option("--round", "-r", help="Runs of one round only.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
+    status: Annotated[
+        list[str] | None, typer.Option(metavar="STATUS", help="List runs with this status; repeatable.")
+    ] = None,
+    attack: Annotated[
+        str | None, typer.Option(metavar="ATTACK", help="List runs of this attack.", autocompletion=attack_names)
+    ] = None,
+    round_: Annotated[
+        str | None,
+        typer.Option("--round", "-r", metavar="ROUND", help="List runs on this round.", autocompletion=round_names),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="List only the newest N runs.")] = None,
+    json: Json = False,
 ) -> None:
-    """List runs, newest first."""
+    """List, annotate and delete runs.
+
+    Without a command, runs are listed, newest first. `harness tune --list` lists tunings.
+    """
     if context.invoked_subcommand is not None:
-        if json or round_ is not None:
-            raise typer.BadParameter("options stand after the command: harness runs rm RUN")
         return
-    from harness.cli.describing import runs_table
+    from harness.runs.status import Status
+
+    for name in status or ():
+        if name not in list(Status):
+            raise typer.BadParameter(f"{visible(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
+    summaries = list(itertools.islice(_summaries(status, attack, round_), limit))
+    if json:
+        print_json({"runs": [summary.as_json() for summary in summaries]})
+    elif summaries:
+        from harness.cli.descriptions import runs_table
+
+        print(runs_table(summaries))
+    elif status or attack or round_:
+        say("no run matches.")
+    else:
+        say("no runs yet. `harness run ATTACK --round ROUND` starts one.")
+
+
+def _summaries(status: list[str] | None, attack: str | None, round_: str | None) -> "Iterator[RunSummary]":
+    """Yield the summaries of the runs that match, newest first. A run that cannot be read is reported and left out."""
     from harness.core.errors import HarnessError
     from harness.runs.folder import all_run_folders
     from harness.runs.summary import run_summary
 
-    summaries = []
     for folder in all_run_folders():
+        if not all(name is None or _mentions(folder, name) for name in (attack and attack.removeprefix("audit "), round_)):
+            continue
         try:
             summary = run_summary(folder)
         except HarnessError as error:
-            # One unreadable run must not hide the others.
-            say(f"{folder.id}: {error}")
+            say(f"{folder.id}: {visible(str(error))}")
             continue
-        if round_ in (None, summary.round):
-            summaries.append(summary)
-    if json:
-        print_json([summary.as_json() for summary in summaries])
-    elif summaries:
-        print(runs_table(summaries))
-    elif round_ is not None:
-        say(f"no runs of the round {visible(round_)}.")
-    else:
-        say("no runs yet: harness run ATTACK --round ROUND starts one.")
+        if (
+            (not status or summary.status in status)
+            and attack in (None, summary.attack)
+            and round_ in (None, summary.round)
+        ):
+            yield summary
+
+
+def _mentions(folder: "RunFolder", name: str) -> bool:
+    """Return whether a run's spec.json contains `name` as a string: a cheap filter that reads no database."""
+    try:
+        return json_module.dumps(name, ensure_ascii=False) in folder.spec_file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return True
 
 
 @app.command()
 def rm(
-    runs: Annotated[list[str], typer.Argument(help="Runs to delete, by id or unambiguous start.", metavar="RUN…")],
-    force: Annotated[bool, typer.Option("--force", help="Stop a run that is still going first.")] = False,
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help=f"{RUN_HELP} Or the id of a tuning, which is deleted with its runs.",
+            autocompletion=run_and_tuning_names,
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Stop a run that is still running, then delete it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: Json = False,
 ) -> None:
-    """Delete runs with everything they recorded."""
+    """Delete runs and everything they recorded.
+
+    In a terminal it asks before it deletes.
+    """
+    from harness.cli.tunings import find_run_or_tuning, tuning_file
     from harness.core.errors import HarnessError
-    from harness.runs.folder import remove_run, run_folder
+    from harness.runs.folder import RunFolder, remove_run
     from harness.runs.launch import stop_run
     from harness.runs.summary import run_status
+    from harness.runs.tuning import runs_of
 
-    folders = list(dict.fromkeys(run_folder(name) for name in runs))
+    found = [find_run_or_tuning(name) for name in runs]
+    tunings = {one.id: None for one in found if not isinstance(one, RunFolder)}
+    folders = {one: None for one in found if isinstance(one, RunFolder)}
+    folders |= {run.folder: None for id_ in tunings for run in runs_of(id_)}
+    ids = [*(folder.id for folder in folders), *tunings]
+    if is_terminal() and not yes:
+        shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
+        typer.confirm(f"Delete {counted(len(folders), 'run')} ({shown})?", abort=True, err=True)
     for folder in folders:
         if not run_status(folder).is_over:
             if not force:
-                raise HarnessError(f"{folder.id} is still going; harness stop {folder.id} ends it, or --force.")
+                raise HarnessError(f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force.")
             stop_run(folder)
+            if not run_status(folder).is_over:
+                raise HarnessError(f"{folder.id} did not stop, and was not deleted. Try again.")
         remove_run(folder)
-        print(folder.id)
+        if not json:
+            print(folder.id, flush=True)
+    for id_ in tunings:
+        tuning_file(id_).unlink(missing_ok=True)
+        if not json:
+            print(id_)
+    if json:
+        print_json({"removed": ids})
 
 
 @app.command()
 def note(
-    run: RunName,
-    text: Annotated[str | None, typer.Argument(help="The note; without it the present one is printed.")] = None,
+    run: Run,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The note. Without it the note is printed.")] = None,
+    json: Json = False,
 ) -> None:
-    """Attach a line of text to a run."""
+    """Attach a note to a run, or print its note."""
     from harness.core.files import write_whole
     from harness.runs.folder import run_folder
 
     folder = run_folder(run)
-    if text is None:
-        print(visible(folder.note.read_text(encoding="utf-8")) if folder.note.exists() else "")
-    else:
+    if text is not None:
         write_whole(folder.note, text)
+    shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
+    if json:
+        print_json({"run": folder.id, "note": shown})
+    elif text is None:
+        print(visible(shown))

@@ -7,64 +7,71 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.completion import attack_names, round_names
-from harness.cli.output import aligned, print_json, say, visible
+from harness.cli.completion import attack_names, tuning_names
+from harness.cli.options import (
+    Attacks,
+    Budget,
+    Device,
+    Dtype,
+    Json,
+    Round,
+    Seed,
+    Settings,
+    Target,
+    Threads,
+    round_or_default,
+)
+from harness.cli.output import say, visible
 
 if TYPE_CHECKING:
     from harness.plugins.parameter_space import Span
     from harness.runs.folder import RunFolder
-    from harness.runs.tuning import Setting, Tuning
+    from harness.runs.tuning import Tuning
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")
 
 
 def tune(
+    context: typer.Context,
     attack: Annotated[
-        str | None, typer.Argument(metavar="ATTACK", help="The attack's name.", autocompletion=attack_names)
+        str | None, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names)
     ] = None,
-    round_: Annotated[
-        str,
-        typer.Option(
-            "--round", "-r", metavar="ROUND", help="Whose training examples it is tuned on.", autocompletion=round_names
-        ),
-    ] = "demo",
-    runs: Annotated[int, typer.Option(min=1, help="Runs in all, the first ones with the attack's defaults.")] = 20,
+    round_: Round = None,
+    runs: Annotated[int, typer.Option(min=1, help="Number of runs in total; the first use the defaults.")] = 20,
     fold: Annotated[
         list[str] | None,
-        typer.Option(help="A fold of the training examples to attack; repeatable. fold0of5 and fold1of5 by default."),
+        typer.Option(help="Fold of the training examples; repeatable.  [default: fold0of5 and fold1of5]"),
     ] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUES", help="A parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."),
+        typer.Option(metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."),
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="A parameter that stays as it is.")
-    ] = None,
-    budget: Annotated[str | None, typer.Option(help="Wall clock of each run, such as 10m.")] = None,
-    target: Annotated[str | None, typer.Option(help="A hub id or a folder, instead of the round's target.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Attack the first N examples of the fold only.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw, and of the search.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32, float16 or bfloat16.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all usable cores by default.")] = None,
-    attacks: Annotated[Path | None, typer.Option(help="A folder of attacks that comes before all others.")] = None,
+    set_: Settings = None,
+    budget: Budget = None,
+    target: Target = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples of the fold.")] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    threads: Threads = None,
+    attacks: Attacks = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="TUNING", help="Go on with a tuning, up to --runs runs; the rest is as it was."),
+        typer.Option(metavar="TUNING", help="Continue a tuning up to --runs runs.", autocompletion=tuning_names),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List all tunings.")] = False,
+    json: Json = False,
 ) -> None:
-    """Search an attack's parameters, as runs under one parent, on training examples alone.
+    """Search an attack's parameters on training examples.
 
-    Each setting is tried on one fold after the other, and given up when it falls behind the median of those that
-    went through every fold, once there are four.
-    Nothing is tuned on the answers of the round itself: run the best settings on it afterwards.
+    Each setting is run on one fold after the other. Once four settings were run on every fold, a setting that falls
+    behind their median gets no further fold. The answers of the round are never used: run the best setting on it
+    afterwards. `harness show TUNING` prints the settings tried, `harness runs rm TUNING` deletes a tuning.
     """
+    from harness.cli.tunings import print_tuning, print_tunings, space_and_defaults
     from harness.core.errors import HarnessError
-    from harness.plugins.discovery import attack_named
-    from harness.plugins.parameter_space import settings_of, space_of
-    from harness.plugins.schema import fetch_schema
+    from harness.plugins.parameter_space import settings_of
     from harness.runs.folder import new_run_id
     from harness.runs.tuning import (
         Tuning,
@@ -76,125 +83,108 @@ def tune(
         tuning_named,
     )
 
+    if list_:
+        print_tunings(json=json)
+        return
+    wanted: dict[str, Any] = {
+        "attack": attack,
+        "round": round_,
+        "folds": tuple(dict.fromkeys(fold or _FOLDS)),
+        "settings": tuple(set_ or ()),
+        "vary": tuple(vary or ()),
+        "seed": seed,
+    }
+    options = {
+        "budget": budget,
+        "target": target,
+        "limit": limit,
+        "device": device,
+        "dtype": dtype,
+        "threads": threads,
+        "attacks": None if attacks is None else str(attacks.absolute()),
+    }
     if resume is not None:
         tuning = tuning_named(resume)
+        _refuse_other_options(context, tuning, wanted | options)
     elif attack is None:
-        raise typer.BadParameter("name an attack, or --resume TUNING")
+        raise typer.BadParameter("name an attack, or use --resume TUNING.", param_hint="ATTACK")
     else:
-        tuning = Tuning(
-            id=new_run_id(f"tune-{attack}"),
-            created_at=time.time(),
-            attack=attack,
-            round=round_,
-            folds=tuple(dict.fromkeys(fold or _FOLDS)),
-            settings=tuple(set_ or []),
-            vary=tuple(vary or []),
-            seed=seed,
-            options={
-                "budget": budget,
-                "target": target,
-                "limit": limit,
-                "device": device,
-                "dtype": dtype,
-                "threads": threads,
-                "attacks": None if attacks is None else str(attacks.absolute()),
-            },
-        )
-    folder = tuning.options["attacks"]
-    file = attack_named(tuning.attack, None if folder is None else Path(folder))
-    schema = fetch_schema(file.path, digest=file.sha256)
-    space = space_of(schema.schema, tuning.settings, tuning.vary)
+        wanted["round"] = round_or_default(round_)
+        tuning = Tuning(id=new_run_id(f"tune-{attack}"), created_at=time.time(), options=options, **wanted)
+    space, defaults = space_and_defaults(tuning)
     require_optuna()
     if resume is None:
         begin_tuning(tuning)
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")
     try:
-        _go_on(tuning, space, schema.params, runs)
+        _run_until(runs, tuning, space, defaults)
     except KeyboardInterrupt:
-        say(f"\nharness tune --resume {tuning.id} --runs {runs} goes on from here; a run that is going on goes on.")
-        raise SystemExit(130) from None
-    past = settings_tried(space, runs_of(tuning.id))
-    best = best_of(past)
-    if json:
-        print_json(
-            {
-                "id": tuning.id,
-                "settings": [_as_json(one) for one in past],
-                "best": None if best is None else best.params,
-            }
-        )
-        return
-    if best is None:
-        raise HarnessError(f"no setting of {tuning.id} came through its folds; harness runs lists the runs.")
-    print(aligned([(*space, *tuning.folds, "recall"), *(_cells(one, tuning.folds) for one in past)]))
-    words = [word for setting in (*tuning.settings, *settings_of(space, best.params)) for word in ("--set", setting)]
-    say(f"best: {visible(shlex.join(['harness', 'run', tuning.attack, '--round', tuning.round, *words]))}")
+        say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
+        raise typer.Exit(130) from None
+    best = best_of(settings_tried(space, runs_of(tuning.id)))
+    if best is None and not json:
+        raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness runs` lists the runs.")
+    print_tuning(tuning, json=json)
+    if best is not None:
+        settings = [*tuning.settings, *settings_of(space, best.params)]
+        options = [word for setting in settings for word in ("--set", setting)]
+        say(f"best: {visible(shlex.join(['harness', 'run', tuning.attack, '--round', tuning.round, *options]))}")
 
 
-def _go_on(tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] | None, runs: int) -> None:
-    """Runs one after the other, until there are `runs` of them."""
-    from harness.cli.resolving import resolved_run, weights_sha256_now
+def _refuse_other_options(context: typer.Context, tuning: "Tuning", given: dict[str, Any]) -> None:
+    """Raise a usage error if an option was given whose value is not that of the tuning to be continued."""
+    recorded = {**tuning.model_dump(), **tuning.options}
+    parameters = {"round": "round_", "folds": "fold", "settings": "set_"}
+    for name, value in given.items():
+        source = context.get_parameter_source(parameters.get(name, name))
+        if source is not None and source.name == "COMMANDLINE" and recorded[name] != value:
+            raise typer.BadParameter(
+                f"{tuning.id} was started with {name} {recorded[name]}. Remove {name}, or start a new tuning.",
+                param_hint="--resume",
+            )
+
+
+def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] | None) -> None:
+    """Run one setting after the other until the tuning has `runs` runs, or every setting was tried."""
+    from harness.cli.resolving import current_weights, resolve_run
+    from harness.cli.tunings import recall_text
     from harness.core.durations import clock
     from harness.runs.launch import resume_run, start_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
     from harness.runs.tuning import next_step, runs_of
 
-    for one in runs_of(tuning.id):
-        status = run_status(one.folder)
-        if status in (Status.LOST, Status.STOPPED):
-            resume_run(one.folder, weights_sha256=weights_sha256_now(one.spec))
-        _wait_for(one.folder)
-    begun, began_at = len(runs_of(tuning.id)), time.monotonic()
+    for run in runs_of(tuning.id):
+        if run_status(run.folder) in (Status.LOST, Status.STOPPED):
+            resume_run(run.folder, weights_sha256=current_weights(run.spec))
+        _wait_for_end(run.folder)
+    first, began_at = len(runs_of(tuning.id)), time.monotonic()
     while len(tried := runs_of(tuning.id)) < runs:
         step = next_step(space, defaults, tried, tuning.folds, seed=tuning.seed)
         if step is None:
-            say(f"every setting was tried; {len(tried)} runs were enough.")
+            say(f"every setting was tried after {len(tried)} runs.")
             return
         options = dict(tuning.options)
-        folder = options.pop("attacks")
-        plan = resolved_run(
+        directory = options.pop("attacks")
+        plan = resolve_run(
             tuning.attack,
             round_name=f"{tuning.round}:{step.fold}",
-            revision=None,
             settings=[*tuning.settings, *step.settings],
             seed=tuning.seed,
-            attacks=None if folder is None else Path(folder),
+            attacks=None if directory is None else Path(directory),
             **options,
         )
-        started = start_run(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
-        _wait_for(started)
-        recall = _figure(runs_of(tuning.id)[-1].recall)
-        told = f"{visible(' '.join(step.settings))} · {step.fold} · recall {recall} · {started.id}"
-        made = len(tried) + 1
-        left = clock((time.monotonic() - began_at) / (made - begun) * (runs - made))
-        say(f"{made} of {runs}: {told}" + (f" · about {left} left" if made < runs else ""))
+        folder = start_run(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
+        _wait_for_end(folder)
+        recall = recall_text(runs_of(tuning.id)[-1].recall)
+        done = len(tried) + 1
+        left = clock((time.monotonic() - began_at) / (done - first) * (runs - done))
+        line = f"{done} of {runs}: {visible(' '.join(step.settings))} · {step.fold} · recall {recall} · {folder.id}"
+        say(line + (f" · about {left} left" if done < runs else ""))
 
 
-def _wait_for(folder: "RunFolder") -> None:
+def _wait_for_end(folder: "RunFolder") -> None:
     from harness.runs.summary import run_status
 
     while not run_status(folder).is_over:
         time.sleep(_POLL_SECONDS)
-
-
-def _cells(one: "Setting", folds: tuple[str, ...]) -> tuple[str, ...]:
-    """The setting's values, what each fold has given (nothing where it was given up before), and their mean."""
-    reached = {run.fold: _figure(run.recall) for run in one.runs}
-    return (
-        *(visible(str(value)) for value in one.params.values()),
-        *(reached.get(fold, "") for fold in folds),
-        _figure(one.recall),
-    )
-
-
-def _figure(recall: float | None) -> str:
-    return "–" if recall is None else f"{recall:.3f}"
-
-
-def _as_json(one: "Setting") -> dict[str, Any]:
-    return {
-        "params": one.params,
-        "recall_at_cap": one.recall,
-        "runs": [{"run": run.folder.id, "fold": run.fold, "recall_at_cap": run.recall} for run in one.runs],
-    }

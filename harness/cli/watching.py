@@ -1,95 +1,85 @@
-"""A run followed from a terminal, or from a file: the plain live line, and the log as it grows."""
+"""Follow a run from a terminal: the status line, the outcome, and the log as it grows."""
 
-import sys
+import codecs
 import time
 from collections.abc import Iterator
 
-from harness.cli.output import counted, fitted, print_json, say, visible
+import typer
+
+from harness.cli.output import counted, print_json, say, visible
+from harness.cli.progress import StatusLine
 from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_summary
+from harness.runs.summary import RunSummary, run_status, run_summary
+
+EXIT_INCOMPLETE = 3
+"""Exit code of a run that ran out of time or was stopped, and of a verification that differs."""
 
 _REFRESH_SECONDS = 0.5
 _FIRST_REFRESH_SECONDS = 0.1
-_YOUNG_SECONDS = 3.0
+_FIRST_SECONDS = 3.0
 _SECONDS_BETWEEN_LINES = 30.0
 _FIGURES_IN_A_LINE = 2
 
 
 def follow(folder: RunFolder, *, json: bool) -> None:
-    """Show the run until it is over, then what came of it; Ctrl-C ends the showing alone.
+    """Show the run until it is over, then print its outcome. Ctrl-C ends only the showing.
 
-    Raises HarnessError when the run ended badly, so that the exit code says so.
+    Raises HarnessError if the run crashed or was lost, and typer.Exit(3) if it ran out of time or was stopped.
     """
-    _tell_outcome(_followed(folder), json=json)
+    summary = _wait_for_end(folder)
+    if json:
+        print_json(summary.as_json())
+    elif summary.kind == "audit":
+        say(f"harness audit show {summary.id} prints what it found")
+    elif summary.status not in (Status.CRASHED, Status.LOST):
+        _print_outcome(summary)
+    _exit_as(summary)
 
 
 def follow_audit(folder: RunFolder) -> None:
-    """The same for an audit, whose outcome is told elsewhere."""
-    _tell_ending(_followed(folder))
+    """Show the audit until it is over. Raises as `follow` does; the caller prints the findings."""
+    _exit_as(_wait_for_end(folder))
 
 
-def _followed(folder: RunFolder) -> RunSummary:
-    """The run's summary once it is over.
-
-    On a terminal one line is repainted meanwhile; elsewhere a line is written each half minute and on each change of
-    status.
-    """
-    is_terminal = sys.stderr.isatty()
+def _wait_for_end(folder: RunFolder) -> RunSummary:
+    """Show the run on a status line, and return its summary once it is over."""
     began = time.monotonic()
-    last_status: tuple[Status, bool] | None = None
-    last_line_at = 0.0
     try:
-        while True:
-            summary = run_summary(folder)
-            at = time.monotonic()
-            if is_terminal:
-                print(f"\r\x1b[2K{fitted(live_line(summary))}", end="", file=sys.stderr, flush=True)
-            elif (
-                summary.status,
-                summary.is_waiting_for_room,
-            ) != last_status or at - last_line_at >= _SECONDS_BETWEEN_LINES:
-                say(live_line(summary))
-                last_line_at = at
-            last_status = (summary.status, summary.is_waiting_for_room)
-            if summary.status.is_over:
-                break
-            is_young = at - began < _YOUNG_SECONDS
-            time.sleep(_FIRST_REFRESH_SECONDS if is_young else _REFRESH_SECONDS)
+        with StatusLine(seconds=_SECONDS_BETWEEN_LINES) as line:
+            while True:
+                summary = run_summary(folder)
+                line.update(status_line(summary), key=summary.shown_status)
+                if summary.status.is_over:
+                    return summary
+                is_young = time.monotonic() - began < _FIRST_SECONDS
+                time.sleep(_FIRST_REFRESH_SECONDS if is_young else _REFRESH_SECONDS)
     except KeyboardInterrupt:
-        say(f"\n{folder.id} goes on; harness watch {folder.id} shows it, harness stop {folder.id} ends it.")
-        raise SystemExit(130) from None
-    if is_terminal:
-        print(file=sys.stderr)
-    return summary
+        say(f"{folder.id} continues. `harness watch {folder.id}` shows it, `harness stop {folder.id}` stops it.")
+        raise typer.Exit(130) from None
 
 
-def live_line(summary: RunSummary) -> str:
-    """The run in one line: elapsed of budget, progress, ETA, guesses, recall at the cap."""
-    parts = [
-        summary.id,
-        summary.shown_status if summary.is_waiting_for_room else str(summary.status),
-        f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}",
-    ]
+def status_line(summary: RunSummary) -> str:
+    """Return the run in one line: status, time spent of the budget, progress, ETA, guesses, recall at the error cap."""
+    parts = [summary.id, summary.shown_status, f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}"]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%}")
     if summary.eta_s is not None:
-        fits = "" if summary.eta_s <= summary.budget_s - summary.elapsed_s else " (beyond the budget)"
-        parts.append(f"ETA {clock(summary.eta_s)}{fits}")
+        is_late = summary.eta_s > summary.budget_s - summary.elapsed_s
+        parts.append(f"ETA {clock(summary.eta_s)}{' (after the budget)' if is_late else ''}")
     if summary.kind == "audit":
         parts.append(counted(summary.guesses, "row"))
-        told = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [f"{visible(name.replace('_', ' '))} {value:.3g}" for name, value in told[:_FIGURES_IN_A_LINE]]
+        figures = [(name, value) for name, value in summary.figures.items() if value is not None]
+        parts += [f"{visible(name.replace('_', ' '))} {value:.3g}" for name, value in figures[:_FIGURES_IN_A_LINE]]
     else:
-        parts.append(f"{summary.guesses:,} guesses")
-        parts.append(score_in_words(summary))
+        parts += [f"{summary.guesses:,} guesses", score_text(summary)]
     return " · ".join(parts)
 
 
-def score_in_words(summary: RunSummary) -> str:
-    """`recall at 100 errors: 0.301 [0.256, 0.357]`, or that there is none to tell."""
+def score_text(summary: RunSummary) -> str:
+    """Return, for example, `recall at 100 errors: 0.301 [0.256, 0.357]`, or why there is no score."""
     if summary.is_blind:
         return "blind round"
     if summary.recall_at_cap is None:
@@ -101,48 +91,49 @@ def score_in_words(summary: RunSummary) -> str:
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:
-    """The log's last lines (0: all), then, with `follow`, each new one until the run is over."""
+    """Yield the last lines of the log (0: all of them), then, with `follow`, each new line until the run is over."""
     if not folder.log.exists() and not follow:
         raise HarnessError(f"{folder.id} has no log: its worker never started.")
-    position = 0
-    pending = ""
-    is_first = True
+    position, is_first, pending = 0, True, ""
+    # A character may be split between two reads.
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while True:
-        is_over = run_summary(folder).status.is_over
+        is_over = run_status(folder).is_over
         if folder.log.exists():
             if folder.log.stat().st_size < position:
                 position = 0
+                decoder.reset()
             with folder.log.open("rb") as file:
                 file.seek(position)
                 chunk = file.read()
             position += len(chunk)
-            *lines, pending = (pending + chunk.decode(errors="replace")).split("\n")
+            *lines, pending = (pending + decoder.decode(chunk)).split("\n")
             yield from lines[-last:] if is_first and last else lines
             is_first = False
         if not follow or is_over:
             break
         time.sleep(_REFRESH_SECONDS)
+    pending += decoder.decode(b"", final=True)
     if pending:
         yield pending
 
 
-def _tell_outcome(summary: RunSummary, *, json: bool) -> None:
-    if json or summary.kind == "audit":
-        print_json(summary.as_json()) if json else say(f"harness audit show {summary.id} tells what it found")
-    else:
-        if summary.rows_left_out:
-            say(f"{summary.rows_left_out:,} rows beyond the round's row cap were left out.")
-        if not summary.is_blind and summary.recall_at_cap is not None:
-            print(score_in_words(summary))
-        elif summary.is_blind:
-            print(f"blind round: {summary.rows or 0:,} rows, no score")
-        if summary.submission is not None:
-            print(summary.submission)
-    _tell_ending(summary)
+def _print_outcome(summary: RunSummary) -> None:
+    if summary.rows_left_out:
+        say(f"{summary.rows_left_out:,} rows beyond the round's row cap were left out.")
+    if summary.is_blind:
+        print(f"blind round: {summary.rows or 0:,} rows, no score")
+    elif summary.recall_at_cap is not None:
+        print(score_text(summary))
+    if summary.submission is not None:
+        print(summary.submission)
 
 
-def _tell_ending(summary: RunSummary) -> None:
+def _exit_as(summary: RunSummary) -> None:
+    """Raise what gives the command the exit code of the run's status."""
     if summary.status in (Status.CRASHED, Status.LOST):
-        raise HarnessError(f"{summary.id} {summary.status}: {visible(summary.reason)}")
+        raise HarnessError(f"{summary.id} {summary.status}: {summary.reason}")
     if summary.reason:
-        say(f"{summary.status}: {visible(summary.reason)}")
+        say(f"{summary.status.words}: {visible(summary.reason)}")
+    if summary.status is not Status.FINISHED:
+        raise typer.Exit(EXIT_INCOMPLETE)

@@ -1,0 +1,82 @@
+"""Arguments and options that several commands share, each declared once."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.completion import attack_names, round_names, run_names
+from harness.cli.output import visible
+
+RUN_HELP = "A run's id, an unambiguous beginning of it, or `latest`."
+
+Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
+Runs = Annotated[
+    list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names, show_default=False)
+]
+AttackName = Annotated[
+    str, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names, show_default=False)
+]
+RoundArgument = Annotated[
+    str, typer.Argument(metavar="ROUND", help="Name of a shipped round, or a TOML file.", autocompletion=round_names)
+]
+Round = Annotated[
+    str | None,
+    typer.Option(
+        "--round",
+        "-r",
+        metavar="ROUND",
+        help="Name or TOML file of a round.  [default: `round` in config.toml, else demo]",
+        autocompletion=round_names,
+    ),
+]
+Target = Annotated[
+    str | None, typer.Option(metavar="TARGET", help="Hub id or directory.  [default: the round's target]")
+]
+Budget = Annotated[str | None, typer.Option(help="Wall clock, such as 24h or 90m.  [default: the round's budget]")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Value of a parameter; repeatable.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.", show_default=True)]
+Device = Annotated[
+    str,
+    typer.Option(help="auto, cpu, cuda or cuda:N. `auto` takes `device` in config.toml, else a GPU if there is one."),
+]
+Dtype = Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
+Attacks = Annotated[
+    Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")
+]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the screen.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answers with their length and hash.")]
+
+
+def round_or_default(name: str | None) -> str:
+    """Return the name given by `--round`, or the default from the settings."""
+    from harness.core.settings import read_settings
+
+    return read_settings().round if name is None else name
+
+
+@contextlib.contextmanager
+def usage_errors(option: str) -> Iterator[None]:
+    """Turn a HarnessError about the value of `option` into a usage error (exit code 2)."""
+    from harness.core.errors import HarnessError
+
+    try:
+        yield
+    except HarnessError as error:
+        raise typer.BadParameter(visible(str(error)), param_hint=option) from None
+
+
+def budget_seconds(text: str) -> float:
+    """Return the seconds of a `--budget`. Raises a usage error if it is not a duration."""
+    from harness.core.durations import seconds_in
+
+    with usage_errors("--budget"):
+        return seconds_in(text)

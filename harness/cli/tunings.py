@@ -1,0 +1,130 @@
+"""Tunings as commands name, list, show and delete them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.output import aligned, print_json, visible
+from harness.core.errors import HarnessError
+from harness.core.paths import runs_home
+
+if TYPE_CHECKING:
+    from harness.plugins.parameter_space import Span
+    from harness.runs.folder import RunFolder
+    from harness.runs.tuning import Setting, Tuning
+
+
+def tuning_file(id_: str) -> Path:
+    """Return the path of a tuning's record."""
+    return runs_home().parent / "tunings" / f"{id_}.json"
+
+
+def all_tuning_ids() -> list[str]:
+    """Return the ids of all tunings, newest first."""
+    files = sorted(tuning_file("").parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    return [file.stem for file in files]
+
+
+def find_run_or_tuning(name: str) -> "RunFolder | Tuning":
+    """Return the run or the tuning called `name`: an id, an unambiguous beginning of one, or `latest` for a run.
+
+    Raises HarnessError if there is none, or more than one.
+    """
+    from harness.runs.folder import run_folder
+    from harness.runs.tuning import tuning_named
+
+    tunings = [id_ for id_ in all_tuning_ids() if name and id_.startswith(name)]
+    if name in tunings:
+        return tuning_named(name)
+    try:
+        folder = run_folder(name)
+    except HarnessError:
+        if len(tunings) == 1:
+            return tuning_named(tunings[0])
+        raise
+    if tunings and folder.id != name and name != "latest":
+        raise HarnessError(f"{name!r} is the beginning of several ids: {', '.join([folder.id, *tunings[:4]])}.")
+    return folder
+
+
+def space_and_defaults(tuning: "Tuning") -> "tuple[dict[str, Span], dict[str, Any] | None]":
+    """Return the searched parameters of a tuning, and the defaults of its attack."""
+    from harness.plugins.discovery import attack_named
+    from harness.plugins.parameter_space import space_of
+    from harness.plugins.schema import fetch_schema
+
+    directory = tuning.options["attacks"]
+    attack = attack_named(tuning.attack, None if directory is None else Path(directory))
+    schema = fetch_schema(attack.path, digest=attack.sha256)
+    return space_of(schema.schema, tuning.settings, tuning.vary), schema.params
+
+
+def print_tuning(tuning: "Tuning", *, json: bool) -> None:
+    """Print the settings that a tuning has tried, with their recall on each fold."""
+    from harness.runs.tuning import best_of, runs_of, settings_tried
+
+    space, _ = space_and_defaults(tuning)
+    tried = settings_tried(space, runs_of(tuning.id))
+    best = best_of(tried)
+    if json:
+        print_json(
+            {
+                "id": tuning.id,
+                "attack": tuning.attack,
+                "round": tuning.round,
+                "settings": [_setting_as_json(setting) for setting in tried],
+                "best": None if best is None else best.params,
+            }
+        )
+        return
+    print(aligned([(*space, *tuning.folds, "recall"), *(_row(setting, tuning.folds) for setting in tried)]))
+
+
+def print_tunings(*, json: bool) -> None:
+    """Print all tunings, newest first, with the number of runs that each has."""
+    from harness.core.moments import date_and_time
+    from harness.runs.folder import all_run_folders
+    from harness.runs.tuning import tuning_named
+
+    tunings = [tuning_named(id_) for id_ in all_tuning_ids()]
+    parents: list[str | None] = []
+    for folder in all_run_folders() if tunings else ():
+        try:
+            parents.append(folder.job().parent)
+        except HarnessError:
+            continue
+    counts = {tuning.id: parents.count(tuning.id) for tuning in tunings}
+    if json:
+        listed = [
+            tuning.model_dump(include={"id", "attack", "round", "created_at"}) | {"runs": counts[tuning.id]}
+            for tuning in tunings
+        ]
+        print_json({"tunings": listed})
+    elif tunings:
+        rows = [
+            (tuning.id, tuning.attack, tuning.round, str(counts[tuning.id]), date_and_time(tuning.created_at))
+            for tuning in tunings
+        ]
+        print(aligned([("tuning", "attack", "round", "runs", "started"), *rows]))
+
+
+def recall_text(recall: float | None) -> str:
+    """Return a recall with three digits, or a dash."""
+    return "–" if recall is None else f"{recall:.3f}"
+
+
+def _row(setting: "Setting", folds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the values of a setting, its recall on each fold (empty if it was not tried there), and their mean."""
+    recalls = {run.fold: recall_text(run.recall) for run in setting.runs}
+    return (
+        *(visible(str(value)) for value in setting.params.values()),
+        *(recalls.get(fold, "") for fold in folds),
+        recall_text(setting.recall),
+    )
+
+
+def _setting_as_json(setting: "Setting") -> dict[str, Any]:
+    return {
+        "params": setting.params,
+        "recall_at_cap": setting.recall,
+        "runs": [{"id": run.folder.id, "fold": run.fold, "recall_at_cap": run.recall} for run in setting.runs],
+    }
