@@ -55,7 +55,8 @@ def cautions(facts: RunFacts) -> list[str]:
     if spec.is_partial:
         found.append(
             f"Only the first {spec.examples:,} of the round's {pluralize(spec.round_examples, 'example')} were "
-            f"attacked (--limit), and the cap is {pluralize(spec.error_cap, 'error')} in proportion: no result of the round."
+            f"attacked (--limit), and the cap is {pluralize(spec.error_cap, 'error')} in proportion: "
+            "no result of the round."
         )
     if not summary.status.is_over:
         found.append(f"The run was {summary.status.words} when this was written: its figures are not final.")
