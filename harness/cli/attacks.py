@@ -8,7 +8,7 @@ import typer
 
 from harness.cli.commands import CommandLine
 from harness.cli.options import AttackName, Attacks, Json
-from harness.cli.output import aligned, print_json, say, visible
+from harness.cli.output import align_columns, print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.plugins.discovery import AttackFile
@@ -30,7 +30,7 @@ def list_attacks(context: typer.Context, attacks: Attacks = None, json: Json = F
     if json:
         print_json({"attacks": [_as_json(attack) for attack in found]})
     elif found:
-        print(aligned([_row(attack) for attack in found]))
+        print(align_columns([_row(attack) for attack in found]))
     else:
         say("no attacks. `harness attacks new NAME` writes one.")
 
@@ -49,18 +49,18 @@ def show_attack(attack: AttackName, attacks: Attacks = None, json: Json = False)
         described = {"doc": schema.doc, "parameters": [asdict(parameter) for parameter in parameters]}
         print_json({**_as_json(file), **described, "schema": schema.schema})
         return
-    print(visible(file.shown_name))
+    print(sanitize(file.shown_name))
     for line in schema.doc.splitlines():
-        print(f"  {visible(line)}".rstrip())
+        print(f"  {sanitize(line)}".rstrip())
     print()
-    print(f"  from        {visible(file.origin)}, {visible(str(file.path))}")
+    print(f"  from        {sanitize(file.origin)}, {sanitize(str(file.path))}")
     for label, text in (("reference", file.reference), ("flags", _flags(file)), ("requires", file.requires)):
         if text:
-            print(f"  {label:11} {visible(text if isinstance(text, str) else ', '.join(text))}")
+            print(f"  {label:11} {sanitize(text if isinstance(text, str) else ', '.join(text))}")
     print("\n  parameters" if parameters else "\n  no parameters")
-    width = max((len(visible(parameter.name)) for parameter in parameters), default=0)
+    width = max((len(sanitize(parameter.name)) for parameter in parameters), default=0)
     for parameter in parameters:
-        print(f"    {visible(parameter.name):{width}}  {visible(parameter.in_words)}")
+        print(f"    {sanitize(parameter.name):{width}}  {sanitize(parameter.in_words)}")
 
 
 @app.command("new")
@@ -85,7 +85,7 @@ def new(
 
 def _row(attack: "AttackFile") -> tuple[str, str, str]:
     what = attack.summary if attack.error is None else f"broken: {attack.error}"
-    return visible(attack.shown_name), visible(attack.origin), visible(what)
+    return sanitize(attack.shown_name), sanitize(attack.origin), sanitize(what)
 
 
 def _as_json(attack: "AttackFile") -> dict[str, Any]:

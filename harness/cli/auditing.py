@@ -9,7 +9,7 @@ import typer
 
 from harness.cli.options import Json as Json
 from harness.cli.options import budget_seconds
-from harness.cli.output import counted, print_json, say
+from harness.cli.output import pluralize, print_json, say
 
 if TYPE_CHECKING:
     from harness.core.audit import Audit, AuditInputs
@@ -141,7 +141,7 @@ def tell(folder: "RunFolder", *, out: Path | None, redact: bool, json: bool) -> 
         from harness.submit.audit import write_audit
 
         files = write_audit(out, findings, _header(folder), redact=redact)
-        say(f"{out}: {counted(len(files), 'file')}; {out / 'index.html'} is the page")
+        say(f"{out}: {pluralize(len(files), 'file')}; {out / 'index.html'} is the page")
     shown = without_text(findings) if redact else findings
     if json:
         print_json(shown.figures)

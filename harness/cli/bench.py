@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import Device, Json, Round, Threads, round_or_default
-from harness.cli.output import aligned, print_json, say
+from harness.cli.output import align_columns, print_json, say
 
 if TYPE_CHECKING:
     from harness.engine.benchmark import Measured
@@ -71,7 +71,18 @@ def measured_text(measured: "Measured") -> str:
         f"{dtype}: {rate.matmul / 1e9:,.0f} GFLOP/s in products, {rate.copy / 1e9:.1f} GB/s copied"
         for dtype, rate in measured.rates.items()
     ]
-    header = "|dtype|suffixes/s|lowest|highest|× official|evaluations/suffix|peak MiB|roofline¹|of it".split("|")
+    header = [
+        "",
+        "dtype",
+        "suffixes/s",
+        "lowest",
+        "highest",
+        "× official",
+        "evaluations/suffix",
+        "peak MiB",
+        "roofline¹",
+        "of it",
+    ]
     rows = [
         (
             row.what,
@@ -91,8 +102,8 @@ def measured_text(measured: "Measured") -> str:
         f"{Path(measured.target).name} on {measured.device}, {measured.threads} threads, "
         f"{measured.prefixes} prefixes in {measured.turns} turns",
         *rates,
-        aligned([header, *rows]),
-        aligned([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
+        align_columns([header, *rows]),
+        align_columns([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
         "¹ time of a suffix at the rates above: weights + attention's keys and values + head",
     ]
     if measured.device == "cpu":

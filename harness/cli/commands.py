@@ -1,14 +1,19 @@
 """What all commands share: options accepted everywhere, the layout of help texts, and a default sub-command."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from harness.cli import output
+
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
+
+PANELS = ("Runs", "Attacks", "Scoring", "Submissions", "Audits", "Data and set-up")
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 ended incomplete or different (a run that ran out of time or was "
@@ -99,7 +104,7 @@ class HarnessGroup(TyperGroup):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self, ctx, formatter)
-        panels: dict[str, list[tuple[str, str]]] = {}
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
             if not command.hidden:
@@ -107,8 +112,9 @@ class HarnessGroup(TyperGroup):
                 panels.setdefault(panel, []).append((name, summary_of(command)))
         width = max(len(name) for records in panels.values() for name, _ in records)
         for panel, records in panels.items():
-            with formatter.section(panel):
-                formatter.write_dl([(name.ljust(width), summary) for name, summary in records])
+            if records:
+                with formatter.section(panel):
+                    formatter.write_dl([(name.ljust(width), summary) for name, summary in records])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -149,6 +155,6 @@ class CommandLine(typer.Typer):
     def __init__(self, *, group: type[HarnessGroup] = HarnessGroup, **settings: Any) -> None:
         super().__init__(cls=group, rich_markup_mode=None, **settings)
 
-    def command(self, name: str | None = None, **settings: Any) -> Any:
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
         """Return a decorator that adds a function as a command."""
         return super().command(name, cls=HarnessCommand, **settings)

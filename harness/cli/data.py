@@ -1,4 +1,4 @@
-"""`harness data`: bring the public files, see what of a round is there, cut arrays from The Pile, measure overlap."""
+"""`harness data`: fetch public files, check a round's files, build arrays from The Pile, measure overlap."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.output import print_json, say, visible
-from harness.cli.progress import ProgressLines
-from harness.cli.rounds import JsonOption, RoundArgument, files_as_json, print_files, state_of
+from harness.cli.commands import CommandLine
+from harness.cli.options import Json, RoundArgument
+from harness.cli.output import print_json, sanitize, say
+from harness.cli.progress import ProgressBars
+from harness.cli.rounds import files_as_json, print_files, state_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,17 +18,13 @@ if TYPE_CHECKING:
 
     from harness.data.fetch import Outcome
 
-app = typer.Typer(
-    help="Fetch public data sets, see what a round has, build arrays from The Pile, measure overlap.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = CommandLine(name="data", help="Fetch, build and inspect data sets.", no_args_is_help=True)
 
-DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml: the SaTML 2023 challenge.")]
+DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml, the SaTML 2023 challenge.")]
 
 
 class SplitName(StrEnum):
-    """The splits that have pointers into The Pile."""
+    """A split that has pointers into The Pile."""
 
     TRAIN = "train"
     VAL = "val"
@@ -37,10 +35,15 @@ def fetch_data(
     data_set: DataSetArgument,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="DIR|URL", help="A folder or base address with the files right below it."),
+        typer.Option("--from", metavar="DIR|URL", help="Directory or base URL of the files."),
     ] = None,
+    json: Json = False,
 ) -> None:
-    """Bring a data set's public files, checking each; what is there already stays, what was cut is gone on with."""
+    """Fetch the public files of a data set.
+
+    Each file is checked. Files that exist are kept, and an interrupted download is continued.
+    Exit code 1: a file could not be fetched.
+    """
     from harness.core.errors import HarnessError
     from harness.data.catalog import SATML
     from harness.data.fetch import Arrival, fetched
@@ -49,14 +52,18 @@ def fetch_data(
     outcomes: list[Outcome] = []
     names = max(len(file.name) for file in SATML)
     try:
-        with ProgressLines(counts_bytes=True) as progress:
-            for outcome in fetched(SATML, folder, source, lambda file, done: progress.tell(file.name, done, file.size)):
+        with ProgressBars(counts_bytes=True) as bars:
+            for outcome in fetched(SATML, folder, source, lambda file, done: bars.update(file.name, done, file.size)):
                 outcomes.append(outcome)
     except KeyboardInterrupt:
-        say("stopped: what arrived is kept, and the same command goes on from there.")
+        say("interrupted. The same command continues the download.")
         raise typer.Exit(130) from None
-    for outcome in outcomes:
-        print(f"{outcome.file.name:{names}}  {outcome.arrival}")
+    if json:
+        files = [{"file": one.file.name, "state": str(one.arrival), "fault": one.fault or None} for one in outcomes]
+        print_json({"data_set": data_set, "directory": str(folder), "files": files})
+    else:
+        for outcome in outcomes:
+            print(f"{outcome.file.name:{names}}  {outcome.arrival}")
     if all(outcome.arrival is Arrival.LACKING for outcome in outcomes):
         raise HarnessError(f"{source or 'the server'} has none of the {len(SATML)} files of {data_set}.")
     _say_what_is_there(outcomes, source, folder)
@@ -71,7 +78,7 @@ def _say_what_is_there(outcomes: "list[Outcome]", source: str | None, folder: Pa
 
     for outcome in outcomes:
         if outcome.fault:
-            say(f"harness: {visible(outcome.fault)}")
+            say(f"harness: {sanitize(outcome.fault)}")
     if lacking := [outcome.file.name for outcome in outcomes if outcome.arrival is Arrival.LACKING]:
         say(f"{source or 'The publisher'} lacks {', '.join(lacking)}.")
     rounds = [load_round(name) for name in shipped_rounds()]
@@ -86,16 +93,17 @@ def _say_what_is_there(outcomes: "list[Outcome]", source: str | None, folder: Pa
 
 
 @app.command("status")
-def show_status(name: RoundArgument, as_json: JsonOption = False) -> None:
-    """What of a round's files is there, whether it is the official data, and the command that gets the rest.
+def show_status(round_: RoundArgument, json: Json = False) -> None:
+    """Check the files of a round.
 
-    Exit code 1 when a file contradicts the round or the official md5.
+    Prints which files are missing or wrong, whether they are the official data, and the command that fetches them.
+    Exit code 1: a file contradicts the round or the official MD5.
     """
     from harness.core.rounds import load_round
     from harness.data.status import round_status
 
-    status = round_status(load_round(name))
-    if as_json:
+    status = round_status(load_round(round_))
+    if json:
         print_json(
             {
                 "round": status.round.name,
@@ -109,19 +117,19 @@ def show_status(name: RoundArgument, as_json: JsonOption = False) -> None:
             }
         )
     else:
-        print(f"{visible(status.round.name)}: {state_of(status)}")
+        print(f"{sanitize(status.round.name)}: {state_of(status)}")
         print_files(status)
         for rows in status.joined:
             if rows.lacking:
                 print(f"  joined {rows.split} rows: md5 not checked without {', '.join(rows.lacking)}")
             elif rows.checksum == "wrong":
-                print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {visible(rows.found)}")
+                print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {sanitize(rows.found)}")
             else:
                 print(f"  joined {rows.split} rows: md5 {rows.checksum} ({rows.expected})")
         for command in status.commands:
-            print(f"  to get what is missing: {command}")
+            print(f"  to fetch what is missing: {command}")
         if status.missing and not status.commands:
-            print("  no command gets what is missing: put the files where they are named above")
+            print("  no command fetches what is missing: copy the files to the paths above")
     if not status.is_sound:
         raise typer.Exit(1)
 
@@ -130,18 +138,23 @@ def show_status(name: RoundArgument, as_json: JsonOption = False) -> None:
 def build_arrays(
     data_set: DataSetArgument,
     pile: Annotated[
-        Path, typer.Option("--pile", metavar="DIR", help="The Pile's training files, unpacked: 00.jsonl to 29.jsonl.")
+        Path, typer.Option("--pile", metavar="DIR", help="Unpacked training files of The Pile: 00.jsonl to 29.jsonl.")
     ],
-    split: Annotated[SplitName, typer.Option("--split", help="Which rows to cut.")],
+    split: Annotated[SplitName, typer.Option("--split", help="Rows to build.")],
     tokenizer: Annotated[
         Path | None,
-        typer.Option("--tokenizer", metavar="FILE", help="GPT-2's tokenizer.json. Default: the Hugging Face cache's."),
+        typer.Option("--tokenizer", metavar="FILE", help="GPT-2's tokenizer.json.  [default: the cached one]"),
     ] = None,
     pointers: Annotated[
-        Path | None, typer.Option("--pointers", metavar="CSV", help="Pointers. Default: the fetched ones.")
+        Path | None,
+        typer.Option("--pointers", metavar="CSV", help="Pointers into The Pile.  [default: as fetched]"),
     ] = None,
+    json: Json = False,
 ) -> None:
-    """Cut a split's arrays out of a copy of The Pile and write them if they have the official md5."""
+    """Build the arrays of a split from The Pile.
+
+    They are written only if they have the official MD5.
+    """
     from harness.core.errors import HarnessError
     from harness.data.catalog import SPLITS
     from harness.data.pile import cut_rows, load_tokenizer, write_split
@@ -149,35 +162,40 @@ def build_arrays(
 
     folder, chosen = _folder_of(data_set), SPLITS[split]
     if not pile.is_dir():
-        raise HarnessError(f"{pile}: no such folder; --pile wants one with 00.jsonl to 29.jsonl.")
+        raise HarnessError(f"{pile}: no such directory. --pile names one with 00.jsonl to 29.jsonl.")
     places = read_pointers(pointers if pointers is not None else folder / chosen.pointer_file)
     encoder = load_tokenizer(tokenizer)
-    with ProgressLines(counts_bytes=False) as progress:
-        rows = cut_rows(pile, places, encoder, lambda done: progress.tell(f"{split} rows", done, len(places)))
-    for path in write_split(chosen, rows, folder):
-        print(path)
+    with ProgressBars(counts_bytes=False) as bars:
+        rows = cut_rows(pile, places, encoder, lambda done: bars.update(f"{split} rows", done, len(places)))
+    paths = write_split(chosen, rows, folder)
+    if json:
+        print_json({"data_set": data_set, "split": str(split), "paths": [str(path) for path in paths]})
+    else:
+        for path in paths:
+            print(path)
 
 
 @app.command("overlap")
-def show_overlap(name: RoundArgument, as_json: JsonOption = False) -> None:
-    """Which answers the training rows give away without a model, and how the examples cluster.
+def show_overlap(round_: RoundArgument, json: Json = False) -> None:
+    """Measure the overlap of a round with its training rows.
 
-    Known prefix: the prefix is a training row's. Stitched: windows of training rows, as long as a prefix, lead to the
-    end of a suffix; reachable: of the right one. Clustered: a chain of shared 32-token windows leads to a training row.
+    Known prefix: a training row has the same prefix. Stitched: windows of training rows, as long as a prefix, lead
+    through a whole suffix. Reachable: that suffix is right. Clustered: a chain of shared 32-token windows leads to a
+    training row.
     """
     import numpy as np
 
     from harness.core.overlap import overlap
     from harness.core.rounds import load_round
 
-    round_ = load_round(name)
-    found = overlap(round_)
+    loaded = load_round(round_)
+    found = overlap(loaded)
     examples = len(found.is_stitched)
     sizes = None if found.clusters is None else np.unique(found.clusters, return_counts=True)[1]
-    if as_json:
+    if json:
         print_json(
             {
-                "round": round_.name,
+                "round": loaded.name,
                 "examples": examples,
                 "training_rows": found.training_rows,
                 "is_blind": found.is_reachable is None,
@@ -195,10 +213,10 @@ def show_overlap(name: RoundArgument, as_json: JsonOption = False) -> None:
             }
         )
         return
-    print(f"{visible(round_.name)}: {examples:,} examples beside {found.training_rows:,} training rows")
+    print(f"{sanitize(loaded.name)}: {examples:,} examples and {found.training_rows:,} training rows")
     known, walked = int(found.has_known_prefix.sum()), int(found.is_stitched.sum())
     if found.is_reachable is None or found.known_prefix_is_right is None:
-        print(f"  known prefix  {known:6,}  (blind: whether their suffixes are right cannot be said)")
+        print(f"  known prefix  {known:6,}  (blind round: unknown whether their suffixes are right)")
         print(f"  stitched      {walked:6,}")
     else:
         right, reached = int(found.known_prefix_is_right.sum()), int(found.is_reachable.sum())

@@ -3,7 +3,7 @@
 import typer
 
 from harness.cli.options import Json
-from harness.cli.output import print_json, visible
+from harness.cli.output import print_json, sanitize
 
 _NEEDED = ("runs", "data", "cache", "sandbox")
 """Findings without which runs do not work. Advice about anything else is a recommendation."""
@@ -24,8 +24,8 @@ def doctor(json: Json = False) -> None:
     else:
         width = max(len(finding.name) for finding in report)
         for finding in report:
-            print(f"{finding.name:<{width}}  {visible(finding.value)}")
+            print(f"{finding.name:<{width}}  {sanitize(finding.value)}")
             if finding.advice:
-                print(f"{'':<{width}}  → {visible(finding.advice)}")
+                print(f"{'':<{width}}  → {sanitize(finding.advice)}")
     if missing:
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ import typer
 
 from harness.cli.completion import round_names
 from harness.cli.options import Json, budget_seconds
-from harness.cli.output import aligned, cut, print_json, say, visible
+from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 
 if TYPE_CHECKING:
     from harness.submit.leaderboard import Entry, Judging
@@ -34,9 +34,7 @@ def leaderboard(
         bool, typer.Option("--allow-network-install", help="See `harness verify`.")
     ] = False,
     wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="See `harness verify`.")] = None,
-    own_environment: Annotated[
-        bool, typer.Option("--own-environment", help="See `harness verify`.")
-    ] = False,
+    own_environment: Annotated[bool, typer.Option("--own-environment", help="See `harness verify`.")] = False,
     unsafe: Annotated[bool, typer.Option("--unsafe", help="See `harness verify`.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file; - for stdout.")] = None,
@@ -47,7 +45,7 @@ def leaderboard(
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
     """
     from harness.core.errors import HarnessError
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
     from harness.submit.leaderboard import as_csv
     from harness.submit.leaderboard import leaderboard as ranked
 
@@ -62,7 +60,7 @@ def leaderboard(
     judging = _judging(round_, answers)
     if verify:
         from harness.cli.verify import prepare, verified
-        from harness.core.files import sha256_of
+        from harness.core.files import file_sha256
         from harness.core.rounds import load_round
         from harness.submit.environment import Install
         from harness.submit.verdict import stored_verdict
@@ -70,7 +68,7 @@ def leaderboard(
         prepare(install := Install(own_environment, wheels, allow_network_install))
         for bundle in bundles:
             try:
-                if stored_verdict(bundle, sha256_of(bundle)) is None:
+                if stored_verdict(bundle, file_sha256(bundle)) is None:
                     verified(
                         bundle,
                         round_=load_round(round_),
@@ -81,23 +79,25 @@ def leaderboard(
                     )
             except HarnessError as error:
                 # An error in one bundle does not stop the others.
-                say(f"{visible(bundle.name)}: not verified: {visible(str(error))}")
-    entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {visible(name)}"))
+                say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
+    entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"))
     if html is not None:
         from harness.submit.pages import page
 
-        write_whole(html, page("leaderboard.html.j2", entries=entries, judging=judging))
+        write_atomically(html, page("leaderboard.html.j2", entries=entries, judging=judging))
     if csv is not None:
         if str(csv) == "-":
             print(as_csv(entries), end="")
             return
-        write_whole(csv, as_csv(entries))
+        write_atomically(csv, as_csv(entries))
     if json:
-        print_json({
+        print_json(
+            {
                 "round": judging.round,
                 "error_cap": judging.error_cap,
                 "entries": [entry.as_json() for entry in entries],
-            })
+            }
+        )
     else:
         _print(entries)
 
@@ -116,7 +116,7 @@ def _judging(name: str, answers_file: Path | None) -> "Judging":
     else:
         answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
         if len(answers) != len(prefixes):
-            raise HarnessError(f"{answers_file}: {len(answers):,} answers, but the round has {len(prefixes):,} prefixes.")
+            raise HarnessError(f"{answers_file}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
     return Judging(
         round=round_.name,
         prefixes=prefixes,
@@ -133,12 +133,14 @@ def _print(entries: "list[Entry]") -> None:
     header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
-        print(aligned([header, *[tuple(cut(visible(cell), _MAX_CELL) for cell in row) for row in rows]]))
+        print(
+            align_columns([header, *[tuple(shorten_middle(sanitize(cell), _MAX_CELL) for cell in row) for row in rows]])
+        )
     for entry in entries:
         if entry.marks:
-            print(f"{visible(entry.bundle)}: accepted by its team: {visible(', '.join(entry.marks))}")
+            print(f"{sanitize(entry.bundle)}: accepted by its team: {sanitize(', '.join(entry.marks))}")
         if not entry.team:
-            print(f"{visible(entry.bundle)}: not ranked: {visible(entry.unranked)}")
+            print(f"{sanitize(entry.bundle)}: not ranked: {sanitize(entry.unranked)}")
 
 
 def _row(entry: "Entry") -> tuple[str, ...]:

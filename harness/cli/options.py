@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
-from harness.cli.output import visible
+from harness.cli.output import sanitize
 
 RUN_HELP = "A run's id, an unambiguous beginning of it, or `latest`."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
-Runs = Annotated[
-    list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names, show_default=False)
-]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names, show_default=False)]
 AttackName = Annotated[
     str, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names, show_default=False)
 ]
@@ -47,9 +45,7 @@ Device = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
-Attacks = Annotated[
-    Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")
-]
+Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the screen.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
@@ -71,12 +67,12 @@ def usage_errors(option: str) -> Iterator[None]:
     try:
         yield
     except HarnessError as error:
-        raise typer.BadParameter(visible(str(error)), param_hint=option) from None
+        raise typer.BadParameter(sanitize(str(error)), param_hint=option) from None
 
 
 def budget_seconds(text: str) -> float:
     """Return the seconds of a `--budget`. Raises a usage error if it is not a duration."""
-    from harness.core.durations import seconds_in
+    from harness.core.times import parse_duration
 
     with usage_errors("--budget"):
-        return seconds_in(text)
+        return parse_duration(text)

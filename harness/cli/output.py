@@ -5,14 +5,21 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from harness.core.columns import aligned, cut
-from harness.core.counting import counted
-from harness.core.visible import visible
+from harness.core.text import align_columns, pluralize, sanitize, shorten_middle
 
-__all__ = ["aligned", "counted", "cut", "is_terminal", "print_error", "print_json", "say", "visible"]
+__all__ = [
+    "align_columns",
+    "is_terminal",
+    "pluralize",
+    "print_error",
+    "print_json",
+    "sanitize",
+    "say",
+    "shorten_middle",
+]
 
 SCHEMA_VERSION = 1
-"""Version of the printed JSON objects (docs/reference/json.md). A changed or removed key raises it, a new one does not."""
+"""Version of the printed JSON (docs/reference/json.md). It grows when a key changes or goes, not when one is added."""
 
 is_quiet = False
 """Set by `--quiet`: messages and progress are not printed."""
@@ -38,4 +45,4 @@ def say(message: str) -> None:
 
 def print_error(message: str) -> None:
     """Print an error on stderr."""
-    print(f"harness: {visible(message)}", file=sys.stderr, flush=True)
+    print(f"harness: {sanitize(message)}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`harness package`: the zip for the organizers, or the code alone before the prefixes are known."""
+"""`harness package`: the zip for the organizers, of a run or of an attack's code alone."""
 
 import contextlib
 import tempfile
@@ -8,91 +8,53 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.completion import round_names, run_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.commands import CommandLine, GroupWithDefault
+from harness.cli.completion import round_names
+from harness.cli.options import AttackName, Attacks, Budget, Device, Dtype, Json, Run, Seed, Settings, Target, Threads
+from harness.cli.output import print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.submit.bundle import Bundle
     from harness.submit.checklist import Check
 
+app = CommandLine(
+    name="package",
+    group=GroupWithDefault,
+    help="Package a run, or an attack's code, for the organizers.\n\n"
+    "`harness package RUN` is short for `harness package run RUN`.",
+    no_args_is_help=True,
+)
 
-def package(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|ATTACK",
-            help="A run, or with --code-only an attack.",
-            autocompletion=run_names,
-            show_default=False,
-        ),
-    ],
-    team: Annotated[Path | None, typer.Option(metavar="TOML", help="The team.  [default: team.toml, if there]")] = None,
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR|ZIP", help="Where the zip goes.  [default: submissions/]")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing zip.")]
+
+
+@app.command("run")
+def package_run(
+    run: Run,
+    team: Annotated[Path | None, typer.Option(metavar="TOML", help="Team file.  [default: ./team.toml]")] = None,
     description: Annotated[
-        Path | None, typer.Option(metavar="MD", help="What is new about it.  [default: description.md, if there]")
+        Path | None, typer.Option(metavar="MD", help="Description.  [default: ./description.md]")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR|ZIP", help="Where the zip goes.  [default: submissions/]")
-    ] = None,
+    out: Out = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="CHECK", help="Go on though this check is not met; the manifest says so. May be given often."
-        ),
+        typer.Option(metavar="CHECK", help="Package despite this failed check; the manifest records it. Repeatable."),
     ] = None,
-    redact: Annotated[bool, typer.Option("--redact", help="Suffixes in the description as length and hash.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Print the checklist and package nothing.")] = False,
-    code_only: Annotated[
-        bool, typer.Option("--code-only", help="The code of an attack, before its prefixes are known.")
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace suffixes in the description with their length and hash.")
     ] = False,
-    round_: Annotated[
-        str | None, typer.Option("--round", "-r", metavar="ROUND", help="With --code-only.", autocompletion=round_names)
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="With --code-only: instead of the round's target.")] = None,
-    budget: Annotated[str | None, typer.Option(help="With --code-only: instead of the round's budget.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="With --code-only: a parameter.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="With --code-only.")] = 0,
-    device: Annotated[str, typer.Option(help="With --code-only: auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="With --code-only: auto, float32, float16 or bfloat16.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="With --code-only: CPU threads.")] = None,
-    attacks: Annotated[
-        Path | None, typer.Option(help="With --code-only: a folder of attacks before all others.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the zip.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Print the checklist and package nothing.")] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
-    """Package a run for its organizers: submission, code, description and team in one zip."""
+    """Package a run: submission, code, description and team.
+
+    With --check, exit code 1 means that a check fails.
+    """
     from harness.core.errors import HarnessError
-
-    if code_only:
-        if round_ is None:
-            raise typer.BadParameter("goes with --round R.", param_hint="--code-only")
-        from harness.cli.resolving import resolved_run
-        from harness.submit.bundle import code_only_bundle
-
-        with _known_round(round_) as name:
-            plan = resolved_run(
-                run,
-                round_name=name,
-                target=target,
-                revision=None,
-                budget=budget,
-                settings=set_ or [],
-                seed=seed,
-                limit=None,
-                device=device,
-                dtype=dtype,
-                threads=threads,
-                attacks=attacks,
-            )
-        name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
-        destination = _destination(out, name, force=force)
-        _written(code_only_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
-        return
-    if round_ is not None:
-        raise typer.BadParameter("a run has its round; --round goes with --code-only.", param_hint="--round")
-
     from harness.runs.folder import run_folder
     from harness.submit.checklist import checklist, refusal
     from harness.submit.places import DESCRIPTION, TEAM, file_there
@@ -111,14 +73,65 @@ def package(
     if refused is not None:
         raise refused
     if team is None or description is None:
-        raise HarnessError("a bundle needs a team and a description.")
+        raise HarnessError("a bundle needs a team and a description. Name them with --team and --description.")
     destination = _destination(out, f"{folder.id}.zip", force=force)
     from harness.submit.bundle import submission_bundle
 
     say(f"packaging {folder.id} …")
     unmet = [one for one in checks if not one.is_met]
     bundle = submission_bundle(folder, team=team, description=description, unmet=unmet, redact=redact)
-    _written(bundle, destination, json=json)
+    _write(bundle, destination, json=json)
+
+
+@app.command("code")
+def package_code(
+    attack: AttackName,
+    round_: Annotated[
+        str,
+        typer.Option(
+            "--round",
+            "-r",
+            metavar="ROUND",
+            help="Name or TOML file of a round.",
+            autocompletion=round_names,
+            show_default=False,
+        ),
+    ],
+    target: Target = None,
+    budget: Budget = None,
+    set_: Settings = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    threads: Threads = None,
+    attacks: Attacks = None,
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Package an attack's code before the prefixes are known.
+
+    Prints the SHA-256 of the zip, which `harness verify --frozen` compares later.
+    """
+    from harness.cli.resolving import resolve_run
+    from harness.submit.bundle import code_only_bundle
+
+    with _round_with_prefixes(round_) as name:
+        plan = resolve_run(
+            attack,
+            round_name=name,
+            target=target,
+            budget=budget,
+            settings=set_ or [],
+            seed=seed,
+            device=device,
+            dtype=dtype,
+            threads=threads,
+            attacks=attacks,
+        )
+    name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
+    destination = _destination(out, name, force=force)
+    _write(code_only_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
 
 
 def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:
@@ -129,11 +142,12 @@ def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:
         if name not in by_name:
             raise unknown_name("check", name, by_name, see="harness package RUN --check")
         if not by_name[name].is_met and not by_name[name].can_be_accepted:
-            raise HarnessError(f"--accept {name}: {by_name[name].sentence}; that cannot be accepted.")
+            raise HarnessError(f"--accept {name}: {by_name[name].sentence}. This check cannot be accepted.")
     return frozenset(names)
 
 
 def _destination(out: Path | None, name: str, *, force: bool) -> Path:
+    """Return the path of the zip, and make its directory."""
     from harness.core.errors import HarnessError
     from harness.submit.places import bundle_path
 
@@ -141,23 +155,24 @@ def _destination(out: Path | None, name: str, *, force: bool) -> Path:
     try:
         destination.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HarnessError(f"{destination.parent}: cannot be made ({error.strerror}).") from None
+        raise HarnessError(f"cannot make {destination.parent}: {error.strerror}.") from None
     if destination.exists() and not force:
-        raise HarnessError(f"{destination} is there already; --force replaces it.")
+        raise HarnessError(f"{destination} exists. --force replaces it.")
     return destination
 
 
-def _written(bundle: "Bundle", destination: Path, *, json: bool) -> None:
+def _write(bundle: "Bundle", destination: Path, *, json: bool) -> None:
+    """Write a bundle, and print its path and hash."""
     from harness.core.errors import HarnessError
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
 
     try:
-        write_whole(destination, bundle.content)
+        write_atomically(destination, bundle.content)
     except OSError as error:
-        raise HarnessError(f"{destination}: cannot be written ({error.strerror}).") from None
+        raise HarnessError(f"cannot write {destination}: {error.strerror}.") from None
     manifest = bundle.manifest
     if json:
-        told: dict[str, Any] = {
+        printed: dict[str, Any] = {
             "bundle": str(destination),
             "sha256": bundle.sha256,
             "bytes": len(bundle.content),
@@ -167,32 +182,31 @@ def _written(bundle: "Bundle", destination: Path, *, json: bool) -> None:
             "pages": bundle.pages or None,
             "marks": [mark.model_dump() for mark in manifest.marks],
         }
-        print_json(told)
+        print_json(printed)
         return
     for mark in manifest.marks:
-        say(f"accepted: {mark.check} – {visible(mark.sentence)}")
+        say(f"accepted: {mark.check} – {sanitize(mark.sentence)}")
     print(f"{destination}\nsha256 {bundle.sha256}")
     if manifest.kind == "submission":
-        pages, code = bundle.pages, manifest.code_bundle_sha256
-        say(f"{len(manifest.files):,} files, a description of {pages} pages; its code alone, frozen, is {code}")
+        say(f"{len(manifest.files):,} files, {bundle.pages} pages of description, code {manifest.code_bundle_sha256}")
 
 
 def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool) -> None:
     if json:
-        print_json([check._asdict() | {"is_accepted": check.name in accepted} for check in checks])
+        print_json({"checks": [check._asdict() | {"is_accepted": check.name in accepted} for check in checks]})
         return
     width = max(len(check.name) for check in checks)
     for check in checks:
         sign = "✓" if check.is_met else "–" if check.name in accepted else "✗"
-        print(f"{sign} {check.name:<{width}}  {visible(check.sentence)}")
+        print(f"{sign} {check.name:<{width}}  {sanitize(check.sentence)}")
         if not check.is_met:
             accept = f"; or --accept {check.name}" if check.can_be_accepted else ""
-            print(f"  {'':<{width}}  → {visible(check.mend)}{accept}")
+            print(f"  {'':<{width}}  → {sanitize(check.mend)}{accept}")
 
 
 @contextlib.contextmanager
-def _known_round(name: str) -> Iterator[str]:
-    """The round called so; where its prefixes are not known yet, one for a while that stands in for it."""
+def _round_with_prefixes(name: str) -> Iterator[str]:
+    """Yield the name of a round. If its prefixes are not known yet, yield a temporary round that stands in for it."""
     from harness.core.rounds import load_round
     from harness.submit.code_spec import write_round_ahead
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Force, Json, Redact, Runs
-from harness.cli.output import print_json, visible
+from harness.cli.output import print_json, sanitize
 
 
 def report(
@@ -23,7 +23,7 @@ def report(
     The page holds scores, curves, a comparison and examples, and needs no other file.
     """
     from harness.core.errors import HarnessError
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
     from harness.runs.folder import run_folder
     from harness.submit.report import report_page
 
@@ -36,10 +36,10 @@ def report(
     folders = [run_folder(name) for name in runs]
     page = report_page(folders, redact=redact)
     try:
-        write_whole(out, page)
+        write_atomically(out, page)
     except OSError as error:
         raise HarnessError(f"cannot write {out}: {error.strerror}.") from None
     if json:
         print_json({"path": str(out.absolute()), "runs": [folder.id for folder in folders]})
     else:
-        print(visible(str(out)))
+        print(sanitize(str(out)))

@@ -14,13 +14,15 @@ def rerun(
     prefixes: Annotated[
         Path, typer.Argument(metavar="PREFIXES", help="Prefixes: a .npy, .npz or .csv file.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="CSV", help="The submission to write.", show_default=True)] = (
-        Path("submission.csv")
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="CSV", help="The submission to write.", show_default=True)
+    ] = Path("submission.csv"),
     target: Annotated[
         str | None, typer.Option(envvar="HARNESS_TARGET", help="Directory of the target's weights.", show_envvar=True)
     ] = None,
-    device: Annotated[str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)] = None,
+    device: Annotated[
+        str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Wall clock, such as 24h.  [default: the bundle's]")] = None,
     json: Json = False,
 ) -> None:

@@ -10,10 +10,11 @@ import typer
 
 from harness.cli.options import budget_seconds, usage_errors
 from harness.cli.progress import ProgressBars
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
 from harness.core.settings import read_settings
 from harness.core.spec import AttackSpec, JobSpec, TargetRecord
+from harness.core.text import shorten
 from harness.engine.devices import resolved_device
 from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
 from harness.plugins.discovery import AttackFile, attack_named
@@ -71,9 +72,7 @@ def resolve_run(
         given |= {"--device": None if device == "auto" else device, "--dtype": None if dtype == "auto" else dtype}
         for option, value in given.items():
             if value is not None:
-                raise typer.BadParameter(
-                    f"{attack.name} does not use a target. Remove {option}.", param_hint=option
-                )
+                raise typer.BadParameter(f"{attack.name} does not use a target. Remove {option}.", param_hint=option)
     spec = planned_run(
         attack,
         params,
@@ -107,10 +106,10 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
 def require_device(device: str, dtype: str, threads: int | None) -> None:
     """Raise a usage error for an unknown device or dtype, or for too many threads."""
     if dtype not in _DTYPES:
-        raise typer.BadParameter(f"unknown dtype {shortened(dtype)!r}. Use {', '.join(_DTYPES)}.", param_hint="--dtype")
+        raise typer.BadParameter(f"unknown dtype {shorten(dtype)!r}. Use {', '.join(_DTYPES)}.", param_hint="--dtype")
     if _DEVICE.fullmatch(device) is None:
         raise typer.BadParameter(
-            f"unknown device {shortened(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
+            f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
         )
     if threads is not None and threads > _MAX_THREADS:
         raise typer.BadParameter(
@@ -129,7 +128,7 @@ def settings_in(settings: list[str]) -> dict[str, str]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise HarnessError(f"{shortened(setting)!r} is not key=value.")
+            raise HarnessError(f"{shorten(setting)!r} is not key=value.")
         if key in values:
             raise HarnessError(f"{key} was given twice.")
         values[key] = value

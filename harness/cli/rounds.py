@@ -6,7 +6,7 @@ import typer
 
 from harness.cli.commands import CommandLine
 from harness.cli.options import Json, RoundArgument
-from harness.cli.output import aligned, print_json, say, visible
+from harness.cli.output import align_columns, print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.data.status import RoundStatus
@@ -44,10 +44,10 @@ def list_rounds(context: typer.Context, json: Json = False) -> None:
         print_json({"rounds": [_summary(status) for status in rounds]})
         return
     rows = [
-        (status.round.name, f"{_examples(status)} examples", state_of(status), visible(status.round.title))
+        (status.round.name, f"{_examples(status)} examples", state_of(status), sanitize(status.round.title))
         for status in rounds
     ]
-    print(aligned(rows))
+    print(align_columns(rows))
     if any(not status.is_complete for status in rounds):
         say("`harness data status ROUND` prints what is missing and the command that fetches it.")
 
@@ -63,11 +63,11 @@ def show_round(round_: RoundArgument, json: Json = False) -> None:
     if json:
         print_json({**_summary(status), **rules, "files": files_as_json(status)})
         return
-    print(f"{visible(status.round.name)}: {visible(status.round.title)}")
+    print(f"{sanitize(status.round.name)}: {sanitize(status.round.title)}")
     print(f"{state_of(status)}, {_examples(status)} examples")
     for rule in _RULES:
         if (value := rules[rule]) is not None:
-            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {visible(_rule_text(rule, value))}")
+            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {sanitize(_rule_text(rule, value))}")
     print_files(status)
 
 
@@ -86,9 +86,9 @@ def print_files(status: "RoundStatus") -> None:
     for file in status.files:
         shape = " × ".join(f"{axis:,}" for axis in file.shape) if file.shape is not None else file.fault
         uses = ", ".join(field.removesuffix("_file").replace("_", " ") for field in file.fields)
-        rows.append((f"  {file.state}", visible(str(file.path)), visible(shape), uses))
+        rows.append((f"  {file.state}", sanitize(str(file.path)), sanitize(shape), uses))
     if rows:
-        print(aligned(rows))
+        print(align_columns(rows))
 
 
 def files_as_json(status: "RoundStatus") -> list[dict[str, Any]]:
@@ -133,10 +133,10 @@ def _rules(status: "RoundStatus") -> dict[str, Any]:
 
 
 def _rule_text(rule: str, value: Any) -> str:
-    from harness.core.durations import clock
+    from harness.core.times import format_duration
 
     if rule == "budget_s":
-        return clock(value)
+        return format_duration(value)
     if rule in ("answer_rows", "train_rows"):
         return f"{value[0]:,} to {value[1] - 1:,}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -26,7 +26,7 @@ from harness.cli.options import (
     Threads,
     round_or_default,
 )
-from harness.cli.output import is_terminal, print_json, say, visible
+from harness.cli.output import is_terminal, print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.runs.folder import RunFolder
@@ -152,7 +152,7 @@ def logs(
         print_json({"run": folder.id, "lines": list(printed)})
         return
     for line in printed:
-        print(visible(line), flush=follow)
+        print(sanitize(line), flush=follow)
 
 
 def show(

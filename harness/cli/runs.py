@@ -10,7 +10,7 @@ import typer
 from harness.cli.commands import CommandLine
 from harness.cli.completion import attack_names, round_names, run_and_tuning_names
 from harness.cli.options import RUN_HELP, Json, Run
-from harness.cli.output import counted, is_terminal, print_json, say, visible
+from harness.cli.output import is_terminal, pluralize, print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.runs.folder import RunFolder
@@ -45,7 +45,7 @@ def list_runs(
 
     for name in status or ():
         if name not in list(Status):
-            raise typer.BadParameter(f"{visible(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
+            raise typer.BadParameter(f"{sanitize(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
     summaries = list(itertools.islice(_summaries(status, attack, round_), limit))
     if json:
         print_json({"runs": [summary.as_json() for summary in summaries]})
@@ -66,12 +66,13 @@ def _summaries(status: list[str] | None, attack: str | None, round_: str | None)
     from harness.runs.summary import run_summary
 
     for folder in all_run_folders():
-        if not all(name is None or _mentions(folder, name) for name in (attack and attack.removeprefix("audit "), round_)):
+        names = filter(None, (attack and attack.removeprefix("audit "), round_))
+        if not all(_mentions(folder, name) for name in names):
             continue
         try:
             summary = run_summary(folder)
         except HarnessError as error:
-            say(f"{folder.id}: {visible(str(error))}")
+            say(f"{folder.id}: {sanitize(str(error))}")
             continue
         if (
             (not status or summary.status in status)
@@ -121,11 +122,13 @@ def rm(
     ids = [*(folder.id for folder in folders), *tunings]
     if is_terminal() and not yes:
         shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
-        typer.confirm(f"Delete {counted(len(folders), 'run')} ({shown})?", abort=True, err=True)
+        typer.confirm(f"Delete {pluralize(len(folders), 'run')} ({shown})?", abort=True, err=True)
     for folder in folders:
         if not run_status(folder).is_over:
             if not force:
-                raise HarnessError(f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force.")
+                raise HarnessError(
+                    f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force."
+                )
             stop_run(folder)
             if not run_status(folder).is_over:
                 raise HarnessError(f"{folder.id} did not stop, and was not deleted. Try again.")
@@ -143,18 +146,20 @@ def rm(
 @app.command()
 def note(
     run: Run,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The note. Without it the note is printed.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The note. Without it the note is printed.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Attach a note to a run, or print its note."""
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
     from harness.runs.folder import run_folder
 
     folder = run_folder(run)
     if text is not None:
-        write_whole(folder.note, text)
+        write_atomically(folder.note, text)
     shown = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
     if json:
         print_json({"run": folder.id, "note": shown})
     elif text is None:
-        print(visible(shown))
+        print(sanitize(shown))

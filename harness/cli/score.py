@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from harness.cli.output import counted, print_json, visible
+from harness.cli.completion import round_names
+from harness.cli.options import Json
+from harness.cli.output import pluralize, print_json, sanitize
 
 if TYPE_CHECKING:
     from harness.core.arrays import Ints, Tokens
@@ -16,8 +18,8 @@ DEFAULT_CAP = 100
 DEFAULT_ROW_CAP = 100_000
 
 
-class Judgement(NamedTuple):
-    """A submission and what it is judged by.
+class Scorable(NamedTuple):
+    """A submission and the answers to score it against.
 
     ids: [rows]; suffixes: [rows, suffix length]; answers: [examples, suffix length]; clusters: [examples] or None.
     """
@@ -35,104 +37,118 @@ def score(
         str, typer.Argument(metavar="CSV|RUN", help="A submission, or a run by its id.", show_default=False)
     ],
     answers: Annotated[
-        Path | None, typer.Option(metavar="NPY", help="The answers, [examples, suffix length].", show_default=False)
+        Path | None, typer.Option(metavar="NPY", help="Answers, [examples, suffix length].", show_default=False)
     ] = None,
     last: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Example ids count within the last N rows of the answers.")
+        int | None, typer.Option(metavar="N", min=1, help="With --answers: use only the last N rows.")
     ] = None,
     cap: Annotated[
-        int | None, typer.Option(min=1, help="Wrong rows that end the walk.  [default: the round's, else 100]")
+        int | None,
+        typer.Option(min=1, help="Wrong rows that end the walk.  [default: the round's, else 100]"),
     ] = None,
-    round_name: Annotated[
-        str | None, typer.Option("--round", metavar="R", help="Answers, clusters and rules of this round instead.")
+    round_: Annotated[
+        str | None,
+        typer.Option(
+            "--round", "-r", metavar="ROUND", help="Round whose answers and rules are used.", autocompletion=round_names
+        ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve to an .svg or .png file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Score a submission: recall at 100 errors, its interval, and the whole curve."""
+    """Score a submission against the answers.
+
+    Prints the recall at the error cap with its interval, and recall and precision at several error counts.
+    """
     from harness.core.scoring import correct_rows, score_rows
 
     if plot is not None:
         from harness.figures.curves import figure_format
 
         figure_format(plot)
-    judgement = judged(submission, answers=answers, last=last, cap=cap, round_name=round_name)
+    scorable = _find_scorable(submission, answers=answers, last=last, cap=cap, round_name=round_)
     scored = score_rows(
-        correct_rows(judgement.ids, judgement.suffixes, judgement.answers),
-        judgement.ids,
-        cap=judgement.cap,
-        examples=len(judgement.answers),
-        clusters=judgement.clusters,
+        correct_rows(scorable.ids, scorable.suffixes, scorable.answers),
+        scorable.ids,
+        cap=scorable.cap,
+        examples=len(scorable.answers),
+        clusters=scorable.clusters,
     )
     if plot is not None:
         from harness.figures.curves import write_recall_curve
 
-        write_recall_curve(scored, plot, title=visible(judgement.name))
-    if as_json:
-        print_json(scored.as_json())
-    else:
-        _print_score(scored)
+        write_recall_curve(scored, plot, title=sanitize(scorable.name))
+    print_json(scored.as_json()) if json else _print_score(scored)
 
 
 def validate(
     submission: Annotated[Path, typer.Argument(metavar="CSV", help="The submission.", show_default=False)],
-    round_name: Annotated[
-        str, typer.Option("--round", metavar="R", help="The round whose rules it must keep.", show_default=False)
+    round_: Annotated[
+        str,
+        typer.Option(
+            "--round",
+            "-r",
+            metavar="ROUND",
+            help="Round whose rules are checked.",
+            show_default=False,
+            autocompletion=round_names,
+        ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Check a submission against a round's rules, without answers: up to 20 faults, then exit code 1."""
+    """Check a submission against the rules of a round.
+
+    Needs no answers. Prints up to 20 errors with their lines. Exit code 1: there are errors.
+    """
     from harness.core.rounds import load_round
     from harness.core.submission_reader import SubmissionRules, read_submission, submission_faults
 
-    round_ = load_round(round_name)
+    loaded = load_round(round_)
     rules = SubmissionRules(
-        examples=_examples_of(round_),
-        suffix_length=round_.suffix_length,
-        vocabulary=round_.vocabulary,
-        row_cap=round_.row_cap,
+        examples=_number_of_examples(loaded),
+        suffix_length=loaded.suffix_length,
+        vocabulary=loaded.vocabulary,
+        row_cap=loaded.row_cap,
     )
     faults = submission_faults(submission, rules)
-    if as_json:
+    rows = None if faults else len(read_submission(submission, rules).ids)
+    if json:
         print_json(
             {
                 "valid": not faults,
-                "round": round_.name,
-                "rows": None if faults else len(read_submission(submission, rules).ids),
+                "round": loaded.name,
+                "rows": rows,
                 "faults": [{"line": fault.line, "fault": fault.what} for fault in faults],
             }
         )
-    elif faults:
-        for fault in faults:
-            print(f"line {fault.line}: {fault.what}")
+    elif rows is None:
+        print("\n".join(f"line {fault.line}: {fault.what}" for fault in faults))
     else:
-        rows = len(read_submission(submission, rules).ids)
-        print(f"{visible(str(submission))} keeps the rules of {round_.name}: {counted(rows, 'row')}.")
+        print(f"{sanitize(str(submission))} is valid for {loaded.name}: {pluralize(rows, 'row')}.")
     if faults:
         raise typer.Exit(1)
 
 
-def judged(
+def _find_scorable(
     source: str, *, answers: Path | None, last: int | None, cap: int | None, round_name: str | None
-) -> Judgement:
-    """What `source` names, a CSV or a run, with the answers and rules that the options name, or the run itself."""
+) -> Scorable:
+    """Return the submission that `source`, a CSV file or a run, names, with the answers that the options name."""
     if answers is not None and round_name is not None:
-        raise typer.BadParameter("give either --answers NPY or --round R.", param_hint="--answers")
+        raise typer.BadParameter("use either --answers or --round, not both.", param_hint="--answers")
     if last is not None and answers is None:
-        raise typer.BadParameter("goes with --answers; a round knows its rows.", param_hint="--last")
+        raise typer.BadParameter("needs --answers. A round defines its own rows.", param_hint="--last")
     if not Path(source).exists() and "/" not in source and not source.endswith(".csv"):
         if round_name is not None:
-            raise typer.BadParameter("a run is scored by the round that it attacked.", param_hint="--round")
-        return _judged_run(source, answers, last, cap)
+            raise typer.BadParameter("a run is scored on the round that it attacked.", param_hint="--round")
+        return _from_run(source, answers, last, cap)
     if answers is not None:
-        return _judged_by_answers(Path(source), answers, last, cap)
+        return _from_answers(Path(source), answers, last, cap)
     if round_name is not None:
-        return _judged_by_round(Path(source), round_name, cap)
-    raise typer.BadParameter("give --answers NPY or --round R.", param_hint="--answers")
+        return _from_round(Path(source), round_name, cap)
+    raise typer.BadParameter("a CSV file needs --answers NPY or --round ROUND.", param_hint="--answers")
 
 
-def _judged_run(name: str, answers: Path | None, last: int | None, cap: int | None) -> Judgement:
-    """A run's submission, made anew from its record; `answers` serve a round that was blind when it ran."""
+def _from_run(name: str, answers: Path | None, last: int | None, cap: int | None) -> Scorable:
+    """Return a run's submission, made from its record. `answers` are for a round that was blind when it ran."""
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters
     from harness.runs.folder import run_folder
@@ -140,36 +156,33 @@ def _judged_run(name: str, answers: Path | None, last: int | None, cap: int | No
 
     folder = run_folder(name)
     spec = folder.spec()
-    known = load_answers(spec.round) if answers is None else _answers_in(answers, last)
+    known = load_answers(spec.round) if answers is None else _read_answers(answers, last)
     if known is None:
-        raise HarnessError(f"round {spec.round.name} is blind: score {folder.id} with --answers NPY once they are out.")
+        raise HarnessError(f"round {spec.round.name} is blind. Score {folder.id} with --answers NPY.")
     if known.shape != (spec.round_examples, spec.round.suffix_length):
         raise HarnessError(
-            f"{answers}: answers of shape {list(known.shape)} where {folder.id} attacked "
-            f"{spec.round_examples} examples with suffixes of {spec.round.suffix_length} tokens; --last picks rows."
+            f"{answers}: answers of shape {list(known.shape)}, but {folder.id} attacked {spec.round_examples} examples "
+            f"with suffixes of {spec.round.suffix_length} tokens. --last selects rows."
         )
     clusters = load_clusters(spec.round, known)
-    rows = submission_now(folder)
-    part = slice(0, spec.examples)
-    clusters = None if clusters is None else clusters[part]
-    return Judgement(folder.id, rows.ids, rows.suffixes, known[part], clusters, cap or spec.error_cap)
+    submission = submission_now(folder)
+    attacked = slice(0, spec.examples)
+    clusters = None if clusters is None else clusters[attacked]
+    return Scorable(folder.id, submission.ids, submission.suffixes, known[attacked], clusters, cap or spec.error_cap)
 
 
-def _judged_by_answers(submission: Path, answers: Path, last: int | None, cap: int | None) -> Judgement:
+def _from_answers(path: Path, answers: Path, last: int | None, cap: int | None) -> Scorable:
     from harness.core.submission_reader import SubmissionRules, read_submission, vocabulary_of
 
-    known = _answers_in(answers, last)
+    known = _read_answers(answers, last)
     rules = SubmissionRules(
-        examples=len(known),
-        suffix_length=known.shape[1],
-        vocabulary=vocabulary_of(known),
-        row_cap=DEFAULT_ROW_CAP,
+        examples=len(known), suffix_length=known.shape[1], vocabulary=vocabulary_of(known), row_cap=DEFAULT_ROW_CAP
     )
-    rows = read_submission(submission, rules)
-    return Judgement(submission.name, rows.ids, rows.suffixes, known, None, cap or DEFAULT_CAP)
+    submission = read_submission(path, rules)
+    return Scorable(path.name, submission.ids, submission.suffixes, known, None, cap or DEFAULT_CAP)
 
 
-def _judged_by_round(submission: Path, name: str, cap: int | None) -> Judgement:
+def _from_round(path: Path, name: str, cap: int | None) -> Scorable:
     from harness.core.errors import HarnessError
     from harness.core.examples import error_cap_of, load_answers, load_clusters
     from harness.core.rounds import load_round
@@ -178,28 +191,28 @@ def _judged_by_round(submission: Path, name: str, cap: int | None) -> Judgement:
     round_ = load_round(name)
     answers = load_answers(round_)
     if answers is None:
-        raise HarnessError(f"round {round_.name} is blind: no answers are there to score against.")
+        raise HarnessError(f"round {round_.name} is blind: it has no answers to score against. Use --answers NPY.")
     rules = SubmissionRules(len(answers), round_.suffix_length, round_.vocabulary, round_.row_cap)
-    rows = read_submission(submission, rules)
+    submission = read_submission(path, rules)
     clusters = load_clusters(round_)
-    return Judgement(submission.name, rows.ids, rows.suffixes, answers, clusters, cap or error_cap_of(round_))
+    return Scorable(path.name, submission.ids, submission.suffixes, answers, clusters, cap or error_cap_of(round_))
 
 
-def _answers_in(path: Path, last: int | None) -> "Tokens":
-    """The last rows (None: all) of an answers file, [examples, suffix length]."""
+def _read_answers(path: Path, last: int | None) -> "Tokens":
+    """Return the last rows (None: all rows) of an answers file, [examples, suffix length]."""
     from harness.core.arrays import mapped_array, token_rows
     from harness.core.errors import HarnessError
 
     array = mapped_array(path)
     if array.ndim != 2 or 0 in array.shape:
-        raise HarnessError(f"{path}: wanted answers of shape [examples, tokens], found {list(array.shape)}.")
+        raise HarnessError(f"{path}: expected answers of shape [examples, tokens], found {list(array.shape)}.")
     if last is not None and last > len(array):
-        raise HarnessError(f"{path}: --last {last} asks for more rows than its {len(array)}.")
+        raise HarnessError(f"{path} has {len(array)} rows. Lower --last {last}.")
     return token_rows(path, length=None, vocabulary=1 << 32, rows=(len(array) - (last or len(array)), len(array)))
 
 
-def _examples_of(round_: "Round") -> int:
-    """How many examples a round has, without its files where its own text tells."""
+def _number_of_examples(round_: "Round") -> int:
+    """Return the number of examples of a round, from its rules if they say it, else from its files."""
     from harness.core.examples import load_prefixes
 
     if round_.answer_rows is not None and round_.fold is None:
@@ -212,10 +225,10 @@ def _print_score(scored: "Score") -> None:
 
     low, high, unit = scored.interval
     print(
-        f"recall at {counted(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
-        f"solved {scored.solved:,} of {counted(scored.examples, 'example')}; read {scored.rows_read:,} of "
-        f"{counted(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}\n\n"
-        "errors  recall  precision"
+        f"recall at {pluralize(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
+        f"solved {scored.solved:,} of {pluralize(scored.examples, 'example')}; read {scored.rows_read:,} of "
+        f"{pluralize(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}"
+        "\n\nerrors  recall  precision"
     )
     for errors in ERROR_COUNTS:
         at = scored.at_errors(errors)

@@ -21,7 +21,7 @@ from harness.cli.options import (
     Threads,
     round_or_default,
 )
-from harness.cli.output import say, visible
+from harness.cli.output import sanitize, say
 
 if TYPE_CHECKING:
     from harness.plugins.parameter_space import Span
@@ -126,9 +126,10 @@ def tune(
         raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness runs` lists the runs.")
     print_tuning(tuning, json=json)
     if best is not None:
-        settings = [*tuning.settings, *settings_of(space, best.params)]
-        options = [word for setting in settings for word in ("--set", setting)]
-        say(f"best: {visible(shlex.join(['harness', 'run', tuning.attack, '--round', tuning.round, *options]))}")
+        words = ["harness", "run", tuning.attack, "--round", tuning.round]
+        for setting in (*tuning.settings, *settings_of(space, best.params)):
+            words += ["--set", setting]
+        say(f"best: {sanitize(shlex.join(words))}")
 
 
 def _refuse_other_options(context: typer.Context, tuning: "Tuning", given: dict[str, Any]) -> None:
@@ -148,7 +149,7 @@ def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: 
     """Run one setting after the other until the tuning has `runs` runs, or every setting was tried."""
     from harness.cli.resolving import current_weights, resolve_run
     from harness.cli.tunings import recall_text
-    from harness.core.durations import clock
+    from harness.core.times import format_duration
     from harness.runs.launch import resume_run, start_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
@@ -178,8 +179,8 @@ def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: 
         _wait_for_end(folder)
         recall = recall_text(runs_of(tuning.id)[-1].recall)
         done = len(tried) + 1
-        left = clock((time.monotonic() - began_at) / (done - first) * (runs - done))
-        line = f"{done} of {runs}: {visible(' '.join(step.settings))} · {step.fold} · recall {recall} · {folder.id}"
+        left = format_duration((time.monotonic() - began_at) / (done - first) * (runs - done))
+        line = f"{done} of {runs}: {sanitize(' '.join(step.settings))} · {step.fold} · recall {recall} · {folder.id}"
         say(line + (f" · about {left} left" if done < runs else ""))
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.output import aligned, print_json, visible
+from harness.cli.output import align_columns, print_json, sanitize
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 
@@ -76,12 +76,12 @@ def print_tuning(tuning: "Tuning", *, json: bool) -> None:
             }
         )
         return
-    print(aligned([(*space, *tuning.folds, "recall"), *(_row(setting, tuning.folds) for setting in tried)]))
+    print(align_columns([(*space, *tuning.folds, "recall"), *(_row(setting, tuning.folds) for setting in tried)]))
 
 
 def print_tunings(*, json: bool) -> None:
     """Print all tunings, newest first, with the number of runs that each has."""
-    from harness.core.moments import date_and_time
+    from harness.core.times import date_and_time
     from harness.runs.folder import all_run_folders
     from harness.runs.tuning import tuning_named
 
@@ -104,7 +104,7 @@ def print_tunings(*, json: bool) -> None:
             (tuning.id, tuning.attack, tuning.round, str(counts[tuning.id]), date_and_time(tuning.created_at))
             for tuning in tunings
         ]
-        print(aligned([("tuning", "attack", "round", "runs", "started"), *rows]))
+        print(align_columns([("tuning", "attack", "round", "runs", "started"), *rows]))
 
 
 def recall_text(recall: float | None) -> str:
@@ -116,7 +116,7 @@ def _row(setting: "Setting", folds: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values of a setting, its recall on each fold (empty if it was not tried there), and their mean."""
     recalls = {run.fold: recall_text(run.recall) for run in setting.runs}
     return (
-        *(visible(str(value)) for value in setting.params.values()),
+        *(sanitize(str(value)) for value in setting.params.values()),
         *(recalls.get(fold, "") for fold in folds),
         recall_text(setting.recall),
     )

@@ -1,19 +1,21 @@
-"""`harness verify`: a bundle run again by its organizers, and what comes of it."""
+"""`harness verify`: run a bundle's code again and compare what it produces."""
 
 import contextlib
 import re
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli.completion import round_names
-from harness.cli.output import print_json, say, visible
-from harness.cli.steps import Steps
+from harness.cli.options import Json, budget_seconds
+from harness.cli.output import print_json, sanitize, say
+from harness.cli.progress import StatusLine
 
 if TYPE_CHECKING:
     from harness.core.rounds import Round
@@ -29,49 +31,54 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def verify(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The zip of a team.", show_default=False)],
     prefixes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The attacked prefixes: .npy, .npz or .csv.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Prefixes: a .npy, .npz or .csv file.", show_default=False),
     ] = None,
     answers: Annotated[
-        Path | None, typer.Option(metavar="NPY", help="Their suffixes, to score by.", show_default=False)
+        Path | None, typer.Option(metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False)
     ] = None,
     round_: Annotated[
         str | None,
         typer.Option(
             "--round",
             "-r",
-            metavar="R",
-            help="Prefixes, answers and rules of this round instead.",
+            metavar="ROUND",
+            help="Round whose prefixes, answers and rules are used.",
             autocompletion=round_names,
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="PATH|ID", help="The target.  [default: the one that the bundle names]")
+        str | None,
+        typer.Option(metavar="TARGET", help="Hub id or directory.  [default: as the bundle names it]"),
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Wall clock for the code.  [default: --round's, else 24h]")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Wall clock of the code.  [default: the round's budget, else 24h]")
+    ] = None,
     frozen: Annotated[
-        Path | None, typer.Option(metavar="CODE.zip", help="Say whether the code is that of this earlier bundle.")
+        Path | None, typer.Option(metavar="CODE.zip", help="Compare the code with this earlier bundle.")
     ] = None,
     allow_network_install: Annotated[
-        bool, typer.Option("--allow-network-install", help="Let the set-up, and it alone, ask the package index.")
+        bool, typer.Option("--allow-network-install", help="Allow network access during installation only.")
     ] = False,
-    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="Set up from the wheels in this folder.")] = None,
+    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="Install from this directory of wheels.")] = None,
     own_environment: Annotated[
         bool, typer.Option("--own-environment", help="Use this Python, if its versions are the locked ones.")
     ] = False,
-    device: Annotated[str | None, typer.Option(help="Run on this device instead of the bundle's.")] = None,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Run the code even where there is no sandbox.")] = False,
+    device: Annotated[str | None, typer.Option(help="Device, instead of the bundle's.")] = None,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")] = False,
     work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Work in this empty folder, and leave it.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Where the verdict goes.  [default: beside BUNDLE]"),
+        typer.Option("--out", "-o", metavar="DIR", help="Directory of the verdict.  [default: that of BUNDLE]"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The verdict as one line of JSON on stdout.")] = False,
+    json: Json = False,
 ) -> None:
-    """Run a bundle's code again and compare: exit code 0 when it reproduces, 1 if refused, 3 if it differs as it may.
+    """Run a bundle's code again and compare the results.
 
-    The code runs in the sandbox, without network, and sees its own files, its environment and the target alone.
+    The code runs in the sandbox, without network, and sees only its own files, its environment and the target.
+    Exit code 1: the bundle is refused. 3: the results differ, and identity was not promised.
     """
     from harness.core.errors import HarnessError
     from harness.core.rounds import load_round
@@ -81,23 +88,23 @@ def verify(
     if not bundle.is_file():
         raise HarnessError(f"{bundle}: no such file.")
     if prefixes is not None and round_ is not None:
-        raise typer.BadParameter("give either --prefixes FILE or --round R.", param_hint="--prefixes")
+        raise typer.BadParameter("use either --prefixes or --round, not both.", param_hint="--prefixes")
     if answers is not None and prefixes is None:
-        raise typer.BadParameter("goes with --prefixes FILE; a round names its own.", param_hint="--answers")
+        raise typer.BadParameter("needs --prefixes. A round has its own answers.", param_hint="--answers")
     is_static = prefixes is None and round_ is None
     if is_static and frozen is None:
-        raise typer.BadParameter("give --prefixes FILE or --round R, or --frozen CODE.zip to compare code alone.")
+        raise typer.BadParameter("use --prefixes FILE or --round ROUND, or --frozen CODE.zip to compare code only.")
     if frozen is not None and not frozen.is_file():
         raise HarnessError(f"{frozen}: no such file.")
     for folder in filter(None, (work, out)):
         _make(folder)
     if work is not None and any(work.iterdir()):
-        raise HarnessError(f"{work}: is not empty.")
+        raise HarnessError(f"{work} is not empty. Choose an empty directory.")
     if is_static:
         with _work_folder(work) as place:
             verdict = Verification(bundle, work=place, frozen=frozen).static()
         beside = bundle if out is None else out / bundle.name
-        # Nothing ran: what running it came to, and stands beside the bundle, stays.
+        # A verdict of running the code may exist; it is not replaced, because nothing ran.
         _write(verdict, beside.with_name(f"{bundle.stem}.frozen.json"))
     else:
         prepare(install := Install(own_environment, wheels, allow_network_install))
@@ -115,7 +122,7 @@ def verify(
             work=work,
             out=out,
         )
-    print_json(verdict.as_json()) if json else _print(verdict)
+    print_json(_as_json(verdict)) if json else _print(verdict)
     if verdict.outcome.exit_code:
         raise typer.Exit(verdict.outcome.exit_code)
 
@@ -135,9 +142,9 @@ def verified(
     work: Path | None = None,
     out: Path | None = None,
 ) -> "Verdict":
-    """The verdict on a bundle, told as it comes about and written beside the bundle (or into `out`)."""
-    from harness.core.durations import seconds_in
-    from harness.core.files import write_whole
+    """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
+    from harness.core.files import write_atomically
+    from harness.core.times import format_duration
     from harness.submit.given import Given
     from harness.submit.verdict import produced_file, verdict_file
     from harness.submit.verification import How, Verification
@@ -147,22 +154,27 @@ def verified(
         round=round_,
         prefixes=prefixes,
         answers=answers,
-        budget=None if budget is None else seconds_in(budget),
+        budget=None if budget is None else budget_seconds(budget),
     )
     beside = bundle if out is None else out / bundle.name
-    with _work_folder(work) as place, Steps(visible(bundle.name)) as steps:
+    began = time.monotonic()
+    with _work_folder(work) as place, StatusLine(seconds=10) as line:
+
+        def on_step(step: str) -> None:
+            line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
+
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.whole(given, How(place, install, device, unsafe, steps.tell))
+        verdict = verification.whole(given, How(place, install, device, unsafe, on_step))
         if verification.produced is not None:
-            # What the code wrote, read under the rules by now: the submission of code that came without one.
-            write_whole(produced_file(beside), verification.produced.read_bytes())
+            # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
+            write_atomically(produced_file(beside), verification.produced.read_bytes())
     _write(verdict, verdict_file(beside))
     return verdict
 
 
 @contextlib.contextmanager
 def _work_folder(asked: Path | None) -> Iterator[Path]:
-    """The folder that was asked for, which stays, else one that goes."""
+    """Yield the given directory, which is kept, or a temporary one."""
     if asked is not None:
         yield asked.resolve()
         return
@@ -172,15 +184,15 @@ def _work_folder(asked: Path | None) -> Iterator[Path]:
     try:
         yield temporary
     finally:
-        # What is left of a stranger's files costs room, not the verdict.
+        # Files that cannot be removed do not change the verdict.
         with contextlib.suppress(OSError):
             remove_tree(temporary)
 
 
 def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None") -> "FoundTarget":
-    """The verifier's own copy of the target: where --target says, else the round's, else what the bundle names.
+    """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
 
-    The bundle chooses no path of this machine and has nothing fetched: what it names is shipped, or in the hub's cache.
+    A bundle cannot choose a path on this machine or make it download: its target is shipped or in the hub cache.
     """
     from harness.core.errors import HarnessError
     from harness.core.spec import SHIPPED_TARGETS
@@ -192,44 +204,52 @@ def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None
     elif round_ is not None:
         found = resolve_target(round_.target, round_.revision)
     elif named.is_folder or not (named.id in SHIPPED_TARGETS or _HUB_ID.fullmatch(named.id)):
-        raise HarnessError(f"the bundle's target is {visible(named.id)}, a folder: --target says where it lies here.")
+        raise HarnessError(f"the bundle's target is the directory {sanitize(named.id)}. Name it with --target.")
     else:
         found = resolve_target(named.id, named.commit or named.revision, offline=True)
     return FoundTarget(found.path, found.weights_sha256)
 
 
 def _write(verdict: "Verdict", path: Path) -> None:
-    """The verdict as JSON at `path`, and as a page beside it."""
+    """Write the verdict as JSON to `path`, and as an HTML page next to it."""
     from json import dumps
 
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
     from harness.submit.pages import page
 
-    write_whole(path, dumps(verdict.as_json(), indent=2) + "\n")
-    write_whole(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
-    say(f"{visible(str(path))} · {visible(path.with_suffix('.html').name)}")
+    write_atomically(path, dumps(verdict.as_json(), indent=2) + "\n")
+    write_atomically(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
+    say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
+
+
+def _as_json(verdict: "Verdict") -> dict[str, Any]:
+    """Return the verdict with the names of printed JSON."""
+    printed = verdict.as_json()
+    return {"elapsed_s": printed.pop("seconds"), "budget_s": printed.pop("budget"), **printed}
 
 
 def _print(verdict: "Verdict") -> None:
     width = max(len(finding.name) for finding in verdict.findings)
     for finding in verdict.findings:
         sign = {True: "✓", False: "✗", None: "·"}[finding.holds]
-        print(f"{sign} {finding.name:<{width}}  {visible(finding.sentence)}")
+        print(f"{sign} {finding.name:<{width}}  {sanitize(finding.sentence)}")
     for name, change in sorted(verdict.code_changes.items()):
-        print(f"\n{visible(name)}")
-        print("\n".join(f"  {visible(line)}" for line in change.splitlines()))
-    print(f"\n{verdict.outcome.words}: {visible(verdict.sentence)}")
+        print(f"\n{sanitize(name)}")
+        print("\n".join(f"  {sanitize(line)}" for line in change.splitlines()))
+    print(f"\n{verdict.outcome.words}: {sanitize(verdict.sentence)}")
 
 
 def prepare(install: "Install") -> None:
-    """Let a signal end this process as an error would, so that nothing stays behind. Raises HarnessError when there is
-    nothing to install environments from, before any time is spent."""
+    """Check the options of installation, and clean up when a signal ends this process.
+
+    Raises HarnessError if there is no source to install environments from.
+    """
     from harness.core.errors import HarnessError
 
     if not (install.is_own or install.may_use_network or install.wheels is not None):
         raise HarnessError(
-            "nothing to install its environment from: --allow-network-install asks the package index, --wheels DIR "
-            "takes a folder, and --own-environment the verifier's own."
+            "no source to install the bundle's environment from. Use --allow-network-install (the package index), "
+            "--wheels DIR, or --own-environment (this Python)."
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -241,4 +261,4 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HarnessError(f"{folder}: cannot be made ({error.strerror}).") from None
+        raise HarnessError(f"cannot make {folder}: {error.strerror}.") from None

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import typer
 
-from harness.cli.output import counted, print_json, say, visible
+from harness.cli.output import pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
+from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
@@ -63,16 +63,20 @@ def _wait_for_end(folder: RunFolder) -> RunSummary:
 
 def status_line(summary: RunSummary) -> str:
     """Return the run in one line: status, time spent of the budget, progress, ETA, guesses, recall at the error cap."""
-    parts = [summary.id, summary.shown_status, f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}"]
+    parts = [
+        summary.id,
+        summary.shown_status,
+        f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
+    ]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%}")
     if summary.eta_s is not None:
         is_late = summary.eta_s > summary.budget_s - summary.elapsed_s
-        parts.append(f"ETA {clock(summary.eta_s)}{' (after the budget)' if is_late else ''}")
+        parts.append(f"ETA {format_duration(summary.eta_s)}{' (after the budget)' if is_late else ''}")
     if summary.kind == "audit":
-        parts.append(counted(summary.guesses, "row"))
+        parts.append(pluralize(summary.guesses, "row"))
         figures = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [f"{visible(name.replace('_', ' '))} {value:.3g}" for name, value in figures[:_FIGURES_IN_A_LINE]]
+        parts += [f"{sanitize(name.replace('_', ' '))} {value:.3g}" for name, value in figures[:_FIGURES_IN_A_LINE]]
     else:
         parts += [f"{summary.guesses:,} guesses", score_text(summary)]
     return " · ".join(parts)
@@ -87,7 +91,7 @@ def score_text(summary: RunSummary) -> str:
     interval = summary.recall_interval
     bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"recall at {counted(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
+    return f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:
@@ -134,6 +138,6 @@ def _exit_as(summary: RunSummary) -> None:
     if summary.status in (Status.CRASHED, Status.LOST):
         raise HarnessError(f"{summary.id} {summary.status}: {summary.reason}")
     if summary.reason:
-        say(f"{summary.status.words}: {visible(summary.reason)}")
+        say(f"{summary.status.words}: {sanitize(summary.reason)}")
     if summary.status is not Status.FINISHED:
         raise typer.Exit(EXIT_INCOMPLETE)

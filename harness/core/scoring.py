@@ -70,7 +70,7 @@ class Score:
             "recall_interval": [self.interval.low, self.interval.high],
             "recall_interval_unit": str(self.interval.unit),
             "precision_at_cap": self.precision_at_cap,
-            "cap": self.cap,
+            "error_cap": self.cap,
             "examples": self.examples,
             "solved": self.solved,
             "rows": self.rows,
@@ -151,3 +151,8 @@ def _rows_read(is_correct: Bools, cap: int) -> int:
 
 def _precision(solved: int, wrong: int) -> float:
     return solved / (solved + wrong) if solved + wrong else 0.0
+
+
+def scaled_cap(cap: int, part: int, whole: int) -> int:
+    """Return the error cap for `part` of `whole` examples: `cap` in proportion to them, rounded, and at least 1."""
+    return max(1, round(cap * part / whole))
