@@ -99,7 +99,7 @@ def _exit_code() -> int | str | None:
         output.print_error(f"only Linux is supported, and this is {sys.platform}. Use a Linux machine or a container.")
         return 1
     try:
-        app()
+        app(prog_name="harness")
     except SystemExit as ending:
         # Click turns a closed stdout into exit code 1.
         return 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code

@@ -58,7 +58,10 @@ def entities(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Compare how sure token classifiers are of names that they were trained on, and of names that they were not."""
+    """Test whether a classifier was trained on given names.
+
+    Compares the confidence of token classifiers in these names with that in names that they were not trained on.
+    """
     from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
     from harness.audits.entities.inputs import read_inputs
     from harness.cli.auditing import model_records, run_audit

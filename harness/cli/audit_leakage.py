@@ -70,7 +70,9 @@ def leakage(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """How likely is each sequence to leak? Exact and inexact probabilities under six decoding schemes.
+    """Compute how likely each sequence is to leak.
+
+    Computes exact and inexact probabilities under six decoding schemes.
 
     Several --target of one tokenizer and several --prefix-lengths are swept over.
     """

@@ -75,7 +75,10 @@ def sequence(
     detach: Detach = False,
     json: Json = False,
 ) -> None:
-    """Was this corpus in the training data? Its paragraphs are begun, and what a model goes on with is compared."""
+    """Test whether a corpus was in the training data.
+
+    The model continues the beginning of each paragraph, and its continuation is compared with the paragraph.
+    """
     from harness.audits.sequence.audit import SequenceAudit
     from harness.audits.sequence.inputs import sequence_inputs
     from harness.audits.sequence.params import SequenceParams

@@ -15,7 +15,7 @@ for command in (sequence, leakage, entities):
 
 @app.command()
 def show(run: Run = "latest", out: Out = None, redact: Redact = False, json: Json = False) -> None:
-    """Tell what an audit has found, so far or in the end, made anew from its record."""
+    """Print what an audit has found so far."""
     from harness.cli.auditing import tell
     from harness.runs.folder import run_folder
 

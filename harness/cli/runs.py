@@ -10,7 +10,7 @@ import typer
 from harness.cli.commands import CommandLine
 from harness.cli.completion import attack_names, round_names, run_and_tuning_names
 from harness.cli.options import RUN_HELP, Json, Run
-from harness.cli.output import is_terminal, pluralize, print_json, sanitize, say
+from harness.cli.output import is_terminal, pluralize, print_error, print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.runs.folder import RunFolder
@@ -72,7 +72,7 @@ def _summaries(status: list[str] | None, attack: str | None, round_: str | None)
         try:
             summary = run_summary(folder)
         except HarnessError as error:
-            say(f"{folder.id}: {sanitize(str(error))}")
+            print_error(f"{folder.id}: {error}")
             continue
         if (
             (not status or summary.status in status)

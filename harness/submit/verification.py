@@ -194,7 +194,8 @@ class Verification:
             "and was ended",
         )
         said = f" ({shorten(step.last_words, 300)})" if step.last_words else ""
-        self._findings.check("run", step.code == 0, "the code ran to its end", f"the code failed: {step.ending}{said}")
+        # 3: the run ended at its budget, and what it had written by then counts.
+        self._findings.check("run", step.code in (0, 3), "the code ran to its end", f"the code failed: {step.ending}{said}")
         return executed
 
     def _read_produced(self, executed: Executed, known: Known, rules: Round) -> Submission:

@@ -58,7 +58,7 @@ class Machine:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
-        """What a command prints as its only line."""
+        """Return the object that a command prints as its only line."""
         (line,) = self.run(*arguments, "--json", code=code).stdout.splitlines()
         value: dict[str, Any] = json.loads(line)
         return value
@@ -84,10 +84,10 @@ class Machine:
         return RunFolder(Path(summary["directory"]))
 
     def json_list(self, *arguments: str) -> list[dict[str, Any]]:
-        """What a command prints that lists things as its only line."""
-        (line,) = self.run(*arguments, "--json").stdout.splitlines()
-        value: list[dict[str, Any]] = json.loads(line)
-        return value
+        """Return the list in the object that a command prints."""
+        (value,) = (value for value in self.json(*arguments).values() if isinstance(value, list))
+        listed: list[dict[str, Any]] = value
+        return listed
 
     def folders(self) -> list[RunFolder]:
         """Every run of this machine."""

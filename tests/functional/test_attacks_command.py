@@ -57,7 +57,7 @@ def test_the_list_has_a_line_for_each_attack_and_says_what_is_broken(folder: Pat
 def test_the_list_as_json_is_one_line(folder: Path) -> None:
     done = _harness(folder, "attacks", "--attacks", "theirs", "--json")
     (line,) = done.stdout.splitlines()
-    rows = {row["name"]: row for row in json.loads(line)}
+    rows = {row["attack"]: row for row in json.loads(line)["attacks"]}
     assert rows["replay"]["uses_target"] is False and rows["replay"]["error"] is None
     assert rows["hostile"]["origin"] == "--attacks theirs"
     assert rows["broken"]["error"]
@@ -71,7 +71,7 @@ def test_one_attack_is_shown_with_its_parameters_flags_and_reference(folder: Pat
     assert "whole number, at least 1, default 100. Suffixes sampled per prefix." in done.stdout
     assert "official or corrected, default official." in done.stdout
     replay = _harness(folder, "attacks", "show", "replay").stdout
-    assert "uses no target" in replay and "path, required." in replay
+    assert "does not use a target" in replay and "path, required." in replay
 
 
 def test_an_attack_is_shown_as_json(folder: Path) -> None:

@@ -62,7 +62,7 @@ def test_an_audit_that_is_stopped_tells_what_it_has_and_goes_on_later(machine: M
 
 
 def test_an_audit_out_of_time_keeps_what_it_measured(machine: Machine) -> None:
-    machine.run(*SEQUENCE, "--limit", "1000", "--budget", "6s", "--json")
+    machine.run(*SEQUENCE, "--limit", "1000", "--budget", "6s", "--json", code=3)
     summary = machine.newest()
     assert summary["status"] == "out_of_time"
     assert 5 < summary["elapsed_s"] < 12

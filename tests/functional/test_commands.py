@@ -72,7 +72,7 @@ def test_a_record_that_is_no_json_leaves_the_other_runs_listed(machine: Machine)
     with contextlib.closing(sqlite3.connect(Path(broken["directory"]) / "run.db")) as db, db:
         db.execute("UPDATE event SET detail = '{not json'")
     listed = machine.run("runs")
-    assert whole["id"] in listed.stdout and "defect" not in listed.stderr
+    assert whole["id"] in listed.stdout and "internal error" not in listed.stderr
     assert "a record in it is no JSON object" in machine.run("show", broken["id"], code=1).stderr
 
 
@@ -113,7 +113,7 @@ def test_two_terminals_watch_one_run_and_closing_them_changes_nothing(machine: M
     os.close(window)
     starter.wait(timeout=10)
     watchers[0][0].send_signal(signal.SIGINT)
-    assert b"goes on" in _seen(watchers[0][1], b"ends it.")
+    assert b"continues" in _seen(watchers[0][1], b"stops it.")
     assert watchers[0][0].wait(timeout=10) == 130
     watchers[1][0].kill()
     os.close(watchers[2][1])
@@ -139,7 +139,7 @@ def test_a_stopped_run_keeps_what_it_found(machine: Machine) -> None:
     assert (stopped["status"], stopped["reason"]) == ("stopped", "it was stopped.")
     assert stopped["rows"] > 0
     assert machine.json("stop", folder.id)["status"] == "stopped"
-    assert "not promised: it ended stopped" in machine.run("show", folder.id).stdout
+    assert "not guaranteed: it ended stopped" in machine.run("show", folder.id).stdout
 
 
 def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
@@ -152,7 +152,7 @@ def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
     assert len(listing.splitlines()) == 3 and listing.splitlines()[1].startswith(second.id)
     assert machine.run("runs", "note", first["id"]).stdout == "a �[31mnote⏎in two lines\n"
     refused = machine.run("runs", "rm", second.id, code=1)
-    assert f"harness stop {second.id} ends it, or --force" in refused.stderr
+    assert f"Stop it with `harness stop {second.id}`, or use --force" in refused.stderr
     machine.run("runs", "rm", second.id, first["id"][:4], "--force")
     assert machine.json_list("runs") == [] and list(machine.runs.iterdir()) == []
     assert processes_that_name(str(second.path)) == []
@@ -187,7 +187,7 @@ def test_a_run_is_exported_as_its_submission_and_as_every_guess(machine: Machine
 
 def test_a_dry_run_starts_nothing(machine: Machine) -> None:
     spec = machine.attack("draws", "--dry-run", "--limit", "10", "--set", "trials=7", "--budget", "2h")
-    assert (spec["examples"], spec["round_examples"], spec["budget"]) == (10, 64, 7200)
+    assert (spec["attack"], spec["examples"], spec["round_examples"], spec["budget_s"]) == ("draws", 10, 64, 7200)
     assert spec["params"]["trials"] == 7
     assert not machine.runs.exists()
 
@@ -205,15 +205,6 @@ def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) 
     [
         (("run", "drawz"), ("unknown attack 'drawz'", "did you mean draws?")),
         (("run", "draws", "--round", "demmo"), ("unknown round 'demmo'", "did you mean demo?")),
-        (("run", "draws", "--set", "trails=3"), ("unknown parameter 'trails'", "did you mean trials?")),
-        (("run", "draws", "--set", "trials=many"), ("trials: must be a whole number, got 'many'",)),
-        (("run", "draws", "--set", "trials"), ("write key=value",)),
-        (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or folder",)),
-        (("run", "draws", "--budget", "soon"), ("'soon' is not a duration",)),
-        (("run", "draws", "--target", "gpt2"), ("uses no target",)),
-        (("run", "draws", "--device", "cpu"), ("uses no target; leave --device away",)),
-        (("run", "greedy", "--device", "gpu0"), ("unknown device 'gpu0'",)),
-        (("run", "greedy", "--threads", "99999"), ("usable cores",)),
         (("run", "greedy", "--target", "demo"), ("predicts 384 tokens and the round has 50,257",)),
         (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),
         (("run", "\x1b[31mred"), ("unknown attack",)),
@@ -233,6 +224,26 @@ def test_a_mistake_is_one_sentence_with_a_suggestion(
     assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("draws", "--set", "trails=3"), "Invalid value for --set: unknown parameter 'trails': did you mean trials?"),
+        (("draws", "--set", "trials=many"), "Invalid value for --set: trials: must be a whole number, got 'many'"),
+        (("draws", "--set", "trials"), "Invalid value for --set: 'trials' is not key=value."),
+        (("draws", "--set", "file=/nowhere"), "Invalid value for --set: file: /nowhere: no such file or folder"),
+        (("draws", "--budget", "soon"), "Invalid value for --budget: 'soon' is not a duration"),
+        (("draws", "--target", "gpt2"), "Invalid value for --target: draws does not use a target. Remove --target."),
+        (("draws", "--device", "cpu"), "Invalid value for --device: draws does not use a target. Remove --device."),
+        (("greedy", "--device", "gpu0"), "Invalid value for --device: unknown device 'gpu0'."),
+        (("greedy", "--threads", "99999"), "Invalid value for --threads: 99999 is too many"),
+    ],
+)
+def test_a_bad_value_of_an_option_is_a_usage_error(machine: Machine, options: tuple[str, ...], sentence: str) -> None:
+    done = machine.run("run", *options, *machine.plugin(), code=2)
+    assert done.stdout == "" and sentence in done.stderr
+    assert machine.folders() == []
 
 
 def test_a_run_is_named_by_an_unambiguous_start(machine: Machine) -> None:
@@ -263,7 +274,7 @@ def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
     known = np.load(answers)
     known[::3] = prefixes[::3]
     np.save(answers, known)
-    summary = machine.attack("patient", "--limit", "64", "--budget", "3s")
+    summary = machine.attack("patient", "--limit", "64", "--budget", "3s", code=3)
     scored = machine.json("score", summary["submission"], "--answers", str(answers))
     assert summary["recall_at_cap"] == scored["recall_at_cap"] == pytest.approx(22 / 64)
     with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
@@ -305,8 +316,8 @@ def test_a_folds_cap_is_in_proportion_to_its_examples(machine: Machine) -> None:
 
 def test_an_export_refuses_what_it_would_not_write(machine: Machine) -> None:
     machine.attack("draws", "--set", "pause=0")
-    assert "a submission is a .csv" in machine.run("export", "latest", "--out", "a.parquet", code=1).stderr
-    assert "no such folder" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
+    assert "a submission is a .csv file" in machine.run("export", "latest", "--out", "a.parquet", code=1).stderr
+    assert "no such directory" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
 
 
 def test_a_damaged_run_hides_no_other_one_from_the_list(machine: Machine) -> None:
@@ -317,8 +328,8 @@ def test_a_damaged_run_hides_no_other_one_from_the_list(machine: Machine) -> Non
             db.execute("UPDATE event SET detail = ? WHERE name = 'supervisor'", (detail,))
         listed = machine.run("runs")
         assert whole["id"] in listed.stdout and torn["id"] not in listed.stdout
-        assert listed.stderr.startswith(f"{torn['id']}: {folder.path}") and "cannot be read" in listed.stderr
-        assert "a defect of its own" not in machine.run("show", torn["id"], code=1).stderr
+        assert listed.stderr.startswith(f"harness: {torn['id']}: {folder.path}") and "cannot be read" in listed.stderr
+        assert "internal error" not in machine.run("show", torn["id"], code=1).stderr
 
 
 def test_what_is_advised_against_a_damaged_scorecard_helps(machine: Machine) -> None:

@@ -90,7 +90,7 @@ def test_a_pair_is_told_apart_example_by_example(runs: Runs) -> None:
 
 def test_the_same_is_told_of_the_examples_that_training_rows_do_not_give_away(runs: Runs) -> None:
     found = runs.compared("better worse")
-    assert (found["unreachable_examples"], found["unreachable_cap"]) == (EXAMPLES - REACHABLE, 6)
+    assert (found["unreachable_examples"], found["unreachable_error_cap"]) == (EXAMPLES - REACHABLE, 6)
     assert [run["unreachable_score"]["recall_at_cap"] for run in found["runs"]] == [0.5, 0.5]
     pair = found["unreachable_contrast"]
     assert (pair["difference"], pair["mcnemar_p"]) == (0, 1)

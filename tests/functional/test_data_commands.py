@@ -139,7 +139,8 @@ def test_rounds_lists_the_shipped_rounds_and_the_state_of_their_files(fetched_da
     listed = {line.split()[0]: line for line in harness("rounds", data=fetched_data).stdout.splitlines()}
     assert "complete" in listed["satml-dev"] and "blind" not in listed["satml-dev"]
     assert "complete, blind" in listed["satml-test"]
-    by_name = {row["name"]: row for row in json.loads(harness("rounds", "--json", data=fetched_data).stdout)}
+    rounds = json.loads(harness("rounds", "--json", data=fetched_data).stdout)["rounds"]
+    by_name = {row["round"]: row for row in rounds}
     assert by_name["satml-dev"]["examples"] == 1000 and by_name["satml-dev"]["is_complete"]
 
 

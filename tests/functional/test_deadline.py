@@ -69,7 +69,7 @@ def test_children_of_an_attack_that_died_are_gone_with_it(confined_machine: Mach
 
 
 def test_a_process_that_never_stays_is_caught(confined_machine: Machine) -> None:
-    summary = confined_machine.attack("hopping", "--budget", "2s")
+    summary = confined_machine.attack("hopping", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
     # The supervisor's own end follows its last word by a moment.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])
@@ -95,7 +95,7 @@ def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(
 
 
 def test_an_attack_in_batches_ends_by_itself_at_the_soft_deadline(machine: Machine) -> None:
-    summary = machine.attack("patient", "--budget", "6s")
+    summary = machine.attack("patient", "--budget", "6s", code=3)
     assert summary["status"] == "out_of_time"
     assert summary["reason"] == "its budget ended before its work did; it finished early as asked."
     assert 5.6 <= summary["elapsed_s"] < 6.0
@@ -105,7 +105,7 @@ def test_an_attack_in_batches_ends_by_itself_at_the_soft_deadline(machine: Machi
 
 
 def test_an_attack_that_never_guesses_is_out_of_time_with_an_empty_submission(machine: Machine) -> None:
-    summary = machine.attack("misbehaving", "--set", "deed=sleep", "--budget", "2s")
+    summary = machine.attack("misbehaving", "--set", "deed=sleep", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["reason"].endswith("It had emitted no guess.")
     assert summary["rows"] == 0 and summary["recall_at_cap"] == 0.0
 

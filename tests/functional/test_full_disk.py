@@ -100,7 +100,7 @@ def test_a_disk_that_stays_full_ends_the_run_at_its_deadline_with_all_that_was_a
     assert ended["status"] == "crashed" and ended["reason"].startswith("disk full; every acknowledged guess")
     assert ended["guesses"] == count > 0 and ended["elapsed_s"] == pytest.approx(8.0)
     _resize(machine, ROOMY)
-    resumed = machine.json("resume", folder.id)
+    resumed = machine.json("resume", folder.id, code=3)
     assert (resumed["status"], resumed["guesses"]) == ("out_of_time", count)
     assert is_valid(folder.submission, machine.folder / "round.toml")
 

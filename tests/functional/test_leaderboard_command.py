@@ -181,19 +181,19 @@ def test_a_verdict_on_other_bytes_is_none(entered: Workshop, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("absent",), "absent: holds no bundle"),
-        (("state",), "state: holds no bundle"),
-        (("entries", "--html", "absent/board.html"), "absent: no such folder"),
+        (("absent",), "absent contains no bundles"),
+        (("state",), "state contains no bundles"),
+        (("entries", "--html", "absent/board.html"), "absent: no such directory"),
         (("entries", "--answers", "absent.npy"), "absent.npy: no such file"),
-        (("entries", "--verify"), "nothing to install its environment from"),
+        (("entries", "--verify"), "no source to install the bundle's environment from"),
     ],
 )
 def test_what_was_asked_wrongly_is_told(entered: Workshop, options: tuple[str, ...], words: str) -> None:
     told = entered.machine.run("leaderboard", *options, *entered.round, code=1).stderr
-    assert words in told and "a defect of its own" not in told
+    assert words in told and "internal error" not in told
 
 
 def test_answers_of_another_length_are_told(entered: Workshop, tmp_path: Path) -> None:
     np.save(tmp_path / "few.npy", np.load(entered.machine.folder / f"answer-{EXAMPLES}.npy")[:9])
     options = ("entries", *entered.round, "--answers", str(tmp_path / "few.npy"))
-    assert "9 answers beside 64 prefixes" in entered.machine.run("leaderboard", *options, code=1).stderr
+    assert "9 answers for 64 prefixes" in entered.machine.run("leaderboard", *options, code=1).stderr

@@ -35,7 +35,7 @@ def test_a_page_that_is_there_is_replaced_only_by_force(reported: tuple[Machine,
     machine, better, _ = reported
     (machine.folder / "one.html").write_text("mine")
     refused = machine.run("report", better, "--out", "one.html", code=1)
-    assert refused.stderr == "harness: one.html is there already; --force replaces it.\n"
+    assert refused.stderr == "harness: one.html exists. --force replaces it.\n"
     assert (machine.folder / "one.html").read_text() == "mine"
     machine.run("report", better, "--out", "one.html", "--force")
     assert better in (machine.folder / "one.html").read_text()
@@ -55,8 +55,8 @@ def test_redact_leaves_out_what_was_guessed(reported: tuple[Machine, str, str]) 
 @pytest.mark.parametrize(
     ("out", "sentence"),
     [
-        ("page.pdf", "page.pdf: a report is written as .html."),
-        ("absent/page.html", "absent: no such folder."),
+        ("page.pdf", "page.pdf: a report is an .html file. Choose another name."),
+        ("absent/page.html", "absent: no such directory."),
     ],
 )
 def test_a_place_that_cannot_be_written_to_is_one_sentence(

@@ -162,7 +162,7 @@ def test_code_that_is_not_what_its_spec_says_is_refused(
         (tmp_path / name).write_bytes(content)
     there = _elsewhere(tmp_path)
     told = there.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1).stderr
-    assert words in told and "a defect of its own" not in told
+    assert words in told and "internal error" not in told
     assert there.folders() == []
 
 
@@ -172,15 +172,15 @@ def test_training_rows_that_cannot_be_read_are_told(workshop: Workshop, tmp_path
     for content in (b"", whole[: len(whole) // 2], whole.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
         (code / "train.npz").write_bytes(content)
         told = _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), code=1).stderr
-        assert "train.npz: " in told and "a defect of its own" not in told
+        assert "train.npz: " in told and "internal error" not in told
 
 
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("absent/out.csv", "absent: no such folder"),
-        ("scores.csv", "scores.csv: the scores go there; name the submission otherwise"),
-        ("taken", "taken: is a folder"),
+        ("absent/out.csv", "absent: no such directory"),
+        ("scores.csv", "scores.csv is the name of the scores. Name the submission differently"),
+        ("taken", "taken is a directory"),
     ],
 )
 def test_a_place_where_nothing_can_be_written_is_told_before_anything_runs(

@@ -174,7 +174,7 @@ def _resume_with_target(folder: RunFolder, spec: str) -> None:
 def test_resume_refuses_what_is_over_for_good_and_what_still_goes_on(machine: Machine) -> None:
     finished = machine.attack("draws", "--set", "pause=0")
     assert "is finished; there is nothing left to do" in machine.run("resume", finished["id"], code=1).stderr
-    late = machine.attack("draws", "--set", "pause=1", "--budget", "2s")
+    late = machine.attack("draws", "--set", "pause=1", "--budget", "2s", code=3)
     assert late["status"] == "out_of_time"
     assert "has spent its budget of 0:02" in machine.run("resume", late["id"], code=1).stderr
     going = machine.detached("draws", "--set", "pause=5")
@@ -187,7 +187,7 @@ def test_a_lost_run_whose_budget_is_spent_is_resumed_to_write_its_results(machin
     wait_until(lambda: _spent(folder) > 3.0 - CRASH_CHARGE_SECONDS)
     kill_supervisor(folder)
     assert str(run_status(folder)) == "lost" and not folder.submission.exists()
-    resumed = machine.json("resume", folder.id)
+    resumed = machine.json("resume", folder.id, code=3)
     assert resumed["status"] == "out_of_time" and resumed["elapsed_s"] == pytest.approx(3.0)
     assert resumed["rows"] > 0 and resumed["recall_at_cap"] is not None
     assert is_valid(folder.submission, machine.folder / "round.toml")

@@ -292,8 +292,8 @@ def test_the_demo_target_answers_the_same_under_each_means(bubblewrap: None, mac
 
 
 def test_doctor_tries_each_promise_and_says_what_keeps_it(confined_machine: Machine) -> None:
-    report = confined_machine.json("doctor")
     means = confined_machine.environment["HARNESS_SANDBOX"]
+    report = confined_machine.json("doctor", code=1 if means == "none" else 0)["findings"]
     promises = {name.strip(): said["value"] for name, said in report.items() if name.startswith("  ")}
     assert len(promises) == 15
     not_given = {name for name, value in promises.items() if value == "not given here"}

@@ -92,7 +92,7 @@ def test_a_score_is_printed_for_people(folder: Path):
 def test_a_round_gives_cap_and_answers(folder: Path):
     done = harness("score", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["cap"] == 2
+    assert json.loads(done.stdout)["error_cap"] == 2
     assert len(done.stdout.splitlines()) == 1
 
 

@@ -113,7 +113,7 @@ def test_the_json_holds_every_figure_by_its_name():
         "recall_at_cap": 1 / EXAMPLES,
         "recall_interval_unit": "example",
         "precision_at_cap": 0.5,
-        "cap": 1,
+        "error_cap": 1,
         "examples": EXAMPLES,
         "solved": 1,
         "rows": 3,

@@ -1,0 +1,138 @@
+"""What all commands share: help, common options, exit codes, errors."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from harness.cli.app import app
+from harness.cli.commands import EXIT_CODES, PANELS, summary_of
+from tests.unit.cli.command_line import CommandLine
+from tests.unit.tui.recorded import recorded_run
+
+DOCS = Path(__file__).parents[3] / "docs" / "reference"
+
+
+def commands(group: Any = None, path: str = "harness") -> Iterator[tuple[str, Any]]:
+    """Yield the path and the object of every command that is not a group."""
+    for name, command in (group or get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_command_has_a_short_summary_and_prints_json(path: str, command: Any) -> None:
+    assert 0 < len(summary_of(command)) <= 60
+    assert "--json" in [option for parameter in command.params for option in parameter.opts]
+
+
+def test_help_groups_the_commands_and_shows_each_summary_whole_at_80_columns(harness: CommandLine) -> None:
+    shown = harness("--help").out
+    headings = re.findall(r"^(\S.*):$", shown, re.MULTILINE)
+    assert tuple(heading for heading in headings if heading in PANELS) == PANELS
+    for command in get_command(app).commands.values():  # type: ignore[attr-defined]
+        assert re.search(rf"^  {command.name} +{re.escape(summary_of(command))}$", shown, re.MULTILINE)
+    assert " ".join(EXIT_CODES.split()) in " ".join(shown.split())
+
+
+def test_usage_lines_name_arguments_without_braces(harness: CommandLine) -> None:
+    assert harness("compare", "--help").out.splitlines()[0] == "Usage: harness compare [OPTIONS] RUN..."
+    assert harness("package", "code", "--help").out.startswith("Usage: harness package code [OPTIONS] ATTACK\n")
+
+
+def test_the_exit_codes_of_the_help_are_documented() -> None:
+    table = (DOCS / "exit-codes.md").read_text()
+    assert set(re.findall(r"^\| (\d+) \|", table, re.MULTILINE)) == set(re.findall(r"\b\d+\b", EXIT_CODES))
+
+
+@pytest.mark.parametrize("arguments", [("--home", "other", "runs"), ("runs", "--home", "other")])
+def test_home_is_accepted_before_and_after_the_command(
+    harness: CommandLine, home: Path, arguments: tuple[str, ...]
+) -> None:
+    recorded_run(home)
+    assert harness("runs", "--json").json["runs"]
+    assert harness(*arguments).err.startswith("no runs yet")
+
+
+@pytest.mark.parametrize("arguments", [("--quiet", "runs"), ("runs", "--quiet")])
+def test_quiet_hides_messages(harness: CommandLine, arguments: tuple[str, ...]) -> None:
+    assert harness(*arguments).err == ""
+    assert harness("runs").err != ""
+
+
+def test_quiet_shows_errors(harness: CommandLine) -> None:
+    assert harness("--quiet", "show", "absent").err.startswith("harness: unknown run 'absent'")
+
+
+@pytest.mark.parametrize("arguments", [("--debug", "show", "absent"), ("show", "absent", "--debug")])
+def test_debug_raises_the_error(harness: CommandLine, arguments: tuple[str, ...]) -> None:
+    from harness.core.errors import HarnessError
+
+    with pytest.raises(HarnessError):
+        harness(*arguments)
+
+
+def test_an_internal_error_asks_for_a_report(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.runs.folder.all_run_folders", lambda: 1 / 0)
+    done = harness("runs")
+    assert done.code == 1
+    assert done.err.startswith("harness: internal error. Please report it; --debug prints the traceback.")
+
+
+def test_other_systems_than_linux_are_refused(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    done = harness("runs")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "harness: only Linux is supported, and this is darwin. Use a Linux machine or a container.\n"
+
+
+@pytest.mark.parametrize("arguments", [("attacks",), ("--help",), ("rounds", "--json")])
+def test_a_closed_stdout_is_not_an_error(home: Path, arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_option_of_a_group_before_its_command_is_a_usage_error(harness: CommandLine) -> None:
+    done = harness("runs", "--json", "rm", "latest")
+    assert done.code == 2 and "harness runs rm --json" in done.err
+
+
+def test_package_without_a_command_packages_a_run(harness: CommandLine) -> None:
+    assert "unknown run 'absent'" in harness("package", "absent").err
+    assert "unknown run 'absent'" in harness("package", "--check", "absent").err
+    assert "unknown attack 'absent'" in harness("package", "code", "absent", "--round", "demo").err
+
+
+@pytest.mark.parametrize(
+    ("sandbox_works", "code"),
+    [(True, 0), (False, 1)],
+)
+def test_doctor_fails_if_something_needed_is_missing(
+    harness: CommandLine, monkeypatch: pytest.MonkeyPatch, sandbox_works: bool, code: int
+) -> None:
+    from harness.supervisor import checkup
+
+    advice = None if sandbox_works else "install bubblewrap."
+    monkeypatch.setattr(
+        checkup,
+        "findings",
+        lambda: [checkup.Finding("sandbox", "bwrap", advice), checkup.Finding("after logout", "x", "y")],
+    )
+    done = harness("doctor", "--json")
+    assert done.code == code
+    assert done.json["missing"] == ([] if sandbox_works else ["sandbox"])

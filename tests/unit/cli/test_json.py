@@ -1,0 +1,154 @@
+"""docs/reference/json.md describes what the commands print: it is compared with real output."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.rounds import load_round
+from tests.unit.cli.command_line import CommandLine
+from tests.unit.cli.test_app import DOCS, commands
+from tests.unit.cli.test_runs import make_tuning
+from tests.unit.tui.recorded import Recorded, recorded_run
+
+TYPES = {"string": str, "number": (int, float), "boolean": bool, "object": dict, "any": object}
+
+
+def documented(heading: str) -> dict[str, str]:
+    """Return the type of each key in the section `heading`."""
+    text = (DOCS / "json.md").read_text()
+    (section,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.MULTILINE))
+
+
+def is_of_type(value: Any, type_: str) -> bool:
+    """Return whether a value has a documented type, such as `number[]?`."""
+    if type_.endswith("?"):
+        return value is None or is_of_type(value, type_[:-1])
+    if type_.endswith("[]"):
+        return isinstance(value, list) and all(is_of_type(item, type_[:-2]) for item in value)
+    is_number_as_boolean = type_ == "number" and isinstance(value, bool)
+    return isinstance(value, TYPES[type_]) and not is_number_as_boolean  # type: ignore[arg-type]
+
+
+def check(printed: Mapping[str, Any], *headings: str) -> None:
+    """Assert that an object has the keys and types of the sections, and a version."""
+    types = {key: type_ for heading in headings for key, type_ in documented(heading).items()}
+    assert set(printed) == {"schema_version", *types}
+    assert printed["schema_version"] == 1
+    wrong = {key: printed[key] for key, type_ in types.items() if not is_of_type(printed[key], type_)}
+    assert not wrong
+
+
+@pytest.fixture
+def runs(home: Path) -> list[Recorded]:
+    """Two finished runs of one round."""
+    recorded = []
+    for id_, solved in (("aaaa-one", 3), ("bbbb-two", 5)):
+        run = recorded_run(home, id_=id_)
+        batch = run.batch("all/0/0")
+        run.guess(batch, [(example, example < solved, -float(example)) for example in range(8)])
+        with run.store.transaction():
+            run.store.add_point(spent=1.0, guesses=8, rows=8, solved=solved, wrong=8 - solved, recall=solved / 16)
+        run.supervised_by(1)
+        run.event("phase", phase="finished", reason="")
+        run.folder.log.write_text("a line\n")
+        recorded.append(run)
+    return recorded
+
+
+def test_every_command_has_a_section() -> None:
+    text = (DOCS / "json.md").read_text()
+    missing = {path.removeprefix("harness ") for path, _ in commands() if f"`{path}`" not in text}
+    followers = {name for name in missing if f"`{name}`" in text}
+    assert missing - followers <= {
+        "show",
+        "audit sequence",
+        "audit leakage",
+        "audit entities",
+        "audit show",
+        "package run",
+    }
+
+
+def test_the_objects_of_runs(harness: CommandLine, runs: list[Recorded], home: Path) -> None:
+    check(harness("watch", "aaaa", "--json").json, "Run")
+    check(harness("stop", "aaaa", "--json").json, "Run")
+    check(harness("show", "aaaa", "--json").json, "Run", "`harness show RUN`")
+    check(harness("show", "aaaa", "--example", "1", "--json").json, "`harness show RUN --example ID`")
+    listed = harness("runs", "--json").json
+    check(listed, "`harness runs`")
+    for run in listed["runs"]:
+        check({"schema_version": 1, **run}, "Run")
+    check(harness("logs", "aaaa", "--json").json, "`harness logs`")
+    check(harness("runs", "note", "aaaa", "text", "--json").json, "`harness runs note`")
+    check(harness("export", "aaaa", "--json").json, "`harness export`")
+    check(harness("report", "aaaa", "--json").json, "`harness report`")
+    check(harness("score", "aaaa", "--json").json, "`harness score`")
+    check(harness("compare", "aaaa", "bbbb", "--json").json, "`harness compare`")
+    check(harness("validate", "aaaa-one.csv", "--round", "small.toml", "--json").json, "`harness validate`")
+    check(harness("package", "aaaa", "--check", "--json").json, "`harness package --check`")
+    check(harness("runs", "rm", "aaaa", "bbbb", "--json").json, "`harness runs rm`")
+
+
+def test_the_objects_of_attacks_and_tunings(harness: CommandLine, home: Path) -> None:
+    shown = harness("attacks", "show", "sampling", "--json").json
+    check(shown, "`harness attacks show`")
+    listed = harness("attacks", "--json").json
+    check(listed, "`harness attacks`")
+    assert set(listed["attacks"][0]) == set(list(documented("`harness attacks show`"))[:13])
+    check(harness("attacks", "new", "mine", "--json").json, "`harness attacks new`")
+    check(harness("run", "lookup", "--dry-run", "--json").json, "`harness run --dry-run`")
+    make_tuning(attack="sampling")
+    check(harness("show", "tttt", "--json").json, "`harness tune`")
+    check(harness("tune", "--list", "--json").json, "`harness tune --list`")
+
+
+def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> None:
+    recorded_run(home)
+    listed = harness("rounds", "--json").json
+    check(listed, "`harness rounds`")
+    assert set(listed["rounds"][0]) == set(list(documented("`harness rounds show`"))[:6])
+    for round_ in ("small.toml", "satml-test"):
+        check(harness("rounds", "show", round_, "--json").json, "`harness rounds show`")
+        check(harness("data", "status", round_, "--json").json, "`harness data status`")
+    check(harness("data", "overlap", "small.toml", "--json").json, "`harness data overlap`")
+    empty = home / "empty"
+    empty.mkdir()
+    check(harness("data", "fetch", "satml", "--from", str(empty), "--json").json, "`harness data fetch`")
+
+
+def test_the_object_of_doctor(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.supervisor import checkup
+
+    monkeypatch.setattr(checkup, "findings", lambda: [checkup.Finding("memory", "much")])
+    check(harness("doctor", "--json").json, "`harness doctor`")
+
+
+def test_the_objects_of_bundles(harness: CommandLine, home: Path) -> None:
+    from harness.cli.verify import _as_json
+    from harness.submit.verdict import Outcome, Verdict
+
+    round_ = load_round("demo")
+    code = harness("package", "code", "lookup", "--round", round_.name, "--json").json
+    check(code, "`harness package`")
+    verdict = Verdict("a.zip", "00", "code", "lookup", "demo", Outcome.RAN, "it ran", ())
+    check({"schema_version": 1, **_as_json(verdict), "findings": []}, "`harness verify`")
+
+
+def test_the_keys_of_a_measurement() -> None:
+    from harness.engine.benchmark import Measured
+
+    fields = {field.name for field in dataclasses.fields(Measured)} - {"ratios"}
+    assert fields == set(documented("`harness bench`"))
+
+
+def test_a_value_that_is_no_number_is_never_printed() -> None:
+    from harness.cli.output import print_json
+
+    with pytest.raises(ValueError, match="JSON"):
+        print_json({"recall_at_cap": float(np.nan)})

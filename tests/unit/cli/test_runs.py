@@ -1,0 +1,135 @@
+"""`harness runs`: filters, deletion, notes, tunings."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.runs.folder import RunFolder
+from harness.runs.tuning import Tuning, begin_tuning
+from tests.unit.cli.command_line import CommandLine
+from tests.unit.tui.recorded import recorded_run
+
+
+def make_tuning(id_: str = "tttt-tune-greedy", attack: str = "greedy") -> Tuning:
+    tuning = Tuning(
+        id=id_,
+        created_at=1.0,
+        attack=attack,
+        round="demo",
+        folds=("fold0of5", "fold1of5"),
+        settings=(),
+        vary=(),
+        seed=0,
+        options={"attacks": None, "budget": None, "device": "auto"},
+    )
+    begin_tuning(tuning)
+    return tuning
+
+
+def ids(harness: CommandLine, *options: str) -> list[str]:
+    return [run["id"] for run in harness("runs", *options, "--json").json["runs"]]
+
+
+def set_parent(folder: RunFolder, parent: str) -> None:
+    spec = json.loads(folder.spec_file.read_text())
+    folder.spec_file.write_text(json.dumps(spec | {"parent": parent}))
+
+
+def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home: Path) -> None:
+    finished, lost = recorded_run(home, id_="aaaa-one"), recorded_run(home, id_="bbbb-two")
+    for run, phase in ((finished, "finished"), (lost, "running")):
+        run.supervised_by(1 if run is finished else 2)
+        run.event("phase", phase=phase)
+    summary = harness("show", "aaaa", "--json").json
+    assert ids(harness, "--status", "finished") == ["aaaa-one"]
+    assert set(ids(harness, "--attack", summary["attack"])) == {"aaaa-one", "bbbb-two"}
+    assert ids(harness, "--attack", "other") == ids(harness, "--round", "other") == []
+    assert set(ids(harness, "--round", summary["round"])) == {"aaaa-one", "bbbb-two"}
+    assert len(ids(harness, "--limit", "1")) == 1
+    done = harness("runs", "--status", "done")
+    assert done.code == 2 and "'done' is none of queued" in done.err
+
+
+def test_rm_asks_in_a_terminal(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ended_run(home)
+    monkeypatch.setattr("harness.cli.runs.is_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: (_ for _ in ()).throw(EOFError))
+    assert harness("runs", "rm", folder.id).code == 1
+    assert folder.path.exists()
+    assert harness("runs", "rm", folder.id, "--yes").code == 0
+    assert not folder.path.exists()
+
+
+def test_rm_force_keeps_a_run_that_did_not_stop(
+    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    run = recorded_run(home)
+    run.supervised_by(os.getpid())
+    run.event("phase", phase="running")
+    monkeypatch.setattr("harness.runs.launch.stop_run", lambda _: None)
+    done = harness("runs", "rm", run.folder.id, "--force")
+    assert done.code == 1 and "did not stop, and was not deleted" in done.err
+    assert run.folder.path.exists()
+
+
+def ended_run(home: Path, id_: str = "aaaa-one") -> RunFolder:
+    run = recorded_run(home, id_=id_)
+    run.supervised_by(1)
+    run.event("phase", phase="finished")
+    return run.folder
+
+
+def test_a_note_is_written_and_printed_as_json(harness: CommandLine, home: Path) -> None:
+    folder = ended_run(home)
+    assert harness("runs", "note", folder.id, "first try", "--json").json["note"] == "first try"
+    assert harness("runs", "note", folder.id).out == "first try\n"
+
+
+def test_tunings_are_listed_shown_and_deleted_with_their_runs(harness: CommandLine, home: Path) -> None:
+    tuning, folder, other = make_tuning(), ended_run(home), ended_run(home, "bbbb-two")
+    set_parent(folder, tuning.id)
+    (listed,) = harness("tune", "--list", "--json").json["tunings"]
+    assert (listed["id"], listed["attack"], listed["round"], listed["runs"]) == (tuning.id, "greedy", "demo", 1)
+    assert tuning.id in harness("tune", "--list").out
+    done = harness("runs", "rm", "tttt", "--json")
+    assert done.json["removed"] == [folder.id, tuning.id]
+    assert not folder.path.exists() and other.path.exists()
+    assert harness("tune", "--list", "--json").json["tunings"] == []
+
+
+def test_a_beginning_of_a_run_and_of_a_tuning_is_ambiguous(harness: CommandLine, home: Path) -> None:
+    make_tuning("aaaa-tune")
+    ended_run(home)
+    assert "beginning of several ids" in harness("show", "aaaa").err
+
+
+@pytest.mark.parametrize("options", [("sampling",), ("--seed", "7"), ("--round", "other"), ("--budget", "1h")])
+def test_resuming_a_tuning_with_other_options_is_a_usage_error(
+    harness: CommandLine, home: Path, options: tuple[str, ...]
+) -> None:
+    tuning = make_tuning()
+    done = harness("tune", *options, "--resume", tuning.id)
+    assert done.code == 2 and f"{tuning.id} was started with" in done.err
+
+
+def test_shell_completion_offers_runs_and_tunings(home: Path) -> None:
+    from harness.cli.completion import run_and_tuning_names
+
+    make_tuning()
+    ended_run(home)
+    assert run_and_tuning_names("") == ["latest", "aaaa-one", "tttt-tune-greedy"]
+    assert run_and_tuning_names("tt") == ["tttt-tune-greedy"]
+
+
+def test_the_settings_are_defaults_of_the_command_line(home: Path) -> None:
+    from harness.cli.options import round_or_default
+    from harness.cli.resolving import chosen_device
+
+    assert (round_or_default(None), round_or_default("small")) == ("demo", "small")
+    (home / "config").mkdir()
+    (home / "config" / "config.toml").write_text('round = "satml-dev"\ndevice = "cuda:3"\n')
+    assert (round_or_default(None), round_or_default("small")) == ("satml-dev", "small")
+    assert (chosen_device("auto"), chosen_device("cpu")) == ("cuda:3", "cpu")

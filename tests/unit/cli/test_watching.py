@@ -1,0 +1,74 @@
+"""A run as a command follows it: its outcome, its exit code, its log."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cli import watching
+from harness.runs.status import Status
+from harness.runs.summary import run_summary
+from tests.unit.cli.command_line import CommandLine
+from tests.unit.tui.recorded import recorded_run
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "printed"),
+    [
+        ("finished", 0, "recall at"),
+        ("out_of_time", 3, "recall at"),
+        ("stopped", 3, "recall at"),
+        ("crashed", 1, ""),
+    ],
+)
+def test_the_exit_code_says_how_the_run_ended(
+    harness: CommandLine, home: Path, phase: str, code: int, printed: str
+) -> None:
+    run = recorded_run(home)
+    with run.store.transaction():
+        run.store.add_point(spent=1.0, guesses=1, rows=1, solved=1, wrong=0, recall=0.5)
+    run.supervised_by(1)
+    run.event("phase", phase=phase, reason="")
+    done = harness("watch", run.folder.id, "--plain")
+    assert done.code == code
+    assert done.out.startswith(printed) and bool(done.out) == bool(printed)
+    assert harness("watch", run.folder.id, "--json").json["status"] == phase
+
+
+def test_a_run_out_of_time_without_a_guess_is_incomplete(harness: CommandLine, home: Path) -> None:
+    run = recorded_run(home)
+    run.supervised_by(1)
+    run.event("phase", phase="out_of_time", reason="It had emitted no guess.")
+    assert harness("watch", run.folder.id, "--json").code == 3
+
+
+def test_a_followed_log_does_not_split_characters(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = recorded_run(home).folder
+    text = "für 数\n"
+    pieces = iter([text.encode()[index : index + 1] for index in range(len(text.encode()))])
+
+    def append(_: float) -> None:
+        with folder.log.open("ab") as log:
+            log.write(next(pieces, b""))
+
+    def statuses() -> Iterator[Status]:
+        yield from [Status.RUNNING] * 20
+        while True:
+            yield Status.FINISHED
+
+    status = statuses()
+    monkeypatch.setattr(watching, "run_status", lambda _: next(status))
+    monkeypatch.setattr(watching.time, "sleep", append)
+    assert list(watching.log_lines(folder, last=0, follow=True)) == ["für 数"]
+
+
+def test_a_log_is_printed_as_json(harness: CommandLine, home: Path) -> None:
+    folder = recorded_run(home).folder
+    folder.log.write_text("one\ntwo\nthree\n")
+    assert harness("logs", folder.id, "-n", "2", "--json").json["lines"] == ["two", "three"]
+
+
+def test_the_status_line_names_the_error_cap(home: Path) -> None:
+    run = recorded_run(home)
+    line = watching.status_line(run_summary(run.folder))
+    assert line.startswith(f"{run.folder.id} · ") and line.endswith("no score yet")
