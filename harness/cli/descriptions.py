@@ -1,4 +1,4 @@
-"""Runs as text: `harness show`, `harness runs`, and the candidates of one example."""
+"""What `harness show` prints of a run, and of one example."""
 
 from typing import Any
 
@@ -16,8 +16,6 @@ from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 from harness.sandbox import SandboxBackend
 from harness.sandbox.in_force import InForce
 from harness.sandbox.refusals import Refusal, in_words
-
-_MAX_NOTE = 40
 
 
 def run_as_json(folder: RunFolder) -> dict[str, Any]:
@@ -68,30 +66,6 @@ def describe_example(folder: RunFolder, example: Example) -> str:
     if not example.candidates:
         rows.append(("", "", "", "", "no candidate yet"))
     return align_columns(rows)
-
-
-def runs_table(summaries: list[RunSummary]) -> str:
-    """Return a table with one row per run."""
-    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "note")
-    # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
-    return align_columns([header, *(_table_row(summary) for summary in summaries)])
-
-
-def _table_row(summary: RunSummary) -> tuple[str, ...]:
-    recall = "blind" if summary.is_blind else "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
-    if summary.recall_interval is not None:
-        recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
-    return (
-        summary.id,
-        summary.shown_status,
-        summary.shown_attack,
-        summary.round,
-        recall,
-        f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}",
-        f"{summary.guesses:,}",
-        date_and_time(summary.created_at),
-        sanitize(summary.note)[:_MAX_NOTE],
-    )
 
 
 def _params_text(spec: JobSpec) -> str:

@@ -10,11 +10,13 @@ import typer
 from harness.cli.commands import CommandLine
 from harness.cli.completion import attack_names, round_names, run_and_tuning_names
 from harness.cli.options import RUN_HELP, Json, Run
-from harness.cli.output import is_terminal, pluralize, print_error, print_json, sanitize, say
+from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.runs.folder import RunFolder
     from harness.runs.summary import RunSummary
+
+_MAX_NOTE = 40
 
 app = CommandLine(name="runs", help="List, annotate and delete runs.", invoke_without_command=True)
 
@@ -50,9 +52,7 @@ def list_runs(
     if json:
         print_json({"runs": [summary.as_json() for summary in summaries]})
     elif summaries:
-        from harness.cli.descriptions import runs_table
-
-        print(runs_table(summaries))
+        print(_table(summaries))
     elif status or attack or round_:
         say("no run matches.")
     else:
@@ -88,6 +88,32 @@ def _mentions(folder: "RunFolder", name: str) -> bool:
         return json_module.dumps(name, ensure_ascii=False) in folder.spec_file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return True
+
+
+def _table(summaries: "list[RunSummary]") -> str:
+    """Return a table with one row per run."""
+    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "note")
+    # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
+    return align_columns([header, *(_row(summary) for summary in summaries)])
+
+
+def _row(summary: "RunSummary") -> tuple[str, ...]:
+    from harness.core.times import date_and_time, format_duration
+
+    recall = "blind" if summary.is_blind else "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
+    if summary.recall_interval is not None:
+        recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
+    return (
+        summary.id,
+        summary.shown_status,
+        summary.shown_attack,
+        summary.round,
+        recall,
+        f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}",
+        f"{summary.guesses:,}",
+        date_and_time(summary.created_at),
+        sanitize(summary.note)[:_MAX_NOTE],
+    )
 
 
 @app.command()

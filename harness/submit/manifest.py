@@ -58,7 +58,7 @@ class Manifest(_Record):
     """What a bundle holds. `files` maps each file but this one to its SHA-256.
 
     kind: `submission`, or `code` for one that was made before its prefixes were known; code_bundle_sha256: of the zip
-    that `harness package ATTACK --round R --code-only` makes of this code; prefixes_sha256: of the attacked token ids
+    that `harness package code ATTACK --round R` makes of this code; prefixes_sha256: of the attacked token ids
     as little-endian integers of the vocabulary's width, row after row; torch: version and build.
     """
 

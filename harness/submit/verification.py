@@ -195,7 +195,8 @@ class Verification:
         )
         said = f" ({shorten(step.last_words, 300)})" if step.last_words else ""
         # 3: the run ended at its budget, and what it had written by then counts.
-        self._findings.check("run", step.code in (0, 3), "the code ran to its end", f"the code failed: {step.ending}{said}")
+        has_ended = step.code in (0, 3)
+        self._findings.check("run", has_ended, "the code ran to its end", f"the code failed: {step.ending}{said}")
         return executed
 
     def _read_produced(self, executed: Executed, known: Known, rules: Round) -> Submission:

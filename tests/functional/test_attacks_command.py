@@ -90,7 +90,7 @@ def test_what_a_stranger_wrote_cannot_steer_the_terminal(folder: Path) -> None:
     shown = _harness(folder, "attacks", "show", "hostile", "--attacks", "theirs")
     assert shown.returncode == 0, shown.stderr
     assert "[bold]nobody[/bold]" in shown.stdout
-    assert "a control, which may not be submitted; any number of guesses an example" in shown.stdout
+    assert "control, may not be submitted, any number of guesses per example" in shown.stdout
     assert all(character.isprintable() or character == "\n" for character in shown.stdout)
 
 

@@ -152,7 +152,7 @@ def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
     assert len(listing.splitlines()) == 3 and listing.splitlines()[1].startswith(second.id)
     assert machine.run("runs", "note", first["id"]).stdout == "a �[31mnote⏎in two lines\n"
     refused = machine.run("runs", "rm", second.id, code=1)
-    assert f"Stop it with `harness stop {second.id}`, or use --force" in refused.stderr
+    assert f"`harness stop {second.id}` stops it, or use --force" in refused.stderr
     machine.run("runs", "rm", second.id, first["id"][:4], "--force")
     assert machine.json_list("runs") == [] and list(machine.runs.iterdir()) == []
     assert processes_that_name(str(second.path)) == []
@@ -206,6 +206,7 @@ def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) 
         (("run", "drawz"), ("unknown attack 'drawz'", "did you mean draws?")),
         (("run", "draws", "--round", "demmo"), ("unknown round 'demmo'", "did you mean demo?")),
         (("run", "greedy", "--target", "demo"), ("predicts 384 tokens and the round has 50,257",)),
+        (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or folder",)),
         (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),
         (("run", "\x1b[31mred"), ("unknown attack",)),
         (("show", "nothing"), ("unknown run 'nothing'", "harness runs lists them")),
@@ -232,7 +233,6 @@ def test_a_mistake_is_one_sentence_with_a_suggestion(
         (("draws", "--set", "trails=3"), "Invalid value for --set: unknown parameter 'trails': did you mean trials?"),
         (("draws", "--set", "trials=many"), "Invalid value for --set: trials: must be a whole number, got 'many'"),
         (("draws", "--set", "trials"), "Invalid value for --set: 'trials' is not key=value."),
-        (("draws", "--set", "file=/nowhere"), "Invalid value for --set: file: /nowhere: no such file or folder"),
         (("draws", "--budget", "soon"), "Invalid value for --budget: 'soon' is not a duration"),
         (("draws", "--target", "gpt2"), "Invalid value for --target: draws does not use a target. Remove --target."),
         (("draws", "--device", "cpu"), "Invalid value for --device: draws does not use a target. Remove --device."),

@@ -169,7 +169,7 @@ def test_a_title_cannot_steer_the_terminal(small_round, tmp_path):
 
 def test_a_build_without_its_parts_says_which_is_missing(tmp_path):
     arguments = ["data", "build", "satml", "--split", "val", "--pile"]
-    assert_one_sentence(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such folder")
+    assert_one_sentence(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such directory")
     assert_one_sentence(harness(*arguments, tmp_path, data=tmp_path), "val_dataset.csv", "harness data fetch satml")
 
 

@@ -114,7 +114,7 @@ def test_the_curve_is_drawn_where_it_is_asked_for(folder: Path):
     [
         (["--answers", "absent.npy"], "absent.npy: no such file."),
         (["--answers", "guesses.csv"], "not a plain .npy array"),
-        (["--answers", "answers.npy", "--last", "5"], "--last 5 asks for more rows than its 4"),
+        (["--answers", "answers.npy", "--last", "5"], "has 4 rows. Lower --last 5."),
         (["--answers", "prefixes.npy"], "line 2: a suffix of 3 tokens where 2 are wanted"),
         (["--answers", "answers.npy", "--plot", "curve.pdf"], "written as .svg or .png"),
         (["--round", "smal"], "unknown round 'smal'"),
@@ -142,7 +142,8 @@ def test_a_submission_that_keeps_the_rules_is_valid_without_answers(folder: Path
     (folder / "answers.npy").unlink()
     done = harness("validate", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"valid": True, "round": "small", "rows": 5, "faults": []}
+    printed = json.loads(done.stdout)
+    assert printed == {"schema_version": 1, "valid": True, "round": "small", "rows": 5, "faults": []}
 
 
 def test_faults_are_listed_by_line_with_exit_code_1(folder: Path):
