@@ -13,7 +13,7 @@ from harness.cli.output import align_columns, print_json, sanitize, say
 if TYPE_CHECKING:
     from harness.plugins.discovery import AttackFile
 
-app = CommandLine(name="attacks", help="List attacks, show one, or write a new one.", invoke_without_command=True)
+app = CommandLine(name="attacks", invoke_without_command=True)
 
 
 @app.callback()

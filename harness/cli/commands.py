@@ -60,65 +60,70 @@ def _common_options() -> list[Any]:
 
 
 _COMMON_OPTIONS = _common_options()
-_COMMON_NAMES = frozenset(option.name for option in _COMMON_OPTIONS)
+_COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)})
 
 
-def _write_options(command: Any, context: Any, formatter: Any) -> None:
-    """Write arguments, options and common options as three sections."""
-    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is None:
-            continue
-        if parameter.param_type_name == "argument":
-            # The type of an argument says nothing that its help does not say.
-            sections["Arguments"].append((parameter.metavar or parameter.name.upper(), record[1]))
-        elif parameter.name in _COMMON_NAMES or parameter.name == "help":
-            sections["Common options"].append(record)
-        else:
-            sections["Options"].append(record)
+class _WithCommonOptions:
+    """What commands and groups share. Mixed into Typer's classes, which call these methods."""
+
+    params: list[Any]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        return [*self.params, *_COMMON_OPTIONS, *own[len(self.params) :]]
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in pieces]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, options and common options as three sections."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is None:
+                continue
+            if parameter.param_type_name == "argument":
+                # The type of an argument says nothing that its help does not say.
+                sections["Arguments"].append((parameter.metavar, record[1]))
+            else:
+                is_common = parameter.name in _COMMON_NAMES
+                sections["Common options" if is_common else "Options"].append(record)
+        _write_sections(formatter, sections)
+
+
+def _write_sections(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
     for title, records in sections.items():
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
 
 
-class HarnessCommand(TyperCommand):
+class HarnessCommand(_WithCommonOptions, TyperCommand):
     """A command that accepts the common options."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [*self.params, *_COMMON_OPTIONS, *super().get_params(ctx)[len(self.params) :]]
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.translate({ord("{"): "", ord("}"): ""}) for piece in super().collect_usage_pieces(ctx)]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_options(self, ctx, formatter)
-
-
-class HarnessGroup(TyperGroup):
+class HarnessGroup(_WithCommonOptions, TyperGroup):
     """A group of commands that accepts the common options; its help lists the commands by their panel."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [*self.params, *_COMMON_OPTIONS, *super().get_params(ctx)[len(self.params) :]]
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_options(self, ctx, formatter)
+        super().format_options(ctx, formatter)
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
-        for name in self.list_commands(ctx):
-            command: Any = self.get_command(ctx, name)
-            if not command.hidden:
-                panel = getattr(command, "rich_help_panel", None) or "Commands"
-                panels.setdefault(panel, []).append((name, summary_of(command)))
-        width = max(len(name) for records in panels.values() for name, _ in records)
-        for panel, records in panels.items():
-            if records:
-                with formatter.section(panel):
-                    formatter.write_dl([(name.ljust(width), summary) for name, summary in records])
+        width = max(map(len, self.commands))
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            panels.setdefault(panel, []).append((name.ljust(width), summary_of(command)))
+        _write_sections(formatter, panels)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. An option of the group, such as `--json`, may not precede the name of a command."""
         rest = super().parse_args(ctx, args)
-        _refuse_options_before_a_command(self, ctx)
+        command = next(iter(ctx._protected_args), None)
+        for parameter in self.params if command and ctx.parent else ():
+            source = ctx.get_parameter_source(parameter.name)
+            if source is not None and source.name == "COMMANDLINE":
+                option = parameter.opts[0]
+                sentence = f"write it after the command: {ctx.command_path} {command} {option}"
+                raise typer.BadParameter(sentence, ctx=ctx, param_hint=option)
         return rest
 
 
@@ -130,18 +135,11 @@ class GroupWithDefault(HarnessGroup):
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
 
-
-def _refuse_options_before_a_command(group: Any, context: Any) -> None:
-    """Raise a usage error if an option of the group, such as `--json`, precedes the name of a command."""
-    if not context._protected_args or context.parent is None:
-        return
-    for parameter in group.params:
-        source = context.get_parameter_source(parameter.name)
-        if source is not None and source.name == "COMMANDLINE":
-            option, command = parameter.opts[0], context._protected_args[0]
-            raise typer.BadParameter(
-                f"write it after the command: {context.command_path} {command} {option}", ctx=context, param_hint=option
-            )
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        default = next(iter(self.commands.values()))
+        arguments = [parameter for parameter in default.params if parameter.param_type_name == "argument"]
+        own: list[Any] = super().shell_complete(ctx, incomplete)
+        return [*own, *(found for argument in arguments for found in argument.shell_complete(ctx, incomplete))]
 
 
 def summary_of(command: Any) -> str:

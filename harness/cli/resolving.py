@@ -12,7 +12,7 @@ from harness.cli.options import budget_seconds, usage_errors
 from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
-from harness.core.settings import read_settings
+from harness.core.settings import read_settings, setting_error
 from harness.core.spec import AttackSpec, JobSpec, TargetRecord
 from harness.core.text import shorten
 from harness.engine.devices import resolved_device
@@ -119,7 +119,11 @@ def require_device(device: str, dtype: str, threads: int | None) -> None:
 
 def chosen_device(device: str) -> str:
     """Return the device that `--device` names. `auto` is the device of the settings, else a GPU if there is one."""
-    return resolved_device(read_settings().device if device == "auto" else device)
+    if device == "auto":
+        device = read_settings().device
+        if _DEVICE.fullmatch(device) is None:
+            raise setting_error("device", "use auto, cpu, cuda or cuda:N")
+    return resolved_device(device)
 
 
 def settings_in(settings: list[str]) -> dict[str, str]:

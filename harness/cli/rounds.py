@@ -11,7 +11,7 @@ from harness.cli.output import align_columns, print_json, sanitize, say
 if TYPE_CHECKING:
     from harness.data.status import RoundStatus
 
-app = CommandLine(name="rounds", help="List rounds, or show the rules of one.", invoke_without_command=True)
+app = CommandLine(name="rounds", invoke_without_command=True)
 
 _RULES = (
     "answer_rows",

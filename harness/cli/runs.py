@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_NOTE = 40
 
-app = CommandLine(name="runs", help="List, annotate and delete runs.", invoke_without_command=True)
+app = CommandLine(name="runs", invoke_without_command=True)
 
 
 @app.callback()

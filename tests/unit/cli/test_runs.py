@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.runs.tuning import Tuning, begin_tuning
 from tests.unit.cli.command_line import CommandLine
@@ -133,3 +134,6 @@ def test_the_settings_are_defaults_of_the_command_line(home: Path) -> None:
     (home / "config" / "config.toml").write_text('round = "satml-dev"\ndevice = "cuda:3"\n')
     assert (round_or_default(None), round_or_default("small")) == ("satml-dev", "small")
     assert (chosen_device("auto"), chosen_device("cpu")) == ("cuda:3", "cpu")
+    (home / "config" / "config.toml").write_text('device = "gpu0"\n')
+    with pytest.raises(HarnessError, match="line 1: device: use auto, cpu, cuda or cuda:N"):
+        chosen_device("auto")
