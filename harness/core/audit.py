@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.core.arrays import Ints
 from harness.core.attack import Params, ParamsType, params_type_of
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
 from harness.core.findings import Findings
 from harness.core.rows import Kind, Rows, Table, table
 from harness.core.spec import TargetConfig
@@ -47,7 +47,7 @@ class AuditInputs:
         if self.arrays:
             with (folder / _ARRAYS).open("wb") as file:
                 np.savez(file, **self.arrays)  # type: ignore[arg-type]
-        write_whole(folder / _TEXTS, json.dumps(dict(self.texts)) + "\n")
+        write_atomically(folder / _TEXTS, json.dumps(dict(self.texts)) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> "AuditInputs":

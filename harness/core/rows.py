@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 Rows = Mapping[str, Any]
 """Columns of one table by name, rows in arrival order."""
@@ -166,7 +167,7 @@ def _validate_column(table: Table, column: Column, values: Any) -> Any:
             raise TypeError("expected integers")
         array = array if column.kind is Kind.TOKENS else array.astype(_DTYPES[column.kind])
     except (TypeError, ValueError) as error:
-        raise HarnessError(f"{where}: values of another type ({shortened(str(error), 80)}).") from None
+        raise HarnessError(f"{where}: values of another type ({shorten(str(error), 80)}).") from None
     if array.ndim != _DIMENSIONS[column.kind]:
         raise HarnessError(f"{where}: expected {_DIMENSIONS[column.kind]} dimensions, found {list(array.shape)}.")
     return array

@@ -5,7 +5,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _DAMAGE = (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError)
 
@@ -21,4 +22,4 @@ def as_harness_error(record: Path | str) -> Iterator[None]:
     except _DAMAGE as error:
         # The text of a KeyError is the key alone.
         text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise HarnessError(f"{record}: cannot be read ({shortened(text, 120)}).") from error
+        raise HarnessError(f"{record}: cannot be read ({shorten(text, 120)}).") from error

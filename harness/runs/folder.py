@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from harness.core.errors import HarnessError, shortened, unknown_name
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.text import shorten
 from harness.core.files import is_locked, remove_tree, try_lock
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
@@ -159,7 +160,7 @@ def run_folder(name: str) -> RunFolder:
     ]
     if len(matches) > 1:
         names = ", ".join(folder.id for folder in matches[:5])
-        raise HarnessError(f"{shortened(name)!r} matches several runs: {names}. Give more letters of the id.")
+        raise HarnessError(f"{shorten(name)!r} matches several runs: {names}. Give more letters of the id.")
     if not matches:
         raise unknown_name("run", name, [folder.id for folder in folders], see="harness runs")
     return matches[0]

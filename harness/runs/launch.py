@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.durations import clock
+from harness.core.times import format_duration
 from harness.core.errors import HarnessError
-from harness.core.files import sync_folder, write_whole
+from harness.core.files import sync_folder, write_atomically
 from harness.core.spec import JobSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder, runs_home
@@ -40,7 +40,7 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
             f"{folder.path}: cannot be created ({error.strerror}). Set --home or HARNESS_HOME to another directory."
         ) from None
     try:
-        write_whole(folder.spec_file, prepare(folder).model_dump_json(indent=2) + "\n")
+        write_atomically(folder.spec_file, prepare(folder).model_dump_json(indent=2) + "\n")
         sync_folder(runs_home())
     except OSError as error:
         shutil.rmtree(folder.path, ignore_errors=True)
@@ -60,7 +60,7 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     if status is Status.FINISHED:
         raise HarnessError(f"{folder.id} is finished; there is nothing left to do.")
     if status is Status.OUT_OF_TIME:
-        raise HarnessError(f"{folder.id} has spent its budget of {clock(spec.budget)}. Start a new run with more.")
+        raise HarnessError(f"{folder.id} has spent its budget of {format_duration(spec.budget)}. Start a new run with more.")
     changed = job_record(spec).changed_inputs(folder, spec, weights_sha256)
     if changed:
         raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from harness.core.controls import shown_name
+from harness.core.text import display_name
 from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec
 from harness.runs.errors import as_harness_error
@@ -71,7 +71,7 @@ class RunSummary:
     @property
     def shown_attack(self) -> str:
         """The attack's name, marked if it is a control."""
-        return shown_name(self.attack, is_control=self.is_control)
+        return display_name(self.attack, is_control=self.is_control)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for JSON."""
