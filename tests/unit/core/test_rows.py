@@ -48,7 +48,10 @@ def test_a_long_text_takes_frames_of_bounded_size_and_not_its_neighbours_room() 
     parts = list(split_into_frames(TABLE, validate_columns(TABLE, columns(texts))))
     assert len(parts) > 1
     assert max(sum(array.nbytes for array in arrays.values()) for arrays in parts) <= 5 << 20
-    assert concatenate_rows(TABLE, [columns_from_frame(TABLE, arrays, len(arrays["item"])) for arrays in parts])["text"] == texts
+    assert (
+        concatenate_rows(TABLE, [columns_from_frame(TABLE, arrays, len(arrays["item"])) for arrays in parts])["text"]
+        == texts
+    )
 
 
 @pytest.mark.parametrize(
