@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.rows import Kind, table
 from harness.core.errors import HarnessError
 from harness.core.frames import Frame, FrameReader, encode_frame
-from harness.core.rows import validate_columns, split_into_frames, concatenate_rows, columns_from_frame
+from harness.core.rows import Kind, columns_from_frame, concatenate_rows, split_into_frames, table, validate_columns
 
 TABLE = table("answer", item=Kind.INTEGER, mean=Kind.REAL, each=Kind.REALS, text=Kind.TEXT)
 _ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
