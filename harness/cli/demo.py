@@ -13,7 +13,7 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
     In a terminal its screen opens, otherwise a status line is printed.
     """
     from harness.cli.resolving import resolve_run
-    from harness.runs.launch import start_run
+    from harness.jobs.attack.planning import start_attack
 
     plan = resolve_run("baseline", round_name="demo", settings=[f"trials={TRIALS}"], seed=seed)
     if not plain and not json and is_terminal():
@@ -21,11 +21,11 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
 
         # Before the run starts, so that bad settings are reported first.
         app = HarnessApp()
-        app.watched = start_run(plan.spec, plan.attack)
+        app.watched = start_attack(plan.spec, plan.attack)
         show(app)
         return
     from harness.cli.watching import follow
 
-    folder = start_run(plan.spec, plan.attack)
+    folder = start_attack(plan.spec, plan.attack)
     say(f"run {folder.id} · Ctrl-C leaves it running")
     follow(folder, json=json)

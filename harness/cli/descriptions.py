@@ -6,11 +6,10 @@ from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.watching import score_text
-from harness.core.spec import AttackSpec, AuditSpec, JobSpec, TargetRecord
-from harness.core.text import display_name
+from harness.core.spec import JobSpec
 from harness.core.times import date_and_time, format_duration
-from harness.runs.audit_reader import AuditReader
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 from harness.sandbox import SandboxBackend
@@ -32,7 +31,7 @@ def describe(folder: RunFolder) -> str:
     spec, summary = folder.job(), run_summary(folder)
     reason = f" – {sanitize(summary.reason)}" if summary.reason else ""
     rows = [("run", summary.id), ("status", f"{summary.status.words}{reason}")]
-    rows += _audit_rows(folder, spec, summary) if isinstance(spec, AuditSpec) else _attack_rows(folder, spec, summary)
+    rows += _job_rows(folder, spec, summary)
     if summary.sandbox is not None:
         rows += _sandbox_rows(summary)
     reasons = _nondeterminism(folder)
@@ -68,69 +67,23 @@ def describe_example(folder: RunFolder, example: Example) -> str:
     return align_columns(rows)
 
 
-def _params_text(spec: JobSpec) -> str:
-    return sanitize(", ".join(f"{name}={value}" for name, value in spec.params.items()) or "none")
-
-
-def _budget_text(summary: RunSummary) -> str:
-    return f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"
-
-
-def _audit_rows(folder: RunFolder, spec: AuditSpec, summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what an audit was given, and what it has found so far."""
-    rows = [
-        ("audit", spec.audit),
-        ("subject", sanitize(spec.subject)),
-        ("params", _params_text(spec)),
-        ("seed", str(spec.seed)),
-    ]
-    rows += [("model", f"{sanitize(model.id)}, weights {model.weights_sha256[:12]}") for model in spec.models]
-    rows += [(name, sanitize(str(record.path))) for name, record in spec.paths.items()]
-    rows += [("budget", _budget_text(summary)), ("rows", f"{summary.guesses:,} committed")]
-    if folder.store.exists():
-        with AuditReader(folder.store) as reader:
-            rows += [("figure", sanitize(figure.words)) for figure in reader.newest_figures()]
-            rows += [("warning", sanitize(sentence)) for sentence in reader.warnings()]
-    return rows
-
-
-def _attack_rows(folder: RunFolder, spec: AttackSpec, summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what an attack was given, and its score."""
-    attack = display_name(spec.attack.name, is_control=spec.attack.control)
-    without = ", no training examples" if spec.round.train_prefix_file is None else ""
-    rows = [
-        ("attack", f"{attack}, from {sanitize(spec.attack.origin)}"),
-        ("params", _params_text(spec)),
-        ("seed", str(spec.seed)),
-        ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples{without}"),
-    ]
-    if (target := spec.target) is not None:
-        commit = f" at {target.commit}" if target.commit else ""
-        rows += [
-            ("target", f"{sanitize(target.id)}{commit}, weights {target.weights_sha256[:12]}"),
-            ("device", _device_text(target, _loaded_target(folder))),
-        ]
-    rows += [
-        ("budget", _budget_text(summary)),
-        ("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"),
-        ("score", score_text(summary)),
-    ]
+def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what the job was given, and what it has found so far."""
+    params = ", ".join(f"{name}={value}" for name, value in spec.params.items())
+    spent = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"
+    rows = job_record(spec).describe(folder, spec)
+    rows += [("params", sanitize(params or "none")), ("seed", str(spec.seed)), ("budget", spent)]
+    if not summary.error_cap:
+        return [*rows, ("rows", f"{summary.guesses:,} committed")]
+    rows.append(("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"))
+    rows.append(("score", score_text(summary)))
     if summary.recall_interval_unit:
         rows.append(("interval", f"95 %, bootstrap over {summary.recall_interval_unit}s"))
     if summary.exact_at_1 is not None and summary.any_of_n is not None:
-        exact, bound = summary.exact_at_1, summary.any_of_n
-        rows.append(("candidates", f"exact@1 {exact:.3f}, any guess correct (upper bound) {bound:.3f}"))
+        rows.append(("candidates", f"exact@1 {summary.exact_at_1:.3f}, upper bound (any guess) {summary.any_of_n:.3f}"))
     if summary.rows_left_out:
-        rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the row cap of {spec.round.row_cap:,}"))
+        rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the row cap"))
     return rows
-
-
-def _loaded_target(folder: RunFolder) -> dict[str, Any] | None:
-    """Return what the worker reported when it had loaded the target."""
-    if not folder.store.exists():
-        return None
-    with RunReader(folder.store) as reader:
-        return reader.last_event("worker_target")
 
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
@@ -144,14 +97,12 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     return rows
 
 
-def _device_text(target: TargetRecord, loaded: dict[str, Any] | None) -> str:
-    if loaded is None:
-        return f"{target.device}, precision {target.dtype}, {target.threads} threads"
-    name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
-    return sanitize(
-        f"{loaded['device']}{name}, {loaded['dtype']}, {loaded['threads']} threads, "
-        f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters"
-    )
+def _loaded_target(folder: RunFolder) -> dict[str, Any] | None:
+    """Return what the worker reported when it had loaded the target."""
+    if not folder.store.exists():
+        return None
+    with RunReader(folder.store) as reader:
+        return reader.last_event("worker_target")
 
 
 def _nondeterminism(folder: RunFolder) -> list[str]:

@@ -13,15 +13,16 @@ from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
 from harness.core.settings import read_settings, setting_error
-from harness.core.spec import AttackSpec, JobSpec, TargetRecord
+from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import shorten
 from harness.engine.devices import resolved_device
 from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
+from harness.jobs.attack.planning import plan_attack
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
-from harness.runs.planning import planned_run
 
 _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _MAX_THREADS = 4096
@@ -73,7 +74,7 @@ def resolve_run(
         for option, value in given.items():
             if value is not None:
                 raise typer.BadParameter(f"{attack.name} does not use a target. Remove {option}.", param_hint=option)
-    spec = planned_run(
+    spec = plan_attack(
         attack,
         params,
         round_,

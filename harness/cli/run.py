@@ -54,7 +54,7 @@ def run(
     Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped.
     """
     from harness.cli.resolving import plan_as_json, resolve_run
-    from harness.runs.launch import start_run
+    from harness.jobs.attack.planning import start_attack
 
     plan = resolve_run(
         attack,
@@ -73,7 +73,7 @@ def run(
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(plan.spec.model_dump_json(indent=2))
         return
-    _follow_or_detach(start_run(plan.spec, plan.attack), detach=detach, json=json)
+    _follow_or_detach(start_attack(plan.spec, plan.attack), detach=detach, json=json)
 
 
 def watch(run: Run = "latest", plain: Plain = False, json: Json = False) -> None:
@@ -213,14 +213,14 @@ def export(
         raise HarnessError(f"{destination.parent}: no such directory.")
     if all_:
         from harness.core.tables import write_guesses
-        from harness.runs.results import every_guess
+        from harness.jobs.attack.results import every_guess
 
         guesses = every_guess(folder)
         write_guesses(destination, guesses)
         rows = len(guesses.ids)
     else:
         from harness.core.submission import write_submission
-        from harness.runs.results import submission_now
+        from harness.jobs.attack.results import submission_now
 
         submission = submission_now(folder)
         write_submission(sys.stdout.buffer if is_stdout else destination, submission.ids, submission.suffixes)

@@ -105,7 +105,7 @@ def _row(summary: "RunSummary") -> tuple[str, ...]:
         recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
     return (
         summary.id,
-        summary.shown_status,
+        summary.status.words,
         summary.shown_attack,
         summary.round,
         recall,
@@ -138,7 +138,6 @@ def rm(
     from harness.core.errors import HarnessError
     from harness.runs.folder import RunFolder, remove_run
     from harness.runs.launch import stop_run
-    from harness.runs.summary import run_status
     from harness.runs.tuning import runs_of
 
     found = [find_run_or_tuning(name) for name in runs]
@@ -150,14 +149,10 @@ def rm(
         shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
         typer.confirm(f"Delete {pluralize(len(folders), 'run')} ({shown})?", abort=True, err=True)
     for folder in folders:
-        if not run_status(folder).is_over:
-            if not force:
-                raise HarnessError(
-                    f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force."
-                )
+        if force:
             stop_run(folder)
-            if not run_status(folder).is_over:
-                raise HarnessError(f"{folder.id} did not stop, and was not deleted. Try again.")
+        elif folder.is_alive:
+            raise HarnessError(f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force.")
         remove_run(folder)
         if not json:
             print(folder.id, flush=True)

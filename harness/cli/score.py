@@ -151,8 +151,8 @@ def _from_run(name: str, answers: Path | None, last: int | None, cap: int | None
     """Return a run's submission, made from its record. `answers` are for a round that was blind when it ran."""
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters
+    from harness.jobs.attack.results import submission_now
     from harness.runs.folder import run_folder
-    from harness.runs.results import submission_now
 
     folder = run_folder(name)
     spec = folder.spec()

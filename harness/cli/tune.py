@@ -150,7 +150,8 @@ def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: 
     from harness.cli.resolving import current_weights, resolve_run
     from harness.cli.tunings import recall_text
     from harness.core.times import format_duration
-    from harness.runs.launch import resume_run, start_run
+    from harness.jobs.attack.planning import start_attack
+    from harness.runs.launch import resume_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
     from harness.runs.tuning import next_step, runs_of
@@ -175,7 +176,7 @@ def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: 
             attacks=None if directory is None else Path(directory),
             **options,
         )
-        folder = start_run(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
+        folder = start_attack(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
         _wait_for_end(folder)
         recall = recall_text(runs_of(tuning.id)[-1].recall)
         done = len(tried) + 1

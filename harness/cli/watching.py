@@ -51,7 +51,7 @@ def _wait_for_end(folder: RunFolder) -> RunSummary:
         with StatusLine(seconds=_SECONDS_BETWEEN_LINES) as line:
             while True:
                 summary = run_summary(folder)
-                line.update(status_line(summary), key=summary.shown_status)
+                line.update(status_line(summary), key=summary.status.words)
                 if summary.status.is_over:
                     return summary
                 is_young = time.monotonic() - began < _FIRST_SECONDS
@@ -65,7 +65,7 @@ def status_line(summary: RunSummary) -> str:
     """Return the run in one line: status, time spent of the budget, progress, ETA, guesses, recall at the error cap."""
     parts = [
         summary.id,
-        summary.shown_status,
+        summary.status.words,
         f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
     ]
     if summary.progress is not None:

@@ -1,6 +1,7 @@
 """`harness runs`: filters, deletion, notes, tunings."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -62,18 +63,16 @@ def test_rm_asks_in_a_terminal(harness: CommandLine, home: Path, monkeypatch: py
     assert not folder.path.exists()
 
 
-def test_rm_force_keeps_a_run_that_did_not_stop(
-    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import os
-
+def test_rm_keeps_a_run_that_is_alive(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded_run(home)
     run.supervised_by(os.getpid())
     run.event("phase", phase="running")
+    assert "is still running" in harness("runs", "rm", run.folder.id).err
+    # A run that does not stop is not deleted, even with --force.
     monkeypatch.setattr("harness.runs.launch.stop_run", lambda _: None)
     done = harness("runs", "rm", run.folder.id, "--force")
-    assert done.code == 1 and "did not stop, and was not deleted" in done.err
-    assert run.folder.path.exists()
+    assert done.code == 1 and "was not deleted" in done.err
+    assert run.folder.spec_file.exists()
 
 
 def ended_run(home: Path, id_: str = "aaaa-one") -> RunFolder:
