@@ -156,7 +156,7 @@ def test_a_control_cannot_be_accepted(team: Machine) -> None:
     run = team.json("run", "lookup", "--round", str(team.folder / "round.toml"))["id"]
     assert team.run("package", run, code=1).stderr.startswith("harness: control: lookup")
     told = team.run("package", run, "--accept", "control", code=1).stderr
-    assert told.startswith("harness: --accept control: ") and told.endswith("; that cannot be accepted.\n")
+    assert told.startswith("harness: --accept control: ") and told.endswith(". This check cannot be accepted.\n")
 
 
 def test_a_model_that_is_not_declared_is_refused(team: Machine) -> None:
