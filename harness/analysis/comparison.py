@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.analysis.contrast import Contrast, Part, contrast
 from harness.analysis.replay import recall_after_guesses
 from harness.core.arrays import Tokens
-from harness.core.comparison import Contrast, Part, contrast
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters
-from harness.core.intervals import Walk
 from harness.core.overlap import overlap
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows, log_spaced
 from harness.core.spec import AttackSpec
 from harness.core.text import display_name
+from harness.core.walk import JudgedRows
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Point, RunReader
@@ -232,7 +232,7 @@ class _Course(NamedTuple):
 
 def _compared_run(
     folder: RunFolder, spec: AttackSpec, answers: Tokens, whole: Part, unreachable: Part | None
-) -> tuple[ComparedRun, Walk]:
+) -> tuple[ComparedRun, JudgedRows]:
     # Status before submission: what is over when looked at has its last guess when read.
     status = run_status(folder)
     with RunReader(folder.store) as reader:
@@ -241,7 +241,7 @@ def _compared_run(
         points = reader.points()
         replayed = [] if unreachable is None else _replayed(points, unreachable, spec, reader, answers)
     elapsed = 0.0 if ledger is None else ledger.spent
-    walk = Walk(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
+    walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
     course = partial(_course, walk=walk, elapsed=elapsed, budget=spec.budget, is_over=status.is_over)
     on_all = course(whole, [(point.spent, point.recall) for point in points])
     on_part = None if unreachable is None else course(unreachable, replayed)
@@ -268,7 +268,7 @@ def _course(
     part: Part,
     points: Sequence[tuple[float, float | None]],
     *,
-    walk: Walk,
+    walk: JudgedRows,
     elapsed: float,
     budget: float,
     is_over: bool,

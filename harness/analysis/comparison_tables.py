@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.analysis.comparison import BUDGET_SHARES, Comparison
-from harness.core.comparison import MCNEMAR_CAVEAT, Contrast, Part
+from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast, Part
 from harness.core.intervals import Interval
 from harness.core.scoring import Score
 from harness.core.text import pluralize

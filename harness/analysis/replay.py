@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from harness.analysis.contrast import Part
 from harness.core.arrays import Tokens
-from harness.core.comparison import Part
 from harness.core.live_score import LiveScore
 from harness.core.scoring import recall_at_errors
 from harness.core.spec import AttackSpec
@@ -42,6 +42,6 @@ def recall_after_guesses(
                 break
             after = int(arrived.seq[-1])
             standing.add(arrived.guesses.part(arrived.rows_that_count(repeated)))
-        is_correct, ids = part.walk(standing.walk())
+        is_correct, ids = part.rows_of(standing.walk())
         recalls.append(recall_at_errors(is_correct, ids, cap=part.cap, examples=len(part)))
     return recalls

@@ -8,6 +8,7 @@ from harness.core.arrays import Ints, Tokens, token_rows
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.scoring import scaled_cap
 from harness.core.training import Training
 
 
@@ -35,7 +36,7 @@ def error_cap_of(round_: Round) -> int:
     whole = round_.model_copy(update={"fold": None})
     if not whole.prefix_file.exists():
         return round_.error_cap
-    return max(1, round(round_.error_cap * len(load_prefixes(round_)) / len(load_prefixes(whole))))
+    return scaled_cap(round_.error_cap, len(load_prefixes(round_)), len(load_prefixes(whole)))
 
 
 def load_answers(round_: Round) -> Tokens | None:

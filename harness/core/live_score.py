@@ -10,9 +10,9 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.guesses import Guesses, joined
-from harness.core.intervals import Walk
 from harness.core.scoring import DRAWN_POINTS, correct_rows, exact_at_1, log_spaced, solved_curve
 from harness.core.submission import current_rows, submission_order
+from harness.core.walk import JudgedRows
 
 _BINS = 24
 
@@ -78,13 +78,13 @@ class LiveScore:
             is_correct = correct_rows(submission.ids, submission.suffixes, self._answers)
             self._has_right[submission.ids[is_correct]] = True
 
-    def walk(self) -> Walk:
+    def walk(self) -> JudgedRows:
         """The submission as scoring walks it now; the round has answers."""
         assert self._answers is not None
         held = self._submission
         if held is None:
-            return Walk(np.empty(0, np.bool_), np.empty(0, np.int64))
-        return Walk(correct_rows(held.ids, held.suffixes, self._answers), held.ids)
+            return JudgedRows(np.empty(0, np.bool_), np.empty(0, np.int64))
+        return JudgedRows(correct_rows(held.ids, held.suffixes, self._answers), held.ids)
 
     def figures(self) -> Figures:
         """What the submission comes to now."""

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis import replay
+from harness.analysis.contrast import Part
 from harness.analysis.replay import recall_after_guesses
-from harness.core.comparison import Part
 from harness.core.examples import load_answers
-from harness.core.intervals import Walk
 from harness.core.scoring import correct_rows
+from harness.core.walk import JudgedRows
 from harness.runs.reader import RunReader
 from harness.runs.results import submission_of
 from tests.functional.machine import homes
@@ -85,4 +85,5 @@ def _recall(run: Recorded, part: Part) -> float:
     assert answers is not None
     with RunReader(run.folder.store) as reader:
         submission = submission_of(spec, reader)
-    return part.score(Walk(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)).recall_at_cap
+    is_correct = correct_rows(submission.ids, submission.suffixes, answers)
+    return part.score(JudgedRows(is_correct, submission.ids)).recall_at_cap
