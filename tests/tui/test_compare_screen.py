@@ -64,7 +64,7 @@ def test_the_figures_are_those_of_the_command(pair: tuple[RunFolder, RunFolder],
             assert f"{run.score.recall_at_cap:.3f}" in row and row.lstrip("●■ ").split() in [
                 line.split() for line in printed.splitlines()
             ]
-        assert "the 48 examples that cannot be reached from the training rows" in scores
+        assert "48 examples whose answers are unreachable from the training rows" in scores
 
     comparing(pair, scenario)
 

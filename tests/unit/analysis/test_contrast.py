@@ -25,6 +25,7 @@ COUNTS = st.integers(0, 40)
 
 
 @given(COUNTS, COUNTS)
+@settings(deadline=None)  # the first example imports scipy
 def test_mcnemar_p_is_the_probability_of_a_split_as_uneven(only_first, only_second):
     n, gap = only_first + only_second, abs(only_first - only_second)
     as_uneven = sum(comb(n, k) for k in range(n + 1) if abs(n - 2 * k) >= gap)
@@ -32,6 +33,7 @@ def test_mcnemar_p_is_the_probability_of_a_split_as_uneven(only_first, only_seco
 
 
 @given(COUNTS, COUNTS)
+@settings(deadline=None)  # the first example imports scipy
 def test_mcnemar_p_is_symmetric(only_first, only_second):
     assert mcnemar_exact(only_first, only_second) == mcnemar_exact(only_second, only_first)
 

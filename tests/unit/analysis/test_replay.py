@@ -1,4 +1,4 @@
-"""Guesses replayed: at every moment what the submission of the guesses so far would have scored."""
+"""Replayed guesses: the recall at any moment is that of the submission at that moment."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
 @settings(max_examples=25, deadline=None)  # each example writes stores to disk
 @given(rows, st.data())
-def test_the_recall_at_each_moment_is_that_of_a_run_that_ended_there(
+def test_recall_at_each_moment_is_that_of_a_run_that_ended_there(
     tmp_path_factory: pytest.TempPathFactory, guesses: list[tuple[int, bool]], data: st.DataObject
 ) -> None:
     is_member = np.array(data.draw(st.lists(st.booleans(), min_size=EXAMPLES, max_size=EXAMPLES).filter(any)))
@@ -61,7 +61,7 @@ def test_void_guesses_score_nothing(run: Recorded) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
-def test_how_many_rows_are_read_at_once_changes_nothing(
+def test_the_read_size_does_not_change_the_recall(
     run: Recorded, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.guess(run.batch("a"), [(example, example % 3 == 0, -float(example)) for example in range(EXAMPLES)])
