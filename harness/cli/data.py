@@ -50,8 +50,7 @@ def fetch_data(
     names = max(len(file.name) for file in SATML)
     try:
         with ProgressLines(counts_bytes=True) as progress:
-            for outcome in fetch_files(SATML, folder, source, lambda file, done: progress.tell(file.name, done, file.size)):
-                outcomes.append(outcome)
+            outcomes += fetch_files(SATML, folder, source, lambda file, done: progress.tell(file.name, done, file.size))
     except KeyboardInterrupt:
         say("stopped: complete files are kept, and the same command fetches the others.")
         raise typer.Exit(130) from None

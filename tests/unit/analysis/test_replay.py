@@ -61,9 +61,7 @@ def test_void_guesses_score_nothing(run: Recorded) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
-def test_the_read_size_does_not_change_the_recall(
-    run: Recorded, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_read_size_does_not_change_the_recall(run: Recorded, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run.guess(run.batch("a"), [(example, example % 3 == 0, -float(example)) for example in range(EXAMPLES)])
     part = Part.whole(EXAMPLES, cap=4)
     expected = _replayed(run, [0, 3, 8, 16], part)
