@@ -39,7 +39,7 @@ def solutions(is_correct: Bools, example_ids: Ints) -> Solutions:
     correct = np.flatnonzero(is_correct)
     _, first = np.unique(example_ids[correct], return_index=True)
     rows = correct[np.sort(first)]
-    return Solutions(example_ids[rows], rows, np.cumsum(~is_correct)[rows])
+    return Solutions(example_ids[rows], rows, np.cumsum(~is_correct, dtype=np.int64)[rows])
 
 
 def rows_read(is_correct: Bools, cap: int) -> int:
