@@ -35,7 +35,7 @@ class RunSummary:
     recall_at_cap: of the scorecard, else of the running curve; None when blind or unscored. exact_at_1, any_of_n: the
     share of examples whose first row, or any candidate, is right, of the scorecard. progress: 0..1, None before
     the attack announced its work; eta_s: seconds of work left at the pace so far. in_force: what held
-    the attack (`InForce`); refused: what the sandbox refused the
+    the attack (`AppliedSandbox`); refused: what the sandbox refused the
     attack, to how often; network: what the job was let have of it.
     """
 

@@ -17,7 +17,7 @@ from harness.runs.status import Status, process_with
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
 from harness.sandbox.capped_log import CappedLog
-from harness.sandbox.refusals import Refusal, in_words
+from harness.sandbox.refusals import Refusal, describe_refusals
 from harness.supervisor.deadline import Deadline
 from harness.supervisor.intake import IntakeFault
 from harness.supervisor.job import Job
@@ -103,7 +103,7 @@ class Execution:
                 Status.CRASHED, f"a process of the {self._job.noun} could not be killed; it hangs in the kernel."
             )
         if self._refused and ending.status is not Status.FINISHED:
-            return replace(ending, reason=f"{ending.reason} The sandbox refused it {in_words(self._refused)}.")
+            return replace(ending, reason=f"{ending.reason} The sandbox refused it {describe_refusals(self._refused)}.")
         return ending
 
     def _close_ledger(self, standby: Standby, refused: dict[Refusal, int]) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from harness.core import paths
 from harness.core.requests import ENDPOINT_KEYS
 from harness.sandbox import SandboxedProcess, SandboxPolicy, reaper
+from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.environment import plain_environment
-from harness.sandbox.in_force import InForce
 from harness.sandbox.refusals import Refusal
 
 _PIPE_BYTES = 1 << 20
@@ -62,9 +62,9 @@ class WorkerProcess:
         self.pid = self._confined.pid
         self.ended = os.pidfd_open(self.pid)
 
-    def in_force(self) -> InForce:
+    def in_force(self) -> AppliedSandbox:
         """What holds the worker, as it was really applied."""
-        return self._confined.in_force()
+        return self._confined.wait_until_applied()
 
     def refusals(self) -> dict[Refusal, int]:
         """How often each thing was refused so far."""
@@ -72,7 +72,7 @@ class WorkerProcess:
 
     def struck_memory_limit(self) -> int | None:
         """The limit of memory, in bytes, that one of its processes was killed for; None when none was."""
-        return self._confined.struck_memory_limit()
+        return self._confined.oom_limit()
 
     def acknowledge(self, sequence: int) -> None:
         """Tell the worker that the frames up to this one are durable."""
@@ -98,7 +98,7 @@ class WorkerProcess:
 
     def kill(self) -> bool:
         """Kill the worker and all that it started; false if something is left (a process stuck in the kernel)."""
-        self._confined.strike()
+        self._confined.kill_once()
         # A supervisor adopts orphans and has no other children.
         is_clean = reaper.kill_descendants(os.getpid())
         return self._confined.kill() and is_clean
