@@ -26,8 +26,8 @@ def rerun(
     """Run the code of a bundle on prefixes; a run of it that was interrupted goes on."""
     from harness.cli.resolving import target_record
     from harness.cli.watching import follow
-    from harness.core.durations import seconds_in
     from harness.core.errors import HarnessError
+    from harness.core.times import parse_duration
     from harness.runs.folder import new_run_id
     from harness.runs.launch import resume_run, start_run
     from harness.runs.planning import planned_run
@@ -70,7 +70,7 @@ def rerun(
             laid.round,
             record,
             id_=new_run_id(f"{spec.attack.name}-rerun"),
-            budget=spec.budget if budget is None else seconds_in(budget),
+            budget=spec.budget if budget is None else parse_duration(budget),
             seed=spec.seed,
             limit=None,
         )

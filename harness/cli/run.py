@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
-from harness.cli.output import is_terminal, print_json, say, visible
+from harness.cli.output import is_terminal, print_json, sanitize, say
 
 RunName = Annotated[
     str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN", autocompletion=run_names)
@@ -146,7 +146,7 @@ def logs(
     from harness.runs.folder import run_folder
 
     for line in log_lines(run_folder(run), last=lines, follow=follow):
-        print(visible(line), flush=follow)
+        print(sanitize(line), flush=follow)
 
 
 def show(

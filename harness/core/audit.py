@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from harness.core.arrays import Ints
 from harness.core.attack import Params, ParamsType, params_type_of
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
 from harness.core.findings import Findings
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class AuditInputs:
         if self.arrays:
             with (folder / _ARRAYS).open("wb") as file:
                 np.savez(file, **self.arrays)  # type: ignore[arg-type]
-        write_whole(folder / _TEXTS, json.dumps(dict(self.texts)) + "\n")
+        write_atomically(folder / _TEXTS, json.dumps(dict(self.texts)) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> "AuditInputs":

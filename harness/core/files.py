@@ -15,7 +15,7 @@ _MOST_ENTRIES = 50_000
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A binary file beside `path` that takes its place, synced to disk, when the block ends without an error."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -31,9 +31,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
-def write_whole(path: Path, content: bytes | str) -> None:
+def write_atomically(path: Path, content: bytes | str) -> None:
     """Write `content` so that a reader, or a crash, finds either the old file or the new one."""
-    with replacing(path) as file:
+    with atomic_file(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -46,13 +46,13 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The hex SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def exclusive_lock(path: Path) -> IO[bytes] | None:
+def try_lock(path: Path) -> IO[bytes] | None:
     """Return an open file that holds the exclusive lock on `path` until it is closed.
 
     Returns None if another process holds the lock.
@@ -66,7 +66,7 @@ def exclusive_lock(path: Path) -> IO[bytes] | None:
     return file
 
 
-def holds_more_than(path: Path, most: int) -> bool:
+def is_larger_than(path: Path, most: int) -> bool:
     """Return True if the files below `path` use more than `most` bytes, or number more than 50,000."""
     total, counted, folders = 0, 0, [str(path)]
     while folders:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.audit import Column, Kind, Table
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _BYTES_A_FRAME = 4 << 20
 _MOST_TEXT_BYTES = 1 << 20
@@ -100,7 +101,7 @@ def _checked(table: Table, column: Column, values: Any) -> Any:
             raise TypeError("whole numbers are wanted")
         array = array.astype(_DTYPES[column.kind])
     except (TypeError, ValueError) as error:
-        raise HarnessError(f"{where} has values of another kind ({shortened(str(error), 80)}).") from None
+        raise HarnessError(f"{where} has values of another kind ({shorten(str(error), 80)}).") from None
     if array.ndim != _DIMENSIONS[column.kind]:
         raise HarnessError(f"{where} has shape {list(array.shape)}; it wants {_DIMENSIONS[column.kind]} dimensions.")
     return array

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.syntax import syntax_tree
+from harness.core.text import shorten
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -57,7 +58,7 @@ def _parse(source: bytes) -> ast.Module:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line, message = (error.lineno, error.msg) if isinstance(error, SyntaxError) else (None, str(error))
         where = f"line {line}: " if line else ""
-        raise HarnessError(f"{where}invalid Python ({shortened(' '.join(message.split()), 120)}).") from None
+        raise HarnessError(f"{where}invalid Python ({shorten(' '.join(message.split()), 120)}).") from None
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
@@ -128,7 +129,7 @@ def _literal(name: str, value: ast.expr) -> Any:
 def _declaration(values: dict[str, Any], *, summary: str) -> Declaration:
     def require(attribute: str, is_valid: bool, expected: str) -> None:
         if not is_valid:
-            raise HarnessError(f"`{attribute}` must be {expected}, not {shortened(repr(values[attribute]))}.")
+            raise HarnessError(f"`{attribute}` must be {expected}, not {shorten(repr(values[attribute]))}.")
 
     found = Declaration(**values, summary=summary)
     require(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.core.clock import now
+from harness.core.times import seconds_since_boot
 
 RETRY_SECONDS = 1.0
 """How long a supervisor waits before it tries a full disk again."""
@@ -39,10 +39,10 @@ def is_full(error: BaseException, folder: Path) -> bool:
 
 def patient(seconds: float) -> Callable[[], None]:
     """Something to call between two tries on a full disk: it waits, and raises DiskFull once `seconds` are over."""
-    until = now() + seconds
+    until = seconds_since_boot() + seconds
 
     def wait() -> None:
-        if now() >= until:
+        if seconds_since_boot() >= until:
             raise DiskFull
         time.sleep(RETRY_SECONDS)
 

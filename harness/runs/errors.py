@@ -5,7 +5,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _DAMAGE = (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError)
 
@@ -19,7 +20,7 @@ def as_harness_error(record: Path | str) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise HarnessError(f"{record}: cannot be read ({shortened(_in_words(error), 120)}).") from error
+        raise HarnessError(f"{record}: cannot be read ({shorten(_in_words(error), 120)}).") from error
 
 
 def _in_words(error: Exception) -> str:

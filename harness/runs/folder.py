@@ -6,10 +6,11 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened, unknown_name
+from harness.core.errors import HarnessError, unknown_name
 from harness.core.files import remove_tree
 from harness.core.paths import runs_home
 from harness.core.spec import AttackSpec, AuditSpec, read_spec
+from harness.core.text import shorten
 from harness.runs.errors import as_harness_error
 
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -153,7 +154,7 @@ def run_folder(name: str) -> RunFolder:
     ]
     if len(matches) > 1:
         names = ", ".join(folder.id for folder in matches[:5])
-        raise HarnessError(f"{shortened(name)!r} is the start of several runs: {names}.")
+        raise HarnessError(f"{shorten(name)!r} is the start of several runs: {names}.")
     if not matches:
         raise unknown_name("run", name, [folder.id for folder in folders], see="harness runs")
     return matches[0]

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
-from harness.core.files import sync_folder, write_whole
+from harness.core.files import sync_folder, write_atomically
 from harness.core.paths import runs_home
 from harness.core.spec import AttackSpec, AuditSpec, JobSpec
+from harness.core.times import format_duration
 from harness.plugins.discovery import AttackFile
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -58,7 +58,7 @@ def started_job(id_: str, laid: Callable[[RunFolder], JobSpec]) -> RunFolder:
             f"{folder.path}: cannot be made ({error.strerror}); HARNESS_HOME names another place."
         ) from None
     try:
-        write_whole(folder.spec_file, laid(folder).model_dump_json(indent=2) + "\n")
+        write_atomically(folder.spec_file, laid(folder).model_dump_json(indent=2) + "\n")
         sync_folder(runs_home())
     except OSError as error:
         shutil.rmtree(folder.path, ignore_errors=True)
@@ -78,7 +78,9 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     if status is Status.FINISHED:
         raise HarnessError(f"{folder.id} is finished; there is nothing left to do.")
     if status is Status.OUT_OF_TIME:
-        raise HarnessError(f"{folder.id} has spent its budget of {clock(spec.budget)}; a longer one is another run.")
+        raise HarnessError(
+            f"{folder.id} has spent its budget of {format_duration(spec.budget)}; a longer one is another run."
+        )
     if isinstance(spec, AuditSpec):
         changed = what_changed_of_audit(spec, folder.inputs, weights_sha256)
     else:

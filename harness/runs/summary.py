@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from harness.core.audit import FIGURES
-from harness.core.controls import shown_name
 from harness.core.errors import HarnessError
 from harness.core.spec import AttackSpec, AuditSpec, JobSpec
+from harness.core.text import display_name
 from harness.runs.audit_reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -81,7 +81,7 @@ class RunSummary:
     @property
     def shown_attack(self) -> str:
         """The attack's name, and whether it is a control."""
-        return shown_name(self.attack, is_control=self.is_control)
+        return display_name(self.attack, is_control=self.is_control)
 
     def as_json(self) -> dict[str, Any]:
         """The fields, ready for JSON."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from harness.core import paths
-from harness.core.files import holds_more_than
+from harness.core.files import is_larger_than
 from harness.core.paths import runs_home
 from harness.sandbox import probe
 from harness.sandbox.applied import AppliedSandbox
@@ -217,7 +217,7 @@ _TESTS = (
         probe.fill_directory,
         lambda _: [str(_MIB)],
         lambda _: "polling, every 2 s",
-        is_violated=lambda _, scratch: not holds_more_than(scratch, _MIB // 2),
+        is_violated=lambda _, scratch: not is_larger_than(scratch, _MIB // 2),
     ),
     _Test(
         "no process left running",

@@ -3,9 +3,9 @@
 from typing import Any
 
 from harness.core.audit import Table
-from harness.core.errors import shortened
 from harness.core.frames import Frame
 from harness.core.rows import unframed
+from harness.core.text import shorten
 from harness.runs.store import RunStore
 from harness.supervisor.intake import EVENTS, Intake, IntakeFault
 
@@ -33,7 +33,7 @@ class RowIntake(Intake):
         self._warnings += 1
         if self._warnings > _MOST_WARNINGS:
             raise IntakeFault(f"more than {_MOST_WARNINGS:,} warnings")
-        return {"sentence": shortened(str(fields["sentence"]), 500)}
+        return {"sentence": shorten(str(fields["sentence"]), 500)}
 
     def _take_rows(self, frame: Frame) -> None:
         table = self._tables[str(frame.fields["table"])]

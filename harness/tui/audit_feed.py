@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.audit import FIGURES, Kind, Table
-from harness.core.errors import shortened
+from harness.core.text import shorten
 from harness.runs.audit_reader import AuditFigure, AuditReader, finite
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
@@ -127,4 +127,4 @@ def _numbers(table: Table, columns: dict[str, Any], place: int) -> list[str]:
 def _texts(table: Table, columns: dict[str, Any], place: int) -> Iterator[str]:
     for column in table.columns:
         if column.kind is Kind.TEXT:
-            yield f"{column.name} {shortened(columns[column.name][place], _LONGEST_TEXT)}"
+            yield f"{column.name} {shorten(columns[column.name][place], _LONGEST_TEXT)}"
