@@ -45,8 +45,8 @@ def declaration_in(source: bytes) -> Declaration:
     named = [node for node in classes.values() if _is_attack(node, classes, origins) and "name" in _assigned(node)]
     if len(named) != 1:
         if named:
-            raise HarnessError("contains several attacks. Move each into a file of its own.")
-        raise HarnessError("contains no attack. Expected a class that derives from Attack and sets `name`.")
+            raise HarnessError("several attacks found. Move each into a file of its own.")
+        raise HarnessError("no attack found. Expected a class that derives from Attack and sets `name`.")
     values = {name: _literal(name, value) for name, value in _inherited(named[0], classes).items()}
     docstring = ast.get_docstring(tree) or ast.get_docstring(named[0]) or ""
     return _declaration(values, summary=docstring.strip().partition("\n")[0].strip())
