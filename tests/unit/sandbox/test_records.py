@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.sandbox.applied import AppliedSandbox, Limit
 from harness.sandbox.environment import plain_environment
