@@ -5,7 +5,7 @@ import importlib.metadata
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.core.errors import HarnessError
@@ -15,7 +15,6 @@ from harness.core.text import shorten
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 NETWORKS = ("none", "endpoint")
-_ATTRIBUTES = ("name", "reference", "control", "uses_target", "guesses_per_example", "requires", "models", "network")
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,9 @@ class Declaration:
     network: str = "none"
 
 
+_ATTRIBUTES = {field.name for field in fields(Declaration)} - {"summary"}
+
+
 def declaration_in(source: bytes) -> Declaration:
     """Return the declaration of the only attack in `source`: a class derived from Attack that sets `name`.
 
@@ -47,7 +49,10 @@ def declaration_in(source: bytes) -> Declaration:
         if named:
             raise HarnessError("several attacks found. Move each into a file of its own.")
         raise HarnessError("no attack found. Expected a class that derives from Attack and sets `name`.")
-    values = {name: _literal(name, value) for name, value in _inherited(named[0], classes).items()}
+    assigned: dict[str, ast.expr] = {}
+    for node in reversed(_lineage(named[0], classes)):
+        assigned |= _assigned(node)
+    values = {name: _literal(name, value) for name, value in assigned.items()}
     docstring = ast.get_docstring(tree) or ast.get_docstring(named[0]) or ""
     return _declaration(values, summary=docstring.strip().partition("\n")[0].strip())
 
@@ -82,17 +87,23 @@ def _bases(node: ast.ClassDef) -> Iterator[str]:
             yield base.id
 
 
-def _is_attack(
-    node: ast.ClassDef, classes: dict[str, ast.ClassDef], origins: dict[str, str], below: tuple[str, ...] = ()
-) -> bool:
+def _lineage(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """Return `node` and its base classes in this file, each class before its bases."""
+    lineage = [node]
+    for derived in lineage:
+        lineage += [classes[base] for base in _bases(derived) if base in classes and classes[base] not in lineage]
+    return lineage
+
+
+def _is_attack(node: ast.ClassDef, classes: dict[str, ast.ClassDef], origins: dict[str, str]) -> bool:
     """Return True if `node` derives from Attack, or from an imported class such as `RankedAttack`."""
-    for base in _bases(node):
-        if base in classes and base != node.name:
-            if base not in below and _is_attack(classes[base], classes, origins, (*below, node.name)):
-                return True
-        elif origins.get(base, base).endswith("Attack"):
-            return True
-    return False
+    imported = (
+        base
+        for derived in _lineage(node, classes)
+        for base in _bases(derived)
+        if base not in classes or base == derived.name
+    )
+    return any(origins.get(base, base).endswith("Attack") for base in imported)
 
 
 def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
@@ -104,17 +115,6 @@ def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
             values[statement.target.id] = statement.value
     return {name: value for name, value in values.items() if name in _ATTRIBUTES}
-
-
-def _inherited(
-    node: ast.ClassDef, classes: dict[str, ast.ClassDef], below: tuple[str, ...] = ()
-) -> dict[str, ast.expr]:
-    """Return the attributes of an attack that `node` or one of its base classes in the file sets."""
-    values: dict[str, ast.expr] = {}
-    for base in reversed(list(_bases(node))):
-        if base in classes and base not in (*below, node.name):
-            values |= _inherited(classes[base], classes, (*below, node.name))
-    return values | _assigned(node)
 
 
 def _literal(name: str, value: ast.expr) -> Any:

@@ -10,32 +10,23 @@ from pathlib import Path
 from harness.core import paths
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.text import display_name
-from harness.plugins.declarations import declaration_in, missing_distribution
+from harness.plugins.declarations import Declaration, declaration_in, missing_distribution
 
 ENTRY_POINT_GROUP = "harness.attacks"
 MAX_SOURCE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class AttackFile:
+@dataclass(frozen=True, kw_only=True)
+class AttackFile(Declaration):
     """An attack as its source declares it. If `error` is set, only name, path and origin are known.
 
     name: the declared name, or that of the file. origin: `--attacks DIR`, `./attacks`, `shipped` or
     `entry point DISTRIBUTION`. sha256: hash of the source, '' if it could not be read.
     """
 
-    name: str
     path: Path
     origin: str
     sha256: str = ""
-    summary: str = ""
-    reference: str = ""
-    control: bool = False
-    uses_target: bool = True
-    guesses_per_example: int = 1
-    requires: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    network: str = "none"
     error: str | None = None
 
     @property
@@ -58,8 +49,8 @@ def find_attacks(extra: Path | None = None) -> tuple[AttackFile, ...]:
     for attack in (*_attacks_in_directories(extra), *_attacks_from_entry_points()):
         first = found.setdefault(attack.name, attack)
         if first is not attack and first.path != attack.path and first.path.parent == attack.path.parent:
-            error = f"{attack.path}: {first.path.name} already uses the name {attack.name}. Choose another name."
-            duplicates.append(AttackFile(attack.name, attack.path, attack.origin, attack.sha256, error=error))
+            error = f"{first.path.name} already uses the name {attack.name}. Choose another name."
+            duplicates.append(_broken(attack.path, attack.origin, error, name=attack.name, digest=attack.sha256))
     return tuple(sorted((*found.values(), *duplicates), key=lambda attack: (attack.name, attack.error is not None)))
 
 
@@ -111,7 +102,7 @@ def _attacks_from_entry_points() -> Iterator[AttackFile]:
         file = _module_file(entry)
         if file is None:
             error = f"{origin}: no source file found for {entry.value}. Reinstall the package."
-            yield AttackFile(entry.name, Path(entry.value), origin, error=error)
+            yield AttackFile(name=entry.name, path=Path(entry.value), origin=origin, error=error)
         else:
             yield _attack_in(file, origin)
 
@@ -135,21 +126,22 @@ def _module_file(entry: importlib.metadata.EntryPoint) -> Path | None:
 
 
 def _attack_in(file: Path, origin: str) -> AttackFile:
-    def broken(error: str, digest: str = "") -> AttackFile:
-        return AttackFile(file.stem, file, origin, digest, error=f"{file}: {error}")
-
     try:
         with file.open("rb") as opened:
             source = opened.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
-        return broken(f"cannot be read ({error.strerror}).")
+        return _broken(file, origin, f"cannot be read ({error.strerror}).")
     if len(source) > MAX_SOURCE_BYTES:
-        return broken("larger than 1 MiB. Move data out of the source.")
+        return _broken(file, origin, "larger than 1 MiB. Move data out of the source.")
     digest = hashlib.sha256(source).hexdigest()
     try:
         declared = declaration_in(source)
     except HarnessError as error:
-        return broken(str(error), digest)
+        return _broken(file, origin, str(error), digest=digest)
     missing = missing_distribution(declared.requires)
-    error_text = f"{file}: {missing} is not installed. Run: pip install {missing}" if missing is not None else None
-    return AttackFile(path=file, origin=origin, sha256=digest, error=error_text, **asdict(declared))
+    problem = None if missing is None else f"{file}: {missing} is not installed. Run: pip install {missing}"
+    return AttackFile(path=file, origin=origin, sha256=digest, error=problem, **asdict(declared))
+
+
+def _broken(file: Path, origin: str, error: str, *, name: str | None = None, digest: str = "") -> AttackFile:
+    return AttackFile(name=name or file.stem, path=file, origin=origin, sha256=digest, error=f"{file}: {error}")

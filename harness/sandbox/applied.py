@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -33,12 +35,8 @@ class AppliedSandbox:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AppliedSandbox":
-        """Return what `as_record` stored. Raises KeyError or TypeError if `record` has another shape."""
-        limits = {
-            name: None if record[name] is None else Limit(**record[name])
-            for name in ("memory", "processes", "file_bytes", "open_files")
-        }
-        return cls(str(record["means"]), tuple(record["applied"]), **limits)
+        """Return what `as_record` stored. Raises ValidationError if `record` has another shape."""
+        return TypeAdapter(cls).validate_python(record)
 
     @property
     def summary(self) -> str:

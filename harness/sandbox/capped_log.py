@@ -1,5 +1,6 @@
 """worker.log: the beginning and the end of what a worker printed, with a limited size."""
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -18,25 +19,16 @@ class CappedLog:
         self._size = os.fstat(self._descriptor).st_size
         marker = _MARKER.match(os.pread(self._descriptor, len(_marker(0)), _HEAD_BYTES))
         self._dropped = 0 if marker is None else int(marker[1])
-        self._unwritten = 0
 
     def write(self, chunk: bytes) -> None:
-        """Append `chunk`. If the disk is full, count the lost bytes and write their number as soon as possible."""
-        notice = b"[%d bytes could not be written here]\n" % self._unwritten if self._unwritten and chunk else b""
-        try:
-            self._append_within_cap(notice + chunk)
-        except OSError:
-            self._unwritten += len(chunk)
-        else:
-            self._unwritten = 0
-
-    def _append_within_cap(self, chunk: bytes) -> None:
-        if self._size + len(chunk) > CAP_BYTES:
-            head = chunk[: max(0, _HEAD_BYTES - self._size)]
-            self._append(head)
-            self._replace_middle(chunk[len(head) :])
-        else:
-            self._append(chunk)
+        """Append `chunk`. A full disk loses it: the run itself ends when its next guesses cannot be stored."""
+        with contextlib.suppress(OSError):
+            if self._size + len(chunk) > CAP_BYTES:
+                head = chunk[: max(0, _HEAD_BYTES - self._size)]
+                self._append(head)
+                self._replace_middle(chunk[len(head) :])
+            else:
+                self._append(chunk)
 
     def close(self) -> None:
         """Close the file."""

@@ -14,11 +14,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _REAP_MILLISECONDS = 1000
 _KILL_ROUNDS = 500
+_MOST_DESCRIPTORS = 1 << 16
 
 
 def adopt_orphans() -> None:
@@ -76,24 +78,19 @@ def _kill_own_children(deadline: float) -> bool:
     for _ in range(_KILL_ROUNDS):
         if reap_children():
             return True
-        children = _own_children()
-        if children is None or time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             break
-        for child in children:
+        for child in _own_children():
             _send(child, signal.SIGKILL)
     time.sleep(0.001)
     return reap_children()
 
 
-def _own_children() -> list[int] | None:
-    """Return the ids of this process's children (proc(5), "children"), None if the kernel has no such file."""
-    children: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            children += [int(child) for child in (task / "children").read_bytes().split()]
-        except OSError:
-            return None
-    return children
+def _own_children() -> Iterator[int]:
+    """Yield the ids of this process's children (proc(5), "children"); none on kernels without this file."""
+    for file in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            yield from map(int, file.read_bytes().split())
 
 
 def _send(pid: int, number: signal.Signals) -> None:
@@ -127,16 +124,10 @@ def main() -> int:
     adopt_orphans()
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
-    inherited = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2 and int(name) != lifeline]
-    worker = subprocess.Popen(
-        sys.argv[2:],
-        pass_fds=[fd for fd in inherited if _is_open(fd) and os.get_inheritable(fd)],
-        preexec_fn=_restore_signals,
-    )
-    for fd in inherited:
-        # The supervisor sees the end of the worker's pipes only if no copy of them is open here.
-        if _is_open(fd):
-            os.close(fd)
+    worker = subprocess.Popen(sys.argv[2:], close_fds=False, preexec_fn=_restore_signals)
+    # The supervisor sees the end of the worker's pipes only if no copy of them is open here.
+    os.closerange(3, lifeline)
+    os.closerange(lifeline + 1, _MOST_DESCRIPTORS)
     ended = os.pidfd_open(worker.pid)
     poll = select.poll()
     poll.register(lifeline, select.POLLHUP)
@@ -161,14 +152,6 @@ def _reap_orphans(worker: int) -> None:
 def _restore_signals() -> None:
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_DFL)
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core import paths
 from harness.core.rounds import load_round
-from harness.jobs.attack.planning import plan_attack
+from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.plugins.discovery import attack_named
 from harness.plugins.schema import validated_params
 from harness.runs import launch
@@ -57,7 +57,7 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
         subprocess.run(command, check=True, env=machine.env(), timeout=240)
 
     monkeypatch.setattr(launch, "start_supervisor", supervise)
-    summary = run_summary(launch.start_run(spec, attack))
+    summary = run_summary(start_attack(spec, attack))
     if summary.in_force is not None and summary.in_force["memory"] is None:
         pytest.skip("this user may write to no control group.")
     assert summary.status == "crashed" and summary.guesses == 1
