@@ -122,7 +122,8 @@ def _outside() -> Iterator[_Outside]:
 
 
 def _file_isolation(applied: AppliedSandbox) -> str:
-    return next((name for name in applied.applied if name.startswith("landlock")), applied.means)
+    # The launcher reports the version of landlock: `landlock 7`.
+    return next((name for name in applied.applied if name.startswith(applied.means)), applied.means)
 
 
 def _namespace_or(kind: str, otherwise: Mechanism) -> Mechanism:

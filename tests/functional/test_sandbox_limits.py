@@ -18,9 +18,9 @@ from tests.functional.machine import PLUGINS, ROOT, Machine
 
 _WITH_LESS_MEMORY = """
 import functools, sys
-from harness.supervisor import execution, supervisor
+from harness.supervisor import __main__, execution
 execution.SandboxPolicy = functools.partial(execution.SandboxPolicy, memory=400 << 20)
-supervisor.main()
+__main__.main()
 """
 # The interpreter and the checkout may be in directories that only root can enter. A mount namespace makes them visible.
 _AS_NOBODY = """

@@ -1,4 +1,4 @@
-"""Reaches for what is not its own, one deed after the other, and prints how each one ended."""
+"""Try to break out of the sandbox, one deed after the other, and print the outcome of each."""
 
 import ctypes
 import mmap
@@ -17,12 +17,12 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class TrespassingParams(Params):
-    deeds: list[str] = Field(description="What it tries, in this order.")
-    answers: str = Field("", description="The answers' path.")
-    victim: int = Field(0, description="A process outside.")
-    port: int = Field(9, description="Something listens there.")
-    door: str = Field("", description="A Unix socket that something listens on.")
-    outside: list[str] = Field([], description="Folders that are not its own.")
+    deeds: list[str] = Field(description="The methods to call, in this order.")
+    answers: str = Field("", description="Path of the answers.")
+    victim: int = Field(0, description="A process outside the sandbox.")
+    port: int = Field(9, description="A TCP and UDP port with a listener.")
+    door: str = Field("", description="A Unix socket with a listener.")
+    outside: list[str] = Field([], description="Directories of the user.")
 
 
 class Trespassing(Attack[TrespassingParams]):
@@ -64,7 +64,7 @@ class Trespassing(Attack[TrespassingParams]):
         return Path(f"/proc/{self.params.victim}/environ").read_bytes()
 
     def _read_through_descriptors(self) -> str:
-        """Something that a descriptor other than the pipes leads to."""
+        """Return the file of an open descriptor other than the pipes."""
         for number in range(3, 256):
             try:
                 link = Path(f"/proc/self/fd/{number}").readlink()
@@ -128,7 +128,7 @@ class Trespassing(Attack[TrespassingParams]):
         os.kill(self.params.victim, signal.SIGKILL)
 
     def _kill_everybody(self) -> None:
-        """Its own children apart, there must be nobody."""
+        """Signal all processes that it may signal."""
         os.kill(-1, 0)
 
     def _ptrace(self) -> None:
