@@ -9,7 +9,7 @@ import torch
 from transformers import Gemma2Config, GPT2Config, GPTNeoConfig, PreTrainedConfig
 from transformers.models.auto import AutoModelForCausalLM
 
-from harness.engine import Target, load_target, trunk
+from harness.engine import Target, load_target, model_runner
 
 VOCABULARY = 61
 CONFIGURATIONS: dict[str, PreTrainedConfig] = {
@@ -102,7 +102,7 @@ def surrogate_folder() -> Path:
 @pytest.fixture
 def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Called with a number of rows: from then on memory runs out where more go through the model together."""
-    whole_pass = trunk.forward_pass
+    whole_pass = model_runner.forward_pass
 
     def limited(most: int) -> None:
         def scarce(call, rows, *rest, **inputs):
@@ -110,6 +110,6 @@ def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return whole_pass(call, rows, *rest, **inputs)
 
-        monkeypatch.setattr(trunk, "forward_pass", scarce)
+        monkeypatch.setattr(model_runner, "forward_pass", scarce)
 
     return limited

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
-from harness.engine.classification import Entity, Span, TokenClassifier, covering, load_classifier
-from harness.engine.demo_classifier import Family, fine_tuned, invented_names
+from harness.engine.classification import Entity, Span, TokenClassifier, load_classifier, tokens_covering
+from harness.engine.demo_classifier import Family, fine_tune, invented_names
 
 NAMES = invented_names(12)
 FAMILIES = list(Family)
@@ -21,7 +21,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Family, Path]:
     """Barely trained: what they say is arbitrary, and the same each time."""
     root = tmp_path_factory.mktemp("classifiers")
     for family in FAMILIES:
-        fine_tuned(family, NAMES, root / family, steps=2)
+        fine_tune(family, NAMES, root / family, steps=2)
     return {family: root / family for family in FAMILIES}
 
 
@@ -35,36 +35,36 @@ def classifier(request: pytest.FixtureRequest, classifiers: dict[Family, TokenCl
     return classifiers[request.param]
 
 
-def placed(prompt: str, names: list[str]) -> tuple[list[str], list[Span]]:
+def assign_rows(prompt: str, names: list[str]) -> tuple[list[str], list[Span]]:
     start = prompt.index("MASK")
     return [prompt.replace("MASK", name) for name in names], [Span(start, start + len(name)) for name in names]
 
 
 def test_the_tokens_of_a_name_are_those_that_cover_its_characters(classifier):
     for prompt in ("MASK came.", "We met MASK, once.", "“MASK”"):
-        (text,), (span,) = placed(prompt, [NAMES.read[0]])
+        (text,), (span,) = assign_rows(prompt, [NAMES.read[0]])
         encoding = classifier.tokenizer.encode(text)
-        chosen = covering(encoding, span)
+        chosen = tokens_covering(encoding, span)
         told = "".join(text[slice(*encoding.offsets[token])] for token in np.flatnonzero(chosen))
         assert told.replace(" ", "") == NAMES.read[0].replace(" ", "")
 
 
 def test_a_confidence_is_the_mean_over_tokens_of_the_likeliest_person_label(classifier):
-    texts, spans = placed("We met MASK, once.", NAMES.read[:5])
-    labels = classifier.label_numbers()
+    texts, spans = assign_rows("We met MASK, once.", NAMES.read[:5])
+    labels = classifier.label_ids()
     found = classifier.confidences(texts, spans, labels)
     for text, span, confidence in zip(texts, spans, found, strict=True):
         encoding = classifier.tokenizer.encode(text)
         with torch.inference_mode():
             logits = classifier.model(input_ids=torch.tensor([encoding.ids])).logits[0].double()
         probabilities = logits.softmax(dim=1).numpy()
-        wanted = probabilities[covering(encoding, span)][:, labels].max(axis=1).mean()
+        wanted = probabilities[tokens_covering(encoding, span)][:, labels].max(axis=1).mean()
         assert confidence == pytest.approx(wanted, abs=1e-6)
 
 
 def test_confidences_depend_neither_on_their_order_nor_on_how_many_go_together(classifier, folders):
-    texts, spans = placed("We met MASK, once.", [*NAMES.read, "A", "Bartholomew Featherstonehaugh of Nowhere"])
-    labels = classifier.label_numbers()
+    texts, spans = assign_rows("We met MASK, once.", [*NAMES.read, "A", "Bartholomew Featherstonehaugh of Nowhere"])
+    labels = classifier.label_ids()
     alone = [classifier.confidences([text], [span], labels)[0] for text, span in zip(texts, spans, strict=True)]
     backwards = classifier.confidences(texts[::-1], spans[::-1], labels)[::-1]
     assert np.allclose(alone, backwards, atol=1e-6)
@@ -72,8 +72,8 @@ def test_confidences_depend_neither_on_their_order_nor_on_how_many_go_together(c
 
 def test_the_sources_match_takes_equal_tokens_anywhere_in_the_text(classifiers):
     classifier = classifiers[Family.BERT]
-    labels = classifier.label_numbers()
-    texts, spans = placed("MASK, said MASK", [NAMES.read[0]])
+    labels = classifier.label_ids()
+    texts, spans = assign_rows("MASK, said MASK", [NAMES.read[0]])
     encoding = classifier.tokenizer.encode(texts[0])
     probabilities = {}
     with torch.inference_mode():
@@ -81,7 +81,7 @@ def test_the_sources_match_takes_equal_tokens_anywhere_in_the_text(classifiers):
     of_token = logits.softmax(dim=1).numpy()[:, labels].max(axis=1)
     members = set(classifier.tokenizer.encode(NAMES.read[0], add_special_tokens=False).ids)
     probabilities = of_token[[token in members for token in encoding.ids]]
-    assert len(probabilities) == 2 * covering(encoding, spans[0]).sum()
+    assert len(probabilities) == 2 * tokens_covering(encoding, spans[0]).sum()
     assert classifier.confidences(texts, spans, labels, by_set=True)[0] == pytest.approx(probabilities.mean(), abs=1e-6)
 
 
@@ -91,14 +91,14 @@ def test_the_sources_match_takes_equal_tokens_anywhere_in_the_text(classifiers):
 )
 def test_the_labels_of_a_person_are_found_by_their_names(classifiers, family, labels):
     classifier = classifiers[family]
-    assert [classifier.labels[number] for number in classifier.label_numbers()] == labels
+    assert [classifier.labels[number] for number in classifier.label_ids()] == labels
 
 
 def test_labels_may_be_named_and_an_unknown_one_names_those_there_are(classifiers):
     classifier = classifiers[Family.BERT]
-    assert classifier.label_numbers(["b-loc"]).tolist() == [3]
+    assert classifier.label_ids(["b-loc"]).tolist() == [3]
     with pytest.raises(HarnessError, match="no label 'PERS': its labels are O, B-PER, I-PER, B-LOC, I-LOC"):
-        classifier.label_numbers(["PERS"])
+        classifier.label_ids(["PERS"])
 
 
 def relabelled(folder: Path, to: Path, labels: list[str]) -> Path:
@@ -115,7 +115,7 @@ def relabelled(folder: Path, to: Path, labels: list[str]) -> Path:
 def test_a_model_without_person_labels_is_one_sentence_with_its_labels(folders, tmp_path):
     folder = relabelled(folders[Family.ROBERTA], tmp_path / "other", ["O", "ORG", "LOC"])
     with pytest.raises(HarnessError, match=r"stands for a person \(O, ORG, LOC\): name those that do by --label"):
-        load_classifier(folder, device="cpu").label_numbers()
+        load_classifier(folder, device="cpu").label_ids()
 
 
 def test_a_name_without_any_token_in_the_vocabulary_is_known_as_such(classifiers):
@@ -127,9 +127,9 @@ def test_a_name_without_any_token_in_the_vocabulary_is_known_as_such(classifiers
 
 def test_a_text_longer_than_the_model_reads_has_no_confidence_and_the_rest_do(classifier):
     assert classifier.room == 128
-    texts, spans = placed("We met MASK, once.", [NAMES.read[0]])
+    texts, spans = assign_rows("We met MASK, once.", [NAMES.read[0]])
     texts, spans = [*texts, NAMES.read[0] + " and so on" * 100], [*spans, Span(0, len(NAMES.read[0]))]
-    found = classifier.confidences(texts, spans, classifier.label_numbers())
+    found = classifier.confidences(texts, spans, classifier.label_ids())
     assert np.isfinite(found).tolist() == [True, False]
     assert classifier.attention(texts, spans)[1] is None
 
@@ -139,21 +139,21 @@ def test_a_text_as_long_as_the_model_reads_has_a_confidence(classifier):
     while len(classifier.tokenizer.encode(text + " a").ids) <= classifier.room:
         text += " a"
     span = Span(0, len(NAMES.read[0]))
-    assert np.isfinite(classifier.confidences([text], [span], classifier.label_numbers())).all()
+    assert np.isfinite(classifier.confidences([text], [span], classifier.label_ids())).all()
 
 
 def test_attention_to_a_name_is_a_share_of_what_each_token_gives(classifier):
-    texts, spans = placed("We met MASK, once.", NAMES.read[:3])
+    texts, spans = assign_rows("We met MASK, once.", NAMES.read[:3])
     for text, span, attended in zip(texts, spans, classifier.attention(texts, spans), strict=True):
         encoding = classifier.tokenizer.encode(text)
         ordinary = np.array(encoding.special_tokens_mask) == 0
-        assert attended.is_name.tolist() == covering(encoding, span)[ordinary].tolist()
+        assert attended.is_name.tolist() == tokens_covering(encoding, span)[ordinary].tolist()
         assert ((attended.to_name > 0) & (attended.to_name < 1)).all()
         with torch.inference_mode():
             classifier.model.set_attn_implementation("eager")
             layers = classifier.model(input_ids=torch.tensor([encoding.ids]), output_attentions=True).attentions
         weights = torch.stack(layers).mean(dim=(0, 1, 2)).numpy()
-        wanted = weights[:, covering(encoding, span)].sum(axis=1)[ordinary]
+        wanted = weights[:, tokens_covering(encoding, span)].sum(axis=1)[ordinary]
         assert np.allclose(attended.to_name, wanted, atol=1e-6)
 
 
@@ -200,27 +200,27 @@ def test_neighbouring_words_of_one_kind_are_one_entity_in_either_scheme(saying):
         ("x x", []),
         ("", []),
     ):
-        assert kinds(text, classifier.marked_entities([text])[0]) == wanted
+        assert kinds(text, classifier.find_entities([text])[0]) == wanted
 
 
 def test_entities_of_a_text_longer_than_the_model_reads_keep_their_places(saying):
     classifier = saying(A="B-PER", B="I-PER")
     text = ("x y . " * 40 + "A B ") * 5
-    assert kinds(text, classifier.marked_entities([text])[0]) == [("A B", "PER")] * 5
+    assert kinds(text, classifier.find_entities([text])[0]) == [("A B", "PER")] * 5
 
 
 def test_a_tokenizer_that_keeps_the_space_before_a_word_leaves_it_out_of_the_entity(classifiers):
     for family in FAMILIES:
         classifier = classifiers[family]
         text = f"They say that {NAMES.read[0]} was here , with {NAMES.places[0]} too."
-        for entity in classifier.marked_entities([text])[0]:
+        for entity in classifier.find_entities([text])[0]:
             assert text[entity.start : entity.end] == text[entity.start : entity.end].strip()
 
 
 def test_running_out_of_memory_halves_how_many_texts_go_together(folders):
     classifier = load_classifier(folders[Family.BERT], device="cpu", rows_at_once=8)
-    texts, spans = placed("We met MASK, once.", NAMES.read[:11])
-    labels = classifier.label_numbers()
+    texts, spans = assign_rows("We met MASK, once.", NAMES.read[:11])
+    labels = classifier.label_ids()
     wanted = classifier.confidences(texts, spans, labels)
     whole, sizes = classifier.model, []
 
@@ -284,8 +284,8 @@ def test_a_vocabulary_without_tokenizer_json_is_enough(folders, tmp_path):
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in sorted(vocabulary, key=vocabulary.get)))
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}')
-    texts, spans = placed("We met MASK, once.", NAMES.read)
-    labels = whole.label_numbers()
+    texts, spans = assign_rows("We met MASK, once.", NAMES.read)
+    labels = whole.label_ids()
     found = load_classifier(folder, device="cpu").confidences(texts, spans, labels)
     assert np.allclose(found, whole.confidences(texts, spans, labels), atol=1e-6)
 

@@ -23,7 +23,7 @@ from harness.engine.demo.examples import (
     is_well_specified,
     token_entropy,
 )
-from harness.engine.demo.tokenizer import trained_tokenizer
+from harness.engine.demo.tokenizer import train_tokenizer
 
 LARGEST_CLUSTER = 20
 
@@ -53,7 +53,7 @@ def shipped() -> Shipped:
 @pytest.fixture(scope="module")
 def regenerated() -> Regenerated:
     documents = corpus(SEED)
-    tokenizer = trained_tokenizer(document.text for document in documents)
+    tokenizer = train_tokenizer(document.text for document in documents)
     texts = [encoding.ids for encoding in tokenizer.encode_batch([document.text for document in documents])]
     repetitions = [document.repetitions for document in documents]
     examples = cut_examples(texts, repetitions, wanted=ATTACKED + TRAINING, seed=SEED)

@@ -22,7 +22,7 @@ def test_importing_it_in_a_fresh_process_loads_no_torch(module):
 
 def test_finding_the_device_loads_no_torch():
     code = (
-        "import sys; from harness.engine import resolved_device; print(resolved_device('auto'), 'torch' in sys.modules)"
+        "import sys; from harness.engine import resolve_device; print(resolve_device('auto'), 'torch' in sys.modules)"
     )
     device, is_loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -48,7 +48,7 @@ def test_finding_the_device_loads_no_torch():
 def test_a_gpu_is_chosen_where_torch_can_use_it_and_the_machine_has_it(monkeypatch, tmp_path, version_py, gpus, device):
     _fake_torch(monkeypatch, tmp_path, version_py)
     monkeypatch.setattr(devices, "_gpus", lambda: gpus)
-    assert devices.resolved_device("auto") == device
+    assert devices.resolve_device("auto") == device
 
 
 @pytest.mark.parametrize("visible", ["", "-1", "-1,0"])
@@ -67,7 +67,7 @@ def test_a_machine_without_a_driver_has_no_gpus(monkeypatch, tmp_path):
 
 
 def test_a_named_device_is_taken_as_it_is():
-    assert [devices.resolved_device(name) for name in ("cpu", "cuda", "cuda:3", "mps")] == [
+    assert [devices.resolve_device(name) for name in ("cpu", "cuda", "cuda:3", "mps")] == [
         "cpu",
         "cuda:0",
         "cuda:3",

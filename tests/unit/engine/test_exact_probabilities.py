@@ -6,11 +6,11 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import exact, load_target, trunk
+from harness.engine import exact, load_target, model_runner
 from harness.engine.branches import Logits
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.exact import target_logprobs
-from harness.engine.shaping import shaped
+from harness.engine.shaping import apply_policy
 from tests.unit.engine.exact import dense_probabilities
 
 POLICIES = (
@@ -29,7 +29,7 @@ POLICIES = (
 
 
 def _by_shaped(scores, targets, policy, before):
-    support = shaped(scores, policy, before)
+    support = apply_policy(scores, policy, before)
     if support.ids is None:
         return support.logprobs.double().gather(1, targets.unsqueeze(1)).squeeze(1)
     is_target = support.ids == targets.unsqueeze(1)
@@ -97,11 +97,11 @@ def test_equal_scores_are_allowed_by_their_ids_as_draws_take_them():
 def test_each_token_has_the_policys_probability_behind_all_before_it(
     target, prefixes, monkeypatch, logit_bytes, rows_at_once
 ):
-    monkeypatch.setattr(target.trunk, "logit_bytes", logit_bytes)
+    monkeypatch.setattr(target.runner, "logit_bytes", logit_bytes)
     target.rows_at_once = rows_at_once
     suffixes = np.random.default_rng(4).integers(0, 61, (9, 7)).astype(np.uint16)
     policies = [Policy(top_k=20), Policy(top_p=0.7), Policy(typical_p=0.8), Policy(repetition_penalty=1.5)]
-    found = target.exact(prefixes, suffixes, policies)
+    found = target.exact_logprobs(prefixes, suffixes, policies)
     assert found.shape == (4, 9, 7) and found.dtype == np.float64
     for number, policy in enumerate(policies):
         for position in range(7):
@@ -115,7 +115,7 @@ def test_the_demo_targets_probabilities_are_those_of_the_shaped_support():
     demo = load_target(WEIGHTS, device="cpu", threads=1)
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:40], np.load(ROUND_ARRAYS / "suffix.npy")[:40]
     policies = [policy for policy in POLICIES if policy.repetition_penalty == 1]
-    found = demo.exact(prefixes, suffixes, policies)
+    found = demo.exact_logprobs(prefixes, suffixes, policies)
     whole = np.concatenate([prefixes, suffixes], 1).astype(np.int64)
     with torch.inference_mode():
         logits = demo.model(torch.tensor(whole)).logits[:, 49:-1].float()
@@ -129,34 +129,34 @@ def test_the_demo_targets_probabilities_are_those_of_the_shaped_support():
 def test_the_probabilities_of_all_suffixes_add_up_to_one(neo, prefixes):
     suffixes = np.array(list(itertools.product(range(61), repeat=2)))
     repeated = np.repeat(prefixes[:1], len(suffixes), axis=0)
-    for logprobs in neo.exact(repeated, suffixes, POLICIES[:6]):
+    for logprobs in neo.exact_logprobs(repeated, suffixes, POLICIES[:6]):
         assert np.exp(logprobs.sum(axis=1)).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_the_plain_policy_agrees_with_score(neo, prefixes):
-    (found,) = neo.exact(prefixes, prefixes, [Policy()])
+    (found,) = neo.exact_logprobs(prefixes, prefixes, [Policy()])
     assert np.allclose(found, neo.score(prefixes, prefixes).token_logprobs, atol=1e-5)
 
 
 def test_memory_running_out_halves_the_rows(neo, prefixes, monkeypatch):
-    wanted = neo.exact(prefixes, prefixes, POLICIES[:3])
-    whole_pass = trunk.forward_pass
+    wanted = neo.exact_logprobs(prefixes, prefixes, POLICIES[:3])
+    whole_pass = model_runner.forward_pass
 
     def scarce(call, rows, *rest, **inputs):
         if len(rows) > 2 and rows.dtype == torch.int64:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return whole_pass(call, rows, *rest, **inputs)
 
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
-    assert np.allclose(neo.exact(prefixes, prefixes, POLICIES[:3]), wanted, atol=1e-5)
+    monkeypatch.setattr(model_runner, "forward_pass", scarce)
+    assert np.allclose(neo.exact_logprobs(prefixes, prefixes, POLICIES[:3]), wanted, atol=1e-5)
     assert neo.rows_at_once == 2
 
 
 def test_what_does_not_fit_is_refused_in_a_sentence(neo, prefixes):
     with pytest.raises(HarnessError, match="one prefix a suffix"):
-        neo.exact(prefixes, prefixes[:2], [Policy()])
+        neo.exact_logprobs(prefixes, prefixes[:2], [Policy()])
     with pytest.raises(HarnessError, match=r"0\.\.60"):
-        neo.exact(prefixes, prefixes + 50, [Policy()])
+        neo.exact_logprobs(prefixes, prefixes + 50, [Policy()])
     with pytest.raises(HarnessError, match="shorter than"):
-        neo.exact(prefixes, np.zeros((9, 60), np.uint16), [Policy()])
-    assert neo.exact(prefixes[:0], prefixes[:0], [Policy()]).shape == (1, 0, 12)
+        neo.exact_logprobs(prefixes, np.zeros((9, 60), np.uint16), [Policy()])
+    assert neo.exact_logprobs(prefixes[:0], prefixes[:0], [Policy()]).shape == (1, 0, 12)

@@ -60,7 +60,7 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_what_overflows_in_the_middle_of_a_suffix_is_one_sentence(overflowing, prefixes, call):
-    with pytest.raises(HarnessError, match=r"answered NaN.* in float32: its weights are damaged, or") as error:
+    with pytest.raises(HarnessError, match=r"returned NaN.* in float32: its weights are damaged, or") as error:
         call(overflowing, prefixes)
     assert "\n" not in str(error.value)
 
@@ -70,7 +70,7 @@ def test_suffixes_that_end_before_it_are_answered(overflowing, prefixes):
 
 
 def test_a_measurement_of_it_is_one_sentence(folder, prefixes):
-    with pytest.raises(HarnessError, match="answered NaN"):
+    with pytest.raises(HarnessError, match="returned NaN"):
         measure(folder, prefixes, length=6, device="cpu", dtypes=("float32",), threads=1, turns=1)
 
 
@@ -89,6 +89,6 @@ class _Infinite(torch.nn.Module):
 
 @pytest.mark.parametrize("name", ["greedy", "top-k", "width", "score"])
 def test_a_logit_beyond_all_numbers_is_named_as_well(neo, prefixes, monkeypatch, name):
-    monkeypatch.setattr(neo.trunk, "head", _Infinite(neo.trunk.head))
-    with pytest.raises(HarnessError, match="answered NaN"):
+    monkeypatch.setattr(neo.runner, "head", _Infinite(neo.runner.head))
+    with pytest.raises(HarnessError, match="returned NaN"):
         CALLS[name](neo, np.where(prefixes == 7, 8, prefixes))

@@ -8,7 +8,7 @@ from harness.engine import gpt_neo, load_target
 
 
 def test_the_engines_own_gpt_neo_stands_in_for_the_models_code(neo):
-    assert neo.trunk.neo is not None and neo.trunk.copies == 1
+    assert neo.runner.neo is not None and neo.runner.copies == 1
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("no kernel image is available"), TypeError("an argument less")])
@@ -19,7 +19,7 @@ def test_where_its_kernels_do_not_run_decoding_takes_the_models_own_way(folders,
     monkeypatch.setattr(gpt_neo, "attended", broken)
     with pytest.warns(UserWarning, match="own GPT-Neo is not used"):
         general = load_target(folders["neo"], device="cpu", rows_at_once=32, threads=1)
-    assert general.trunk.neo is None
+    assert general.runner.neo is None
     monkeypatch.undo()
     drawn, wanted = (target.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=8) for target in (general, neo))
     assert (drawn.suffixes == wanted.suffixes).all() and np.allclose(

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
-from harness.engine import Target, load_target, memory, trunk
+from harness.engine import Target, load_target, memory, model_runner
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_sixteen_bit_weights_are_scored_in_float32(folders, prefixes, dtype):
 
 
 def test_the_head_is_used_apart_only_where_it_gives_the_models_logits(targets):
-    assert targets["neo"].trunk.head is not None and targets["gpt2"].trunk.head is not None
-    assert targets["gemma2"].trunk.head is None
-    assert targets["gemma2"].trunk.positions_at_once(10**9) == 1
+    assert targets["neo"].runner.head is not None and targets["gpt2"].runner.head is not None
+    assert targets["gemma2"].runner.head is None
+    assert targets["gemma2"].runner.positions_at_once(10**9) == 1
 
 
 def test_a_tokenizer_file_beside_the_weights_is_found(copied):
@@ -154,7 +154,7 @@ def test_memory_that_runs_out_while_a_target_is_loaded_is_one_sentence(folders, 
     def nothing_left(call, rows, *rest, **inputs):
         raise error
 
-    monkeypatch.setattr(trunk, "forward_pass", nothing_left)
+    monkeypatch.setattr(model_runner, "forward_pass", nothing_left)
     _is_refused(folders["neo"], "the memory of cpu does not suffice to load it; free some")
 
 

@@ -9,7 +9,7 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.engine import resolving
 from harness.engine.demo import SIZES
-from harness.engine.resolving import require_no_further_tokens, require_room, resolve_target
+from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -160,21 +160,21 @@ def test_room_is_what_the_configuration_says_in_its_own_words(tmp_path, name):
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(json.dumps({"vocab_size": 61, name: 20}))
     target = resolve_target(str(folder))
-    require_room(target, _round(61, 10))
+    require_capacity(target, _round(61, 10))
     with pytest.raises(HarnessError, match="attends to 20 tokens; the round's prefix and suffix take 22"):
-        require_room(target, _round(61, 11))
+        require_capacity(target, _round(61, 11))
     with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 62; name another target"):
-        require_room(target, _round(62, 10))
+        require_capacity(target, _round(62, 10))
 
 
 def test_a_larger_vocabulary_leaves_room_and_is_another_one(tmp_path):
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(json.dumps({"vocab_size": 64}))
     target = resolve_target(str(folder))
-    require_room(target, _round(61, 10))
-    require_no_further_tokens(target, _round(64, 10))
+    require_capacity(target, _round(61, 10))
+    require_round_vocabulary(target, _round(64, 10))
     with pytest.raises(HarnessError, match=r"64 tokens and the round has 61; .* a round of `vocabulary = 64`"):
-        require_no_further_tokens(target, _round(61, 10))
+        require_round_vocabulary(target, _round(61, 10))
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"vocab_size": "many", "n_positions": null}'])
@@ -182,8 +182,8 @@ def test_a_configuration_that_says_nothing_is_asked_again_when_the_model_is_load
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(content)
     target = resolve_target(str(folder))
-    require_room(target, _round(61, 10))
-    require_no_further_tokens(target, _round(61, 10))
+    require_capacity(target, _round(61, 10))
+    require_round_vocabulary(target, _round(61, 10))
 
 
 def test_a_folder_without_weights_is_named(tmp_path):

@@ -7,8 +7,8 @@ from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import Drawn, Target, load_target, trunk
-from harness.engine.shaping import shaped
+from harness.engine import Samples, Target, load_target, model_runner
+from harness.engine.shaping import apply_policy
 from tests.unit.engine.exact import exact_probabilities, plain_draws
 
 POLICIES = [
@@ -20,7 +20,7 @@ POLICIES = [
 ]
 
 
-def _assert_same(found: Drawn, wanted: Drawn) -> None:
+def _assert_same(found: Samples, wanted: Samples) -> None:
     assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
     assert (found.count == wanted.count).all()
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
@@ -106,7 +106,7 @@ def test_policy_log_probabilities_are_those_of_the_shaped_distributions(target, 
         logits = target.model(whole).logits.float()
     wanted = torch.zeros(len(found), dtype=torch.float64)
     for position in range(12, 16):
-        support = shaped(logits[:, position - 1], policy, whole[:, :position])
+        support = apply_policy(logits[:, position - 1], policy, whole[:, :position])
         ids = torch.arange(61).expand(len(found), -1) if support.ids is None else support.ids
         is_drawn = (ids == whole[:, position : position + 1]) & ~support.logprobs.isinf()
         assert (is_drawn.sum(1) == 1).all()
@@ -155,7 +155,7 @@ def test_frequencies_are_the_policys_probabilities_and_a_wrong_sampler_is_found_
     trials = 4000
     expected = trials * exact_probabilities(neo, prefixes[0], policy, length=2)
 
-    def frequencies(drawn: Drawn) -> np.ndarray:
+    def frequencies(drawn: Samples) -> np.ndarray:
         counts = np.zeros((61, 61))
         np.add.at(counts, (drawn.suffixes[:, 0], drawn.suffixes[:, 1]), drawn.count)
         return counts
@@ -211,7 +211,7 @@ def test_greedy_on_the_surrogate_equals_hugging_face_on_real_prefixes(surrogate_
 )
 def test_when_memory_runs_out_the_call_starts_again_with_half_the_rows(neo, prefixes, monkeypatch, error):
     wanted = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
-    whole_pass = trunk.forward_pass
+    whole_pass = model_runner.forward_pass
     calls = []
 
     def scarce(call, rows, *rest, **inputs):
@@ -221,7 +221,7 @@ def test_when_memory_runs_out_the_call_starts_again_with_half_the_rows(neo, pref
             raise error
         return whole_pass(call, rows, *rest, **inputs)
 
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
+    monkeypatch.setattr(model_runner, "forward_pass", scarce)
     found = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
     assert neo.rows_at_once == 4
     _assert_same(found, wanted)
@@ -250,7 +250,7 @@ def test_when_one_row_is_too_much_the_error_says_so(neo, prefixes, monkeypatch):
     def nothing_left(call, rows, *rest, **inputs):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(trunk, "forward_pass", nothing_left)
+    monkeypatch.setattr(model_runner, "forward_pass", nothing_left)
     with pytest.raises(HarnessError, match="one sequence at a time"):
         neo.sample(prefixes, length=5)
 
@@ -259,7 +259,7 @@ def test_other_errors_of_the_model_are_not_taken_for_a_lack_of_memory(neo, prefi
     def broken(call, rows, *rest, **inputs):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(trunk, "forward_pass", broken)
+    monkeypatch.setattr(model_runner, "forward_pass", broken)
     with pytest.raises(RuntimeError, match="mat1"):
         neo.sample(prefixes, length=5)
     assert neo.rows_at_once == 32

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from harness.core.errors import HarnessError
-from harness.engine import trunk
+from harness.engine import model_runner
 from harness.engine.branches import Logits
 from harness.engine.likelihood import _block_scores
 
@@ -28,7 +28,7 @@ def _explicit(target, prefixes, suffixes):
 @pytest.mark.parametrize("logit_bytes", [1, 61 * 4 * 9 * 5, 1 << 20])
 @pytest.mark.parametrize("rows_at_once", [1, 4, 32])
 def test_scores_equal_an_explicit_forward_however_it_is_cut(target, prefixes, monkeypatch, logit_bytes, rows_at_once):
-    monkeypatch.setattr(target.trunk, "logit_bytes", logit_bytes)
+    monkeypatch.setattr(target.runner, "logit_bytes", logit_bytes)
     target.rows_at_once = rows_at_once
     suffixes = np.random.default_rng(4).integers(0, 61, (9, 17)).astype(np.uint16)
     found = target.score(prefixes, suffixes)
@@ -42,21 +42,21 @@ def test_scores_equal_an_explicit_forward_however_it_is_cut(target, prefixes, mo
 
 
 def test_no_more_logits_than_the_bound_exist_at_once(target, prefixes, monkeypatch):
-    monkeypatch.setattr(target.trunk, "logit_bytes", 61 * 4 * 20)
+    monkeypatch.setattr(target.runner, "logit_bytes", 61 * 4 * 20)
     sizes = []
-    blocks_of = target.trunk.logit_blocks
+    blocks_of = target.runner.logit_blocks
 
     def watched(states):
         for block in blocks_of(states):
             sizes.append(len(block.scores))
             yield block
 
-    monkeypatch.setattr(target.trunk, "logit_blocks", watched)
-    monkeypatch.setattr(trunk, "_PRODUCT_ROWS", 30)
-    target.trunk._tables.clear()
+    monkeypatch.setattr(target.runner, "logit_blocks", watched)
+    monkeypatch.setattr(model_runner, "_PRODUCT_ROWS", 30)
+    target.runner._tables.clear()
     target.score(prefixes, prefixes)
     assert max(sizes) <= 20 and sum(sizes) == 9 * 13
-    assert all(len(table) <= 30 for table in target.trunk._tables.values())
+    assert all(len(table) <= 30 for table in target.runner._tables.values())
 
 
 def _logits(scores: torch.Tensor) -> Logits:
@@ -75,14 +75,14 @@ def test_impossible_tokens_add_nothing_to_the_entropy():
 
 def test_memory_running_out_halves_the_rows_of_a_score_too(neo, prefixes, monkeypatch):
     wanted = neo.score(prefixes, prefixes)
-    whole_pass = trunk.forward_pass
+    whole_pass = model_runner.forward_pass
 
     def scarce(call, rows, *rest, **inputs):
         if len(rows) > 2 and rows.dtype == torch.int64:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return whole_pass(call, rows, *rest, **inputs)
 
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
+    monkeypatch.setattr(model_runner, "forward_pass", scarce)
     found = neo.score(prefixes, prefixes)
     assert neo.rows_at_once == 2
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import Found, Target, load_target
+from harness.engine import SearchResult, Target, load_target
 from tests.unit.engine.exact import exact_probabilities
 
 POLICIES = [
@@ -20,7 +20,7 @@ POLICIES = [
 ]
 
 
-def _assert_same(found: Found, wanted: Found) -> None:
+def _assert_same(found: SearchResult, wanted: SearchResult) -> None:
     assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
     assert np.allclose(found.policy_logprob, wanted.policy_logprob, atol=1e-4)
     assert np.allclose(found.certificate, wanted.certificate, atol=1e-4)
@@ -134,10 +134,10 @@ def test_a_search_whose_one_prefix_is_too_much_says_what_it_was(neo, prefixes, m
 
 
 def test_weights_that_overflow_are_named(neo, prefixes, monkeypatch):
-    monkeypatch.setattr(neo.trunk, "head", torch.nn.Linear(32, 61).to(torch.float32))
+    monkeypatch.setattr(neo.runner, "head", torch.nn.Linear(32, 61).to(torch.float32))
     with torch.no_grad():
-        neo.trunk.head.weight.fill_(torch.nan)
-    with pytest.raises(HarnessError, match="answered NaN"):
+        neo.runner.head.weight.fill_(torch.nan)
+    with pytest.raises(HarnessError, match="returned NaN"):
         neo.search(prefixes, width=2, length=2)
 
 

@@ -19,7 +19,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, HeatMap, LineChart
 from harness.core.requests import TargetConfig
 from harness.engine.classification import Span
-from harness.engine.demo_classifier import Family, fine_tuned, invented_names, write_names
+from harness.engine.demo_classifier import Family, fine_tune, invented_names, write_names
 from tests.unit.audits.in_memory import Cut, InMemory
 
 NAMES = invented_names(12)
@@ -34,7 +34,7 @@ interrogative\tDid you ever see MASK in town?
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("entities")
     for family in (Family.BERT, Family.ROBERTA):
-        fine_tuned(family, NAMES, root / family, steps=80)
+        fine_tune(family, NAMES, root / family, steps=80)
     write_names(NAMES, root)
     (root / "prompts.txt").write_text(PROMPTS)
     return root
