@@ -23,7 +23,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
 
 
-def test_every_file_beside_the_package_is_a_working_attack() -> None:
+def test_every_file_in_attacks_is_an_attack() -> None:
     files = {path.name for path in (paths.PACKAGE.parent / "attacks").glob("[!_]*.py")}
     assert {attack.path.name for attack in SHIPPED} == files
     assert {attack.name for attack in SHIPPED} >= {"baseline", "greedy", "replay"}
@@ -31,14 +31,14 @@ def test_every_file_beside_the_package_is_a_working_attack() -> None:
 
 
 @every_attack
-def test_it_says_what_it_does_and_where_that_was_published(attack: AttackFile) -> None:
+def test_an_attack_has_a_docstring_and_a_reference(attack: AttackFile) -> None:
     assert attack.summary.endswith(".") and len(attack.summary) <= 110
     assert attack.reference
     assert attack.name == attack.path.stem
 
 
 @every_attack
-def test_its_source_declares_what_its_class_holds(attack: AttackFile) -> None:
+def test_the_declaration_in_the_source_equals_the_class(attack: AttackFile) -> None:
     loaded = load_attack(attack.path)
     assert (
         loaded.name,
@@ -58,7 +58,7 @@ def test_its_source_declares_what_its_class_holds(attack: AttackFile) -> None:
 
 
 @every_attack
-def test_its_schema_explains_every_parameter(attack: AttackFile) -> None:
+def test_the_schema_describes_every_parameter(attack: AttackFile) -> None:
     schema = fetch_schema(attack.path, digest=attack.sha256)
     parameters = parameters_in(schema.schema)
     assert all(parameter.description.endswith(".") for parameter in parameters)
@@ -67,7 +67,7 @@ def test_its_schema_explains_every_parameter(attack: AttackFile) -> None:
 
 
 @every_attack
-def test_its_defaults_are_values_that_it_would_accept(attack: AttackFile) -> None:
+def test_the_defaults_are_valid(attack: AttackFile) -> None:
     params = load_attack(attack.path).params_type()
     required = {name: "/any" for name, field in params.model_fields.items() if field.is_required()}
     resolved = params.model_validate(required).model_dump(mode="json")
@@ -75,7 +75,7 @@ def test_its_defaults_are_values_that_it_would_accept(attack: AttackFile) -> Non
 
 
 @every_attack
-def test_it_answers_every_example_of_a_small_run(attack: AttackFile, tmp_path: Path) -> None:
+def test_a_small_run_answers_every_example(attack: AttackFile, tmp_path: Path) -> None:
     rows = 4
     command = [sys.executable, "-c", "from harness.cli.app import main; main()", "run", attack.name, "--json"]
     done = subprocess.run(

@@ -38,7 +38,7 @@ def _by_shaped(scores, targets, policy, before):
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize("spread", [0.3, 2.0, 6.0])
-def test_exact_probabilities_are_those_of_the_shaped_support_on_random_logits(policy, spread):
+def test_exact_probabilities_equal_those_of_apply_policy(policy, spread):
     generator = torch.Generator().manual_seed(5)
     scores = torch.randn(40, 5000, generator=generator) * spread
     likely = scores.topk(30, dim=1).indices.gather(1, torch.randint(30, (40, 1), generator=generator))[:, 0]
@@ -54,7 +54,7 @@ def test_exact_probabilities_are_those_of_the_shaped_support_on_random_logits(po
 
 
 @pytest.mark.parametrize("policy", [Policy(temperature=0.3), Policy(typical_p=0.6), *POLICIES], ids=str)
-def test_a_token_that_is_all_but_certain_is_never_more_than_certain(policy):
+def test_no_probability_exceeds_one(policy):
     generator = torch.Generator().manual_seed(9)
     scores = torch.randn(400, 50, generator=generator) + 40 * torch.rand(400, 1, generator=generator)
     scores[:, 7] = scores.amax(1) + 60 * torch.rand(400, generator=generator)
@@ -66,7 +66,7 @@ def test_a_token_that_is_all_but_certain_is_never_more_than_certain(policy):
     assert torch.allclose(found.exp(), _by_shaped(scores, targets, policy, targets.unsqueeze(1)).exp(), atol=1e-6)
 
 
-def test_short_heads_settle_what_they_can_and_longer_ones_are_made_for_the_rest_alone(monkeypatch):
+def test_only_unsettled_rows_use_longer_heads(monkeypatch):
     sorted_counts = []
     whole = exact.highest
 
@@ -84,7 +84,7 @@ def test_short_heads_settle_what_they_can_and_longer_ones_are_made_for_the_rest_
     assert torch.allclose(found.exp(), torch.tensor([1 / 5, 1 / 540, 1 / 4500], dtype=torch.float64), rtol=1e-2)
 
 
-def test_equal_scores_are_allowed_by_their_ids_as_draws_take_them():
+def test_equal_scores_are_kept_by_id_as_in_sampling():
     scores = torch.zeros(4, 300)
     logits = Logits(slice(0, 4), scores, torch.logsumexp(scores, 1))
     targets = torch.tensor([0, 9, 10, 299])
@@ -94,7 +94,7 @@ def test_equal_scores_are_allowed_by_their_ids_as_draws_take_them():
 
 @pytest.mark.parametrize("logit_bytes", [1, 61 * 4 * 9 * 5, 1 << 20])
 @pytest.mark.parametrize("rows_at_once", [1, 32])
-def test_each_token_has_the_policys_probability_behind_all_before_it(
+def test_each_token_has_the_policys_probability_given_its_context(
     target, prefixes, monkeypatch, logit_bytes, rows_at_once
 ):
     monkeypatch.setattr(target.runner, "logit_bytes", logit_bytes)
@@ -111,7 +111,7 @@ def test_each_token_has_the_policys_probability_behind_all_before_it(
             assert np.allclose(np.exp(found[number, :, position]), wanted, atol=1e-4)
 
 
-def test_the_demo_targets_probabilities_are_those_of_the_shaped_support():
+def test_the_demo_targets_probabilities_equal_those_of_apply_policy():
     demo = load_target(WEIGHTS, device="cpu", threads=1)
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:40], np.load(ROUND_ARRAYS / "suffix.npy")[:40]
     policies = [policy for policy in POLICIES if policy.repetition_penalty == 1]
@@ -126,7 +126,7 @@ def test_the_demo_targets_probabilities_are_those_of_the_shaped_support():
         assert (np.abs(np.exp(found[number].reshape(-1)) - wanted) > 1e-4).sum() <= 2, policy
 
 
-def test_the_probabilities_of_all_suffixes_add_up_to_one(neo, prefixes):
+def test_the_probabilities_of_all_suffixes_sum_to_one(neo, prefixes):
     suffixes = np.array(list(itertools.product(range(61), repeat=2)))
     repeated = np.repeat(prefixes[:1], len(suffixes), axis=0)
     for logprobs in neo.exact_logprobs(repeated, suffixes, POLICIES[:6]):
@@ -138,7 +138,7 @@ def test_the_plain_policy_agrees_with_score(neo, prefixes):
     assert np.allclose(found, neo.score(prefixes, prefixes).token_logprobs, atol=1e-5)
 
 
-def test_memory_running_out_halves_the_rows(neo, prefixes, monkeypatch):
+def test_out_of_memory_halves_the_rows(neo, prefixes, monkeypatch):
     wanted = neo.exact_logprobs(prefixes, prefixes, POLICIES[:3])
     whole_pass = model_runner.forward_pass
 
@@ -152,8 +152,8 @@ def test_memory_running_out_halves_the_rows(neo, prefixes, monkeypatch):
     assert neo.rows_at_once == 2
 
 
-def test_what_does_not_fit_is_refused_in_a_sentence(neo, prefixes):
-    with pytest.raises(HarnessError, match="one prefix a suffix"):
+def test_invalid_input_is_refused(neo, prefixes):
+    with pytest.raises(HarnessError, match="differ in number"):
         neo.exact_logprobs(prefixes, prefixes[:2], [Policy()])
     with pytest.raises(HarnessError, match=r"0\.\.60"):
         neo.exact_logprobs(prefixes, prefixes + 50, [Policy()])

@@ -59,17 +59,17 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_what_overflows_in_the_middle_of_a_suffix_is_one_sentence(overflowing, prefixes, call):
-    with pytest.raises(HarnessError, match=r"returned NaN.* in float32: its weights are damaged, or") as error:
+def test_overflow_within_a_suffix_is_an_error(overflowing, prefixes, call):
+    with pytest.raises(HarnessError, match=r"returned NaN.* in float32\. Its weights are damaged or") as error:
         call(overflowing, prefixes)
     assert "\n" not in str(error.value)
 
 
-def test_suffixes_that_end_before_it_are_answered(overflowing, prefixes):
+def test_suffixes_before_the_overflow_are_returned(overflowing, prefixes):
     assert len(overflowing.sample(prefixes, Policy(top_k=1), length=2)) == len(prefixes)
 
 
-def test_a_measurement_of_it_is_one_sentence(folder, prefixes):
+def test_a_benchmark_of_an_overflowing_target_is_an_error(folder, prefixes):
     with pytest.raises(HarnessError, match="returned NaN"):
         measure(folder, prefixes, length=6, device="cpu", dtypes=("float32",), threads=1, turns=1)
 
@@ -88,7 +88,7 @@ class _Infinite(torch.nn.Module):
 
 
 @pytest.mark.parametrize("name", ["greedy", "top-k", "width", "score"])
-def test_a_logit_beyond_all_numbers_is_named_as_well(neo, prefixes, monkeypatch, name):
+def test_an_infinite_logit_is_an_error(neo, prefixes, monkeypatch, name):
     monkeypatch.setattr(neo.runner, "head", _Infinite(neo.runner.head))
     with pytest.raises(HarnessError, match="returned NaN"):
         CALLS[name](neo, np.where(prefixes == 7, 8, prefixes))

@@ -67,7 +67,7 @@ def _by_brute_force(target, prefix, suffix, policy) -> tuple[np.ndarray, dict[tu
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_the_tree_agrees_with_brute_force_over_all_suffixes_of_six_tokens(six, pairs, policy):
+def test_the_search_agrees_with_brute_force(six, pairs, policy):
     prefixes, suffixes = pairs
     found = six.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=10_000, least=0)
     assert found.probability.shape == (5, 3)
@@ -85,7 +85,7 @@ def test_the_tree_agrees_with_brute_force_over_all_suffixes_of_six_tokens(six, p
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(top_p=0.9), Policy(typical_p=0.9)], ids=str)
 @pytest.mark.parametrize(("branches", "least", "head"), [(3, 0.0, 256), (256, 0.02, 256), (256, 0.0, 2)])
-def test_what_is_not_followed_is_bounded(six, pairs, monkeypatch, policy, branches, least, head):
+def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, branches, least, head):
     monkeypatch.setattr(inexact, "_HEAD", head)
     prefixes, suffixes = pairs
     found = six.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=branches, least=least)
@@ -96,7 +96,7 @@ def test_what_is_not_followed_is_bounded(six, pairs, monkeypatch, policy, branch
         assert (wanted[:3] <= found.probability[row] + found.bound[row] + 1e-5).all()
 
 
-def test_where_top_k_leaves_few_suffixes_all_are_followed_whatever_the_limits(six, pairs):
+def test_few_partial_suffixes_are_all_followed(six, pairs):
     limited = six.inexact_probabilities(*pairs, Policy(top_k=3), branches=1, least=0.5)
     assert (limited.bound == 0).all()
     assert np.allclose(
@@ -105,13 +105,13 @@ def test_where_top_k_leaves_few_suffixes_all_are_followed_whatever_the_limits(si
     assert count_partial_suffixes(Policy(top_k=10), 8, 2) == 1 + 7 * 9 + 21 * 81
 
 
-def test_a_suffix_of_one_token_has_the_complement_for_one_substitution(six, pairs):
+def test_one_substitution_of_a_single_token_has_the_complement(six, pairs):
     prefixes, suffixes = pairs
     found = six.inexact_probabilities(prefixes, suffixes[:, :1], Policy(), errors=1)
     assert found.probability.sum(axis=1) == pytest.approx(1)
 
 
-def test_suffixes_that_crowd_are_followed_by_halves_to_the_same_answer(six, pairs):
+def test_splitting_the_suffixes_changes_no_result(six, pairs):
     wanted = six.inexact_probabilities(*pairs, Policy(top_k=5))
     rows_at_once = six.rows_at_once
     six.rows_at_once = 70
@@ -121,7 +121,7 @@ def test_suffixes_that_crowd_are_followed_by_halves_to_the_same_answer(six, pair
     assert found.matches.tolist() == wanted.matches.tolist()
 
 
-def test_substitutes_are_drawn_from_what_the_policy_leaves_without_the_suffixes_own_token(six, pairs):
+def test_substitutes_follow_the_policy_without_the_suffixes_token(six, pairs):
     prefixes, suffixes = pairs[0][:1], pairs[1][:1]
     draws = 4000
     positions = np.full((1, draws), 2)
@@ -134,7 +134,7 @@ def test_substitutes_are_drawn_from_what_the_policy_leaves_without_the_suffixes_
 
 
 @pytest.mark.parametrize("policy", [Policy(top_k=10), Policy(top_p=0.9)], ids=str)
-def test_substitutions_are_as_frequent_among_draws_of_the_demo_target(policy):
+def test_substitution_probabilities_equal_sampled_frequencies(policy):
     demo = load_target(WEIGHTS, device="cpu", threads=1)
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:6], np.load(ROUND_ARRAYS / "suffix.npy")[:6, :4]
     found = demo.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=2000, least=1e-7)

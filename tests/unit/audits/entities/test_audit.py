@@ -253,7 +253,7 @@ def test_models_are_compared_and_one_without_person_labels_leaves_the_others_mea
     called_off = {stage for stage, items in context.announced.items() if not items}
     assert called_off == {"confidence 2", "best prompt 2", "worst prompt 2", "attention 2"}
     (warning,) = context.warnings
-    assert warning.startswith("Model 2 is left out: no label of the model stands for a person (O, ORG, LOC)")
+    assert warning.startswith("Model 2 is left out: the model has no label for a person. Its labels are O, ORG, LOC")
     findings = told(context, ("/x/bert", "/x/places", "/x/roberta"))
     assert [model["model"] for model in findings["figures"]["models"]] == ["bert", "roberta"]
     assert findings["figures"]["left_out"] == ["places: nothing to compare yet."]
