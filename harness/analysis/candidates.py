@@ -8,8 +8,8 @@ import numpy as np
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
-from harness.core.guesses import Guesses, joined
-from harness.core.spec import AttackSpec
+from harness.core.guesses import Guesses, concatenate_guesses
+from harness.jobs.attack.spec import AttackSpec
 from harness.core.submission import submission_order
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -102,4 +102,4 @@ def _guesses_for(folder: RunFolder, spec: AttackSpec, id_: int) -> Guesses:
                     break
                 after = int(arrived.seq[-1])
                 parts.append(arrived.guesses.part(arrived.rows_that_count(repeated)))
-    return joined(parts, suffix_length=rules.suffix_length)
+    return concatenate_guesses(parts, suffix_length=rules.suffix_length)

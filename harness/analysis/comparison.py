@@ -11,18 +11,18 @@ import numpy as np
 from harness.analysis.replay import recall_after_guesses
 from harness.core.arrays import Tokens
 from harness.core.comparison import Contrast, Part, contrast
-from harness.core.controls import shown_name
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters
 from harness.core.intervals import Walk
 from harness.core.overlap import overlap
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows, log_spaced
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
+from harness.core.text import display_name
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Point, RunReader
-from harness.runs.results import submission_of
+from harness.jobs.attack.results import submission_of
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 
@@ -69,7 +69,7 @@ class ComparedRun:
     @property
     def shown_attack(self) -> str:
         """The attack's name, and whether it is a control."""
-        return shown_name(self.attack, is_control=self.is_control)
+        return display_name(self.attack, is_control=self.is_control)
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them, curves thinned to 200 points."""

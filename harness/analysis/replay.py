@@ -6,7 +6,7 @@ from harness.core.arrays import Tokens
 from harness.core.comparison import Part
 from harness.core.live_score import LiveScore
 from harness.core.scoring import recall_at_errors
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.reader import RunReader
 
 _ROWS_AT_ONCE = 50_000

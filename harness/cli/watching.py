@@ -4,9 +4,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-from harness.cli.output import counted, fitted, print_json, say, visible
-from harness.core.durations import clock
+from harness.cli.output import fitted, pluralize, print_json, sanitize, say
 from harness.core.errors import HarnessError
+from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
@@ -71,17 +71,17 @@ def live_line(summary: RunSummary) -> str:
     parts = [
         summary.id,
         summary.shown_status if summary.is_waiting_for_room else str(summary.status),
-        f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}",
+        f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
     ]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%}")
     if summary.eta_s is not None:
         fits = "" if summary.eta_s <= summary.budget_s - summary.elapsed_s else " (beyond the budget)"
-        parts.append(f"ETA {clock(summary.eta_s)}{fits}")
+        parts.append(f"ETA {format_duration(summary.eta_s)}{fits}")
     if summary.kind == "audit":
-        parts.append(counted(summary.guesses, "row"))
+        parts.append(pluralize(summary.guesses, "row"))
         told = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [f"{visible(name.replace('_', ' '))} {value:.3g}" for name, value in told[:_FIGURES_IN_A_LINE]]
+        parts += [f"{sanitize(name.replace('_', ' '))} {value:.3g}" for name, value in told[:_FIGURES_IN_A_LINE]]
     else:
         parts.append(f"{summary.guesses:,} guesses")
         parts.append(score_in_words(summary))
@@ -97,7 +97,7 @@ def score_in_words(summary: RunSummary) -> str:
     interval = summary.recall_interval
     bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"recall at {counted(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
+    return f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:
@@ -143,6 +143,6 @@ def _tell_outcome(summary: RunSummary, *, json: bool) -> None:
 
 def _tell_ending(summary: RunSummary) -> None:
     if summary.status in (Status.CRASHED, Status.LOST):
-        raise HarnessError(f"{summary.id} {summary.status}: {visible(summary.reason)}")
+        raise HarnessError(f"{summary.id} {summary.status}: {sanitize(summary.reason)}")
     if summary.reason:
-        say(f"{summary.status}: {visible(summary.reason)}")
+        say(f"{summary.status}: {sanitize(summary.reason)}")

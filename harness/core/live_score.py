@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.guesses import Guesses, joined
+from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.intervals import Walk
 from harness.core.scoring import DRAWN_POINTS, correct_rows, exact_at_1, log_spaced, solved_curve
 from harness.core.submission import current_rows, submission_order
@@ -119,7 +119,7 @@ class LiveScore:
         return self._held if self._final is None else self._final
 
     def _hold(self, guesses: Guesses) -> None:
-        everything = guesses if self._held is None else joined([self._held, guesses], suffix_length=0)
+        everything = guesses if self._held is None else concatenate_guesses([self._held, guesses], suffix_length=0)
         if self._held is not None and not self.is_stale:
             self.is_stale = _has_fallen(everything, len(self._held))
         rows = submission_order(

@@ -14,7 +14,8 @@ from tokenizers import Encoding, Tokenizer
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedModel
 
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.engine.finite import non_finite_error
 from harness.engine.loading import load_model, one_line
 from harness.engine.memory import run_within_memory
@@ -98,7 +99,7 @@ class TokenClassifier:
             return np.array(found)
         by_name = {label.casefold(): number for number, label in enumerate(self.labels)}
         if absent := [name for name in named if name.casefold() not in by_name]:
-            raise HarnessError(f"the model has no label {shortened(absent[0])!r}. Its labels are {self._label_list()}.")
+            raise HarnessError(f"the model has no label {shorten(absent[0])!r}. Its labels are {self._label_list()}.")
         return np.array(sorted({by_name[name.casefold()] for name in named}))
 
     def has_tokens(self, names: Sequence[str]) -> Bools:
@@ -189,7 +190,7 @@ class TokenClassifier:
         return result
 
     def _label_list(self) -> str:
-        return shortened(", ".join(self.labels), 200)
+        return shorten(", ".join(self.labels), 200)
 
     def _of_set(self, encoding: Encoding, name: str) -> Bools:
         members = set(self.tokenizer.encode(name, add_special_tokens=False).ids)

@@ -10,7 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.engine.memory import is_out_of_memory
 from harness.engine.resolving import weight_files
 from harness.engine.target import Target
@@ -86,7 +87,7 @@ def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> Ha
 
 def one_line(error: Exception) -> str:
     """Return the message of a library's error in one short line."""
-    return shortened(" ".join(str(error).split()), 160)
+    return shorten(" ".join(str(error).split()), 160)
 
 
 def _out_of_memory_error(path: Path, where: torch.device) -> HarnessError:
@@ -98,7 +99,7 @@ def _torch_device(name: str) -> torch.device:
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     match = re.fullmatch(r"cpu|cuda(?::(\d{1,3}))?", name)
     if match is None:
-        raise HarnessError(f"unknown device: {shortened(name)!r}. Use auto, cpu, cuda or cuda:INDEX.")
+        raise HarnessError(f"unknown device: {shorten(name)!r}. Use auto, cpu, cuda or cuda:INDEX.")
     if name == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -115,7 +116,7 @@ def _torch_device(name: str) -> torch.device:
 def _torch_dtype(name: str, path: Path, device: torch.device) -> torch.dtype:
     if name != "auto":
         if name not in _DTYPES:
-            raise HarnessError(f"unknown dtype: {shortened(name)!r}. Use auto, {', '.join(_DTYPES)}.")
+            raise HarnessError(f"unknown dtype: {shorten(name)!r}. Use auto, {', '.join(_DTYPES)}.")
         return _DTYPES[name]
     if device.type == "cpu":
         return torch.float32

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.files import CHUNK_BYTES, write_whole
 from harness.core.paths import cache_home, with_home
 from harness.core.rounds import Round
+from harness.core.text import shorten
 from harness.engine.demo import SIZES as DEMO_SIZES
 
 OnProgress = Callable[[int, int], None]
@@ -181,23 +182,23 @@ def _hub_folder(id_: str, revision: str, offline: bool | None) -> Path:
     at = "" if revision == "main" else f" --revision {revision}"
     advice = f"Run `hf download {id_}{at}` on a machine with network access and set HF_HOME to its cache."
     if constants.HF_HUB_OFFLINE if offline is None else offline:
-        raise HarnessError(f"target {shortened(id_)!r} is not in the cache and the network is off. {advice}")
+        raise HarnessError(f"target {shorten(id_)!r} is not in the cache and the network is off. {advice}")
     try:
         return Path(snapshot_download(id_, revision=revision, **wanted))
     except HFValidationError:
         raise HarnessError(
-            f"unknown target: {shortened(id_)!r}. Use `demo`, a folder, or a model id of the Hugging Face hub."
+            f"unknown target: {shorten(id_)!r}. Use `demo`, a folder, or a model id of the Hugging Face hub."
         ) from None
     except HfHubHTTPError as error:
-        reason = shortened(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__, 120)
+        reason = shorten(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__, 120)
         raise HarnessError(
-            f"the hub refused target {shortened(id_)!r} at revision {revision!r} ({reason}). Check the id, the "
+            f"the hub refused target {shorten(id_)!r} at revision {revision!r} ({reason}). Check the id, the "
             "revision and your access rights."
         ) from error
     except Exception as error:
         # A failed download has many causes: timeouts, name resolution, proxies, a full disk.
-        reason = shortened(" ".join(str(error).split()), 120)
-        raise HarnessError(f"target {shortened(id_)!r} cannot be downloaded ({reason}). {advice}") from error
+        reason = shorten(" ".join(str(error).split()), 120)
+        raise HarnessError(f"target {shorten(id_)!r} cannot be downloaded ({reason}). {advice}") from error
 
 
 def _is_complete(path: Path) -> bool:

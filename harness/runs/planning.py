@@ -8,11 +8,14 @@ from typing import Any
 
 from harness.core import paths
 from harness.core.audit import FIGURES, Audit, AuditInputs
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.core.rounds import Round, load_round
-from harness.core.spec import AttackRecord, AttackSpec, AuditSpec, PathRecord, TargetRecord
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
+from harness.jobs.audit.spec import AuditSpec
+from harness.core.spec import PathRecord, TargetRecord
+from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile
 from harness.plugins.schema import ValidatedParams
 from harness.runs.machine import hardware, versions
@@ -79,7 +82,7 @@ def planned_run(
         examples=round_examples if limit is None else min(limit, round_examples),
         round_examples=round_examples,
         round=round_,
-        data_sha256={str(path): sha256_of(path) for path in round_.files if path.exists()},
+        data_sha256={str(path): file_sha256(path) for path in round_.files if path.exists()},
         target=target,
         budget=budget,
         versions=versions(),
@@ -137,12 +140,12 @@ def what_changed_of_audit(spec: AuditSpec, inputs: Path, weights_sha256: Sequenc
 def what_changed(spec: AttackSpec, code: Path, weights_sha256: str | None) -> list[str]:
     """Names of the run's inputs that are no longer what its record says: code, round, data files, paths, weights."""
     changed = []
-    if not code.exists() or sha256_of(code) != spec.attack.sha256:
+    if not code.exists() or file_sha256(code) != spec.attack.sha256:
         changed.append(f"the attack's source {code}")
     if spec.round.source is not None and not _is_as_recorded(spec.round):
         changed.append(f"the round in {spec.round.source}")
     for name, recorded in spec.data_sha256.items():
-        if not Path(name).exists() or sha256_of(Path(name)) != recorded:
+        if not Path(name).exists() or file_sha256(Path(name)) != recorded:
             changed.append(f"the round's file {name}")
     for name, record in spec.paths.items():
         if not record.path.exists() or _content_sha256(record.path) != record.sha256:
@@ -172,9 +175,9 @@ def _recorded_path(name: str, value: Any, round_: Round) -> PathRecord:
         raise HarnessError(
             f"parameter {name}: one path is what a run can record; several need a folder that holds them."
         )
-    path = paths.with_home(value).absolute()
+    path = paths.expand_home(value).absolute()
     if not path.exists():
-        raise HarnessError(f"parameter {name}: {shortened(str(path), 120)}: no such file or folder.")
+        raise HarnessError(f"parameter {name}: {shorten(str(path), 120)}: no such file or folder.")
     path = path.resolve()
     for file in _files_in(path):
         if _holds_answers(file, round_):
@@ -188,7 +191,7 @@ def _holds_answers(file: Path, round_: Round) -> bool:
         return False
     if file.samefile(answers):
         return True
-    return file.stat().st_size == answers.stat().st_size and sha256_of(file) == sha256_of(answers)
+    return file.stat().st_size == answers.stat().st_size and file_sha256(file) == file_sha256(answers)
 
 
 def _files_in(path: Path) -> list[Path]:
@@ -203,6 +206,6 @@ def _files_in(path: Path) -> list[Path]:
 def _content_sha256(path: Path) -> str:
     """The hash of a file, or of a folder's relative names and hashes."""
     if path.is_file():
-        return sha256_of(path)
-    lines = (f"{sha256_of(file)}  {file.relative_to(path)}\n" for file in _files_in(path))
+        return file_sha256(path)
+    lines = (f"{file_sha256(file)}  {file.relative_to(path)}\n" for file in _files_in(path))
     return hashlib.sha256("".join(lines).encode()).hexdigest()

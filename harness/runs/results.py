@@ -8,10 +8,10 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.examples import load_answers, load_clusters
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
 from harness.core.guesses import Guesses
 from harness.core.scoring import correct_rows, exact_at_1, score_rows
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from harness.core.submission import current_rows, submission_order, write_submission
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -120,7 +120,7 @@ def write_results(folder: RunFolder, spec: AttackSpec) -> None:
     submission = _submission(spec, _ranked(spec, found.guesses) if found.final is None else found.final)
     write_submission(folder.submission, submission.ids, submission.suffixes)
     scorecard = scorecard_of(spec, submission) | {"any_of_n": any_of_n(spec, found)}
-    write_whole(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")
+    write_atomically(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")
 
 
 def _guesses(spec: AttackSpec, reader: RunReader) -> Guesses:

@@ -14,12 +14,12 @@ from harness.core.examples import load_answers, load_clusters, load_training
 from harness.core.intervals import Walk
 from harness.core.overlap import Overlap, overlap
 from harness.core.scoring import Score, correct_rows, exact_at_1
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Point, RunReader, StageWork
-from harness.runs.results import Submission, any_of_n, emitted, submission_of
+from harness.jobs.attack.results import Submission, any_of_n, emitted, submission_of
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 
 _MOST_MOMENTS = 200

@@ -6,8 +6,8 @@ from pathlib import Path
 from harness.core import requests
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.files import remove_tree
-from harness.core.requests import AttackRequest
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.request import AttackRequest
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.store import RunStore

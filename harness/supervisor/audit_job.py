@@ -4,9 +4,10 @@ from pathlib import Path
 
 from harness.core.audit import FIGURES
 from harness.core.files import remove_tree
-from harness.core.requests import AuditRequest, write_audit_inputs
-from harness.core.spec import AuditSpec
-from harness.runs.audit_reader import AuditReader
+from harness.jobs.audit.request import AuditRequest
+from harness.core.requests import write_audit_inputs
+from harness.jobs.audit.spec import AuditSpec
+from harness.jobs.audit.reader import AuditReader
 from harness.runs.store import RunStore
 from harness.supervisor.intake import Intake
 from harness.supervisor.job import Job, target_config

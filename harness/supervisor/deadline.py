@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from harness.core.clock import now
+from harness.core.times import seconds_since_boot
 from harness.supervisor.ledger import Budget
 
 _LONGEST_WAIT_SECONDS = 1.0
@@ -34,7 +34,7 @@ class Deadline:
 
     def _wait(self) -> None:
         # In short waits: they are measured on a clock that stops while the machine sleeps, and the budget's goes on.
-        while (left := self._budget.remaining(now())) > 0:
+        while (left := self._budget.remaining(seconds_since_boot())) > 0:
             if self._is_cancelled.wait(min(left, _LONGEST_WAIT_SECONDS)):
                 return
         self._has_passed.set()

@@ -5,7 +5,7 @@ import re
 from typing import IO
 
 from harness.core import paths
-from harness.core.files import exclusive_lock
+from harness.core.files import try_lock
 
 
 class DeviceLock:
@@ -20,7 +20,7 @@ class DeviceLock:
         """Try once to take the lock; true when it is ours now."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if self._file is None:
-            self._file = exclusive_lock(self._path)
+            self._file = try_lock(self._path)
         return self._file is not None
 
     def release(self) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.core.clock import now
-from harness.core.files import holds_more_than
+from harness.core.files import is_larger_than
 from harness.core.frames import FrameError, FrameReader
+from harness.core.times import seconds_since_boot
 from harness.runs.disk import DiskFull, Reserve, patient
 from harness.runs.reader import RunReader
 from harness.runs.status import Status, process_with
@@ -74,15 +74,15 @@ class Execution:
 
         Raises DiskFull, or the OSError of a full disk, when the run cannot begin or its ledger not be closed.
         """
-        finish_at = now() + max(0.0, self._budget.until_soft_deadline(now()))
+        finish_at = seconds_since_boot() + max(0.0, self._budget.until_soft_deadline(seconds_since_boot()))
         self._reserve.take(self._job.most_result_bytes)
-        standby = Standby(self._folder.standby, lambda: self._budget.spent(now()))
+        standby = Standby(self._folder.standby, lambda: self._budget.spent(seconds_since_boot()))
         standby.beat(is_waiting=False)
         self._job.lay_inputs(finish_at=finish_at)
         log = CappedLog(self._folder.log)
         worker = self._started()
         deadline = Deadline(self._budget, worker.kill)
-        ticking = Ticking(self._store, standby, lambda: self._budget.spent(now()))
+        ticking = Ticking(self._store, standby, lambda: self._budget.spent(seconds_since_boot()))
         waiting = WaitingForRoom(standby, deadline, ticking, lambda: self._gives_up(worker, stop_is_asked))
         self._store.wait_for_room = waiting
         try:
@@ -113,7 +113,7 @@ class Execution:
         try:
             with self._store.transaction():
                 self._note_refusals(refused)
-                self._store.add_ledger("end", self._budget.spent(now()))
+                self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
         except DiskFull:
             standby.beat(is_waiting=False)
             raise
@@ -126,10 +126,10 @@ class Execution:
         spec, folder = self._job.spec, self._folder
         # Trying the means takes as long as a worker takes to start, and is none of the job's time.
         detect_backend()
-        self._budget = self._budget.started(now())
+        self._budget = self._budget.started(seconds_since_boot())
         # Before the worker starts: should the supervisor die right after, the time is charged all the same.
         with self._store.transaction():
-            self._store.add_ledger("start", self._budget.spent(now()))
+            self._store.add_ledger("start", self._budget.spent(seconds_since_boot()))
         confinement = SandboxPolicy(
             readable=self._job.readable,
             # What a user named was hashed as its links led.
@@ -156,7 +156,7 @@ class Execution:
             for descriptor in (worker.frames, worker.log, worker.ended):
                 selector.register(descriptor, selectors.EVENT_READ)
             while not deadline.has_passed:
-                ready = {key.fd for key, _ in selector.select(max(0.0, self._look_due - now()))}
+                ready = {key.fd for key, _ in selector.select(max(0.0, self._look_due - seconds_since_boot()))}
                 if ticking.fault is not None:
                     raise ticking.fault
                 waiting.end_if_there_is_room()
@@ -169,7 +169,7 @@ class Execution:
                         return _forged(fault, self._job.noun)
                     if not is_open:
                         selector.unregister(worker.frames)
-                        self._silent_since = now()
+                        self._silent_since = seconds_since_boot()
                 if (worker.ended in ready or self._intake.end is not None) and not deadline.has_passed:
                     return self._ended_by_itself(worker, log)
                 if (ending := self._ending_due(worker, stop_is_asked)) is not None and not deadline.has_passed:
@@ -179,7 +179,7 @@ class Execution:
 
     def _ending_due(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> Ending | None:
         """What the clock asks for: the call to finish, or an end that does not wait for the worker."""
-        at = now()
+        at = seconds_since_boot()
         if self._must_finish(at, stop_is_asked):
             worker.ask_to_finish()
             with self._store.transaction():
@@ -206,7 +206,7 @@ class Execution:
     def _gives_up(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> bool:
         """While rows wait for room on a full disk the worker still hears the clock; a user who stops waits no longer
         than ever."""
-        at = now()
+        at = seconds_since_boot()
         if self._must_finish(at, stop_is_asked):
             worker.ask_to_finish()
         worker.say_what_is_unsaid()
@@ -248,7 +248,7 @@ class Execution:
             if refused.keys() != self._refused.keys():
                 # A first time is noted soon, how often at the end: an attack that asks without end fills no record.
                 self._note_refusals(refused)
-        if holds_more_than(self._folder.scratch, MOST_SCRATCH_BYTES):
+        if is_larger_than(self._folder.scratch, MOST_SCRATCH_BYTES):
             most = f"{MOST_SCRATCH_BYTES >> 30} GiB"
             return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {most} into its scratch folder.")
         return None
@@ -266,7 +266,7 @@ class Execution:
                 pass
         except (FrameError, IntakeFault) as fault:
             return _forged(fault, self._job.noun)
-        at = now()
+        at = seconds_since_boot()
         self._job.look(self._store, at=at, spent=self._budget.spent(at), is_last=True)
         end = self._intake.end
         if end is None:
@@ -275,7 +275,7 @@ class Execution:
             return Ending(Status.CRASHED, end.failure)
         if not end.was_cut_short:
             return Ending(Status.FINISHED)
-        if self._budget.until_soft_deadline(now()) <= 0:
+        if self._budget.until_soft_deadline(seconds_since_boot()) <= 0:
             return Ending(Status.OUT_OF_TIME, "its budget ended before its work did; it finished early as asked.")
         return Ending(Status.STOPPED, "it was stopped.")
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from harness.core.arrays import token_dtype
 from harness.core.frames import Frame
-from harness.core.guesses import Guesses, fault_in
-from harness.core.spec import AttackSpec
+from harness.core.guesses import Guesses, find_fault
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.store import RunStore
 from harness.supervisor.intake import EVENTS, MAX_KEY, Intake, IntakeFault
 from harness.supervisor.running_curve import RunningCurve
@@ -70,7 +70,7 @@ class GuessIntake(Intake):
 
     def _check(self, guesses: Guesses) -> None:
         rules = self._spec.round
-        fault = fault_in(
+        fault = find_fault(
             guesses, examples=self._spec.examples, suffix_length=rules.suffix_length, vocabulary=rules.vocabulary
         )
         if fault is not None:

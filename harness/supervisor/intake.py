@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.frames import Frame
+from harness.core.text import shorten
 from harness.runs.store import RunStore
 
 _MOST_MESSAGES_BYTES = 128 << 20
@@ -76,7 +77,7 @@ class Intake:
         """Store what the frame, `size` bytes long, holds. Raises IntakeFault for one that no honest worker sends."""
         handler = self.handlers.get(frame.table)
         if handler is None:
-            raise IntakeFault(f"a frame for the table {shortened(frame.table)!r}, which there is none of")
+            raise IntakeFault(f"a frame for the table {shorten(frame.table)!r}, which there is none of")
         if self.end is not None:
             raise IntakeFault("a frame after the worker's last word")
         self.count(frame, size)
@@ -136,7 +137,7 @@ class Intake:
         self.end = WorkerEnd(None, was_cut_short=frame.fields["cut_short"] is True)
 
     def _failed(self, frame: Frame) -> None:
-        self.end = WorkerEnd(shortened(str(frame.fields["sentence"]), 500))
+        self.end = WorkerEnd(shorten(str(frame.fields["sentence"]), 500))
 
 
 def _checked(value: Any, kind: type | UnionType) -> Any:
@@ -144,7 +145,7 @@ def _checked(value: Any, kind: type | UnionType) -> Any:
         raise ValueError("a field of another type than the target's record has")
     if isinstance(value, int):
         return _count(value)
-    return shortened(value, MAX_KEY) if isinstance(value, str) else value
+    return shorten(value, MAX_KEY) if isinstance(value, str) else value
 
 
 def _positive(value: Any) -> float:

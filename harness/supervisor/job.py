@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from harness.core.requests import TargetConfig
+from harness.core.spec import TargetConfig
 from harness.core.spec import JobSpec, TargetRecord
 from harness.runs.folder import RunFolder
 from harness.runs.store import RunStore

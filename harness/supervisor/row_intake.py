@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from harness.core.audit import Table
-from harness.core.errors import shortened
+from harness.core.rows import Table
 from harness.core.frames import Frame
-from harness.core.rows import unframed
+from harness.core.rows import columns_from_frame
+from harness.core.text import shorten
 from harness.runs.store import RunStore
 from harness.supervisor.intake import EVENTS, Intake, IntakeFault
 
@@ -33,10 +33,10 @@ class RowIntake(Intake):
         self._warnings += 1
         if self._warnings > _MOST_WARNINGS:
             raise IntakeFault(f"more than {_MOST_WARNINGS:,} warnings")
-        return {"sentence": shortened(str(fields["sentence"]), 500)}
+        return {"sentence": shorten(str(fields["sentence"]), 500)}
 
     def _take_rows(self, frame: Frame) -> None:
         table = self._tables[str(frame.fields["table"])]
-        columns = unframed(table, frame.columns, frame.rows)
+        columns = columns_from_frame(table, frame.columns, frame.rows)
         self._store.add_rows(*self.attempt_of(frame), table, columns)
         self.rows += frame.rows

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens
-from harness.core.guesses import Guesses, joined
+from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.scoring import correct_rows, recall_at_errors
 from harness.core.submission import current_rows, submission_order
 
@@ -85,7 +85,7 @@ class RunningCurve:
 
         Not the last of all batches: should that one's be void, an earlier one's counts again.
         """
-        guesses = joined(self._guesses, suffix_length=0)
+        guesses = concatenate_guesses(self._guesses, suffix_length=0)
         batches = np.concatenate(self._batches)
         if len(self._guesses) > 1:
             rows = current_rows(batches * self._examples + guesses.ids, guesses.suffixes)

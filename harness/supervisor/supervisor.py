@@ -11,13 +11,14 @@ import time
 import traceback
 from pathlib import Path
 
-from harness.core.clock import now
-from harness.core.files import exclusive_lock, remove_tree
-from harness.core.spec import AttackSpec, AuditSpec
+from harness.core.files import remove_tree, try_lock
+from harness.jobs.attack.spec import AttackSpec
+from harness.jobs.audit.spec import AuditSpec
+from harness.core.times import seconds_since_boot
 from harness.runs.disk import DiskFull, Reserve, is_full, patient
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.runs.results import write_results
+from harness.jobs.attack.results import write_results
 from harness.runs.status import ALREADY_SUPERVISED, Status, process_in, process_with
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record
@@ -93,9 +94,9 @@ class Supervisor:
         self._stop_is_asked = True
 
     def _execution(self) -> Ending:
-        if self._budget.remaining(now()) <= 0:
+        if self._budget.remaining(seconds_since_boot()) <= 0:
             with self._store.transaction():
-                self._store.add_ledger("end", self._budget.spent(now()))
+                self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
             return Ending(Status.OUT_OF_TIME, "its budget was spent.")
         lock = DeviceLock(self._spec.targets[0].device) if self._spec.targets else None
         if lock is not None and not self._is_admitted(lock):
@@ -140,7 +141,7 @@ class Supervisor:
 def main() -> None:
     """Supervise the run in the directory given, unless somebody does already."""
     folder = RunFolder(Path(sys.argv[1]))
-    lock = exclusive_lock(folder.lock)
+    lock = try_lock(folder.lock)
     if lock is None:
         sys.exit(ALREADY_SUPERVISED)
     reaper.adopt_orphans()

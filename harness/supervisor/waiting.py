@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 
-from harness.core.clock import now
+from harness.core.times import seconds_since_boot
 from harness.runs.disk import RETRY_SECONDS, DiskFull
 from harness.supervisor.deadline import Deadline
 from harness.supervisor.standby import Standby
@@ -25,7 +25,7 @@ class WaitingForRoom:
     def __call__(self) -> None:
         """Wait. Raises DiskFull at the deadline, when waiting was given up, or when the run cannot be charged."""
         if self._since is None:
-            self._since = now()
+            self._since = seconds_since_boot()
             say("disk full; nothing is acknowledged until there is room, and the budget goes on")
         try:
             self._standby.beat(is_waiting=True)
@@ -37,7 +37,7 @@ class WaitingForRoom:
     def end_if_there_is_room(self) -> None:
         """Take back what was said, if anything was: whatever waited has been written."""
         if self._since is not None:
-            say(f"the disk was full for {now() - self._since:.0f} s; there is room again")
+            say(f"the disk was full for {seconds_since_boot() - self._since:.0f} s; there is room again")
             self._since = None
             with contextlib.suppress(OSError):
                 self._standby.beat(is_waiting=False)

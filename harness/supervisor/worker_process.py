@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.requests import ENDPOINT_KEYS
+from harness.core.request import ENDPOINT_KEYS
 from harness.sandbox import SandboxedProcess, SandboxPolicy, reaper
 from harness.sandbox.environment import plain_environment
 from harness.sandbox.in_force import InForce

@@ -15,8 +15,9 @@ from harness.core.live_score import LiveScore
 from harness.core.scoring import correct_rows
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Arrivals, Point, RunReader
-from harness.runs.results import ranked_guesses, submission_of
+from harness.jobs.attack.reader import Arrivals
+from harness.runs.reader import Point, RunReader
+from harness.jobs.attack.results import ranked_guesses, submission_of
 from harness.runs.summary import run_summary
 from harness.tui.polled import Polled
 from harness.tui.snapshot import GuessLine, History, Snapshot, Verdict

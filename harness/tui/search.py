@@ -7,7 +7,8 @@ import numpy as np
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Ints
 from harness.runs.errors import as_harness_error
-from harness.runs.reader import Arrivals, RunReader
+from harness.jobs.attack.reader import Arrivals
+from harness.runs.reader import RunReader
 from harness.tui.feed import RunFeed, guess_lines
 from harness.tui.snapshot import GuessLine
 

@@ -7,8 +7,11 @@ import traceback
 from pathlib import Path
 
 from harness.audits.registry import audit_named
-from harness.core.errors import HarnessError, shortened
-from harness.core.requests import AttackRequest, AuditRequest, read_job
+from harness.core.errors import HarnessError
+from harness.jobs.attack.request import AttackRequest
+from harness.jobs.audit.request import AuditRequest
+from harness.core.requests import read_job
+from harness.core.text import shorten
 from harness.worker.audit_context import CutShort, WorkerAuditContext
 from harness.worker.channel import Channel
 from harness.worker.context import RunContext
@@ -66,7 +69,7 @@ def _audited(job: AuditRequest, folder: Path, channel: Channel) -> bool:
 def _sentence(error: BaseException, job: AttackRequest | AuditRequest) -> str:
     """What went wrong, for the run's record, with the line of the attack's own file where there is one."""
     if isinstance(error, HarnessError):
-        return shortened(str(error), _LONGEST_SENTENCE)
+        return shorten(str(error), _LONGEST_SENTENCE)
     if isinstance(job, AuditRequest):
         return f"the audit raised {type(error).__name__}: {_message(error)}; its log says where."
     attack_file = job.attack_file
@@ -81,7 +84,7 @@ def _sentence(error: BaseException, job: AttackRequest | AuditRequest) -> str:
 def _message(error: BaseException) -> str:
     """The error's own words on one line, whatever they are: its class may be a plugin's."""
     try:
-        return shortened(" ".join(str(error).split()), 200).rstrip(".")
+        return shorten(" ".join(str(error).split()), 200).rstrip(".")
     except Exception as in_turn:
         return f"with a message that raised {type(in_turn).__name__}"
 

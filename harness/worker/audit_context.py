@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs, Rows, Table
+from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
+from harness.core.rows import Rows, Table
 from harness.core.errors import HarnessError
-from harness.core.requests import ENDPOINT_KEYS, AuditRequest, TargetConfig, read_audit_rows
-from harness.core.rows import checked_columns, framed, joined_rows
+from harness.core.request import ENDPOINT_KEYS
+from harness.jobs.audit.request import AuditRequest
+from harness.core.spec import TargetConfig
+from harness.core.requests import read_audit_rows
+from harness.core.rows import validate_columns, split_into_frames, concatenate_rows
 from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog
 from harness.worker.channel import Channel
 from harness.worker.context import derived_seed
@@ -86,7 +90,7 @@ class WorkerAuditContext(AuditContext):
 
     def rows(self, table: str) -> Rows:
         parts = self._rows.get(table, [])
-        joined = joined_rows(self._tables[table], parts)
+        joined = concatenate_rows(self._tables[table], parts)
         self._rows[table] = [joined]
         return joined
 
@@ -98,8 +102,8 @@ class WorkerAuditContext(AuditContext):
         self._send(FIGURES, name=[name], value=[value], low=[low], high=[high], of=[of])
 
     def _send(self, table: Table, **columns: ArrayLike | list[str]) -> dict[str, Any]:
-        checked = checked_columns(table, columns)
-        for arrays in framed(table, checked):
+        checked = validate_columns(table, columns)
+        for arrays in split_into_frames(table, checked):
             self._channel.send("rows", arrays, table=table.name, key=self._log.key)
         return checked
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.worker.channel import Channel
 
 LONGEST_NAME = 100
@@ -34,7 +35,7 @@ class BatchLog:
         if stage in self._stages:
             raise HarnessError(f"the {noun} has two loops over batches of the stage {stage!r}: give one another name.")
         if len(stage) > LONGEST_NAME:
-            raise HarnessError(f"the name of the stage {shortened(stage)!r} is longer than {LONGEST_NAME} characters.")
+            raise HarnessError(f"the name of the stage {shorten(stage)!r} is longer than {LONGEST_NAME} characters.")
         self._stages.add(stage)
         self.announce(stage, weight)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
-from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encoded
+from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encode_frame
 
 _LOST_SUPERVISOR = 70
 
@@ -48,7 +48,7 @@ class Channel:
         columns = columns or {}
         rows = len(next(iter(columns.values()))) if columns else 0
         with self._sending:
-            frame = encoded(Frame(table, rows, columns, fields), self._sequence)
+            frame = encode_frame(Frame(table, rows, columns, fields), self._sequence)
             with self._changed:
                 while self._in_flight and self._bytes_in_flight + len(frame) > MAX_UNACKNOWLEDGED_BYTES:
                     self._changed.wait()

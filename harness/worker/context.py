@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from harness.core import requests as inputs
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.attack import Batch
-from harness.core.clock import now
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.frames import MAX_BODY_BYTES
-from harness.core.guesses import Guesses, fault_in, joined
-from harness.core.requests import AttackRequest
+from harness.core.guesses import Guesses, find_fault, concatenate_guesses
+from harness.jobs.attack.request import AttackRequest
 from harness.core.submission import submission_order
+from harness.core.text import shorten
+from harness.core.times import seconds_since_boot
 from harness.core.training import Training
 from harness.worker.batches import LONGEST_NAME, OUTSIDE_ANY_BATCH, BatchLog
 from harness.worker.channel import Channel, travelling
@@ -125,13 +126,13 @@ class RunContext:
         if not self._clock_was_read:
             self._clock_was_read = True
             self._channel.send("event", name="read_clock")
-        return max(0.0, self._job.finish_at - now())
+        return max(0.0, self._job.finish_at - seconds_since_boot())
 
     def keep(self, name: str, array: ArrayLike) -> None:
         values = travelling(np.asarray(array))
         if len(name) > LONGEST_NAME or values.nbytes > MAX_BODY_BYTES:
             raise HarnessError(
-                f"context.keep({shortened(name)!r}): at most {LONGEST_NAME} characters and "
+                f"context.keep({shorten(name)!r}): at most {LONGEST_NAME} characters and "
                 f"{MAX_BODY_BYTES >> 20} MiB are kept under one name; split what is larger."
             )
         self._kept[name] = values
@@ -145,7 +146,7 @@ class RunContext:
             self._earlier_is_read = True
             if (earlier := inputs.read_guesses(self._folder)) is not None:
                 self._committed.insert(0, earlier)
-        all_ = joined(self._committed, suffix_length=self.suffix_length)
+        all_ = concatenate_guesses(self._committed, suffix_length=self.suffix_length)
         rows = submission_order(all_.ids, all_.suffixes, all_.score, per_example=self._job.guesses_per_example)
         return all_.part(rows)
 
@@ -172,7 +173,7 @@ class RunContext:
             self._channel.send("guess", columns, key=self._log.key)
 
     def _check(self, guesses: Guesses) -> None:
-        fault = fault_in(
+        fault = find_fault(
             guesses, examples=len(self._prefixes), suffix_length=self.suffix_length, vocabulary=self.vocabulary
         )
         if fault is not None:

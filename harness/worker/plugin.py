@@ -11,7 +11,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from harness.core.attack import Attack
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 
 class _SourceOnly(SourceFileLoader):
@@ -38,9 +39,9 @@ def load_attack(path: Path) -> type[Attack[Any]]:
         raise HarnessError(f"{path}: defines no attack, which is a class derived from Attack that sets `name`.")
     if len(attacks) > 1:
         names = ", ".join(attack.__name__ for attack in attacks)
-        raise HarnessError(f"{path}: defines {len(attacks)} attacks ({shortened(names)}) where one is wanted.")
+        raise HarnessError(f"{path}: defines {len(attacks)} attacks ({shorten(names)}) where one is wanted.")
     if inspect.isabstract(attacks[0]):
-        raise HarnessError(f"{path}: the attack {shortened(attacks[0].__name__)} has no `run`.")
+        raise HarnessError(f"{path}: the attack {shorten(attacks[0].__name__)} has no `run`.")
     return attacks[0]
 
 
@@ -50,7 +51,7 @@ def exception_in(path: Path, error: BaseException) -> str:
     message, lines = str(told), [frame.lineno for frame in told.stack if frame.filename == str(path)]
     if isinstance(error, SyntaxError) and error.filename == str(path):
         message, lines = error.msg, [error.lineno]
-    message = shortened(" ".join(message.split()), 160).rstrip(".")
+    message = shorten(" ".join(message.split()), 160).rstrip(".")
     where = f"line {lines[-1]}: " if lines else ""
     return f"{where}{type(error).__name__}{': ' + message if message else ''}"
 

@@ -17,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.worker.plugin import exception_in, load_attack
 
 _NONE_WORDS = ("none", "null")
@@ -149,11 +150,11 @@ def _message(detail: ErrorDetails) -> str:
         message = sentence.format_map(detail.get("ctx", {}))
     else:
         message = detail["msg"].replace("Input should be", "must be")
-    return shortened(" ".join(message.split()).rstrip("."), 200)
+    return shorten(" ".join(message.split()).rstrip("."), 200)
 
 
 def _given(value: Any) -> str:
-    return f", got {shortened(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""
+    return f", got {shorten(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""
 
 
 def _is_missing(detail: ErrorDetails) -> bool:

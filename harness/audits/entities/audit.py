@@ -11,7 +11,8 @@ from harness.audits.entities.ranking import Placements, delong_interval, placeme
 from harness.audits.entities.report import entities_findings
 from harness.core.arrays import Bools, Floats
 from harness.core.attack import Field, Params
-from harness.core.audit import Audit, AuditContext, AuditInputs, Kind, RowsOf, table
+from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.rows import Kind, table
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 

@@ -11,7 +11,7 @@ import numpy as np
 from harness.core.examples import load_answers
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
-from harness.core.spec import AttackRecord, AttackSpec
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.status import process_with
 from harness.runs.store import RunStore

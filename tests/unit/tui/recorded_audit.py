@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.audit import FIGURES, Kind, table
+from harness.core.audit import FIGURES
+from harness.core.rows import Kind, table
 from harness.core.paths import runs_home
-from harness.core.spec import AuditSpec, TargetRecord
+from harness.jobs.audit.spec import AuditSpec
+from harness.core.spec import TargetRecord
 from harness.runs.folder import RunFolder
 from harness.runs.status import process_with
 from harness.runs.store import RunStore

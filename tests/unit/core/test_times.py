@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from harness.core.durations import clock
-from harness.core.moments import date_and_time, day_and_time, time_of_day, utc_date_and_time
+from harness.core.times import date_and_time, day_and_time, format_duration, time_of_day, utc_date_and_time
 
 
 def test_a_moment_reads_as_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,4 +38,4 @@ def test_a_moment_that_no_clock_can_show_is_a_dash(at: float) -> None:
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), float("-inf")])
 def test_a_duration_that_is_no_number_is_a_dash(seconds: float) -> None:
-    assert clock(seconds) == "–"
+    assert format_duration(seconds) == "–"
