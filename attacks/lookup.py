@@ -24,5 +24,5 @@ class Lookup(Attack[Params]):
         rows = np.concatenate(parts, axis=1)  # [training rows, tokens]
         for batch in context.batches():
             walk = stitched(batch.prefixes, rows, context.suffix_length)
-            # Suffixes that no row continues are filled with zeros. The longer the match, the higher the score.
+            # Tokens that no row supplies are zeros. The more tokens the rows supply, the higher the score.
             yield Guesses(batch.ids, walk.suffixes, score=walk.found)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.files import CHUNK_BYTES, write_whole
-from harness.core.paths import cache_home, with_home
+from harness.core.files import CHUNK_BYTES, write_atomically
+from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.engine.demo import SIZES as DEMO_SIZES
@@ -94,7 +94,7 @@ def resolve_target(
     shipped = {size.name: size.weights for size in DEMO_SIZES}
     if id_ in shipped:
         path = shipped[id_]
-    elif (folder := with_home(id_)).is_dir():
+    elif (folder := expand_home(id_)).is_dir():
         path = folder.resolve()
     elif id_.startswith(("./", "../", "/", "~")):
         raise HarnessError(f"no such folder: {id_}. A target is a folder with config.json and *.safetensors.")
@@ -146,7 +146,7 @@ def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
         # A cache that cannot be written costs time, but must not end the run.
         with contextlib.suppress(OSError):
             cache.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(cache, json.dumps(known))
+            write_atomically(cache, json.dumps(known))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

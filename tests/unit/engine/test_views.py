@@ -91,7 +91,7 @@ def test_evaluations_count_every_view(neo, prefixes):
         ([], "one view or more"),
         ([PrefixView(start=-1)], "one view or more"),
         ([PrefixView(weight=0.0)], "one view or more"),
-        ([PrefixView(prompt=np.zeros((3, 7)))], r"shape \[tokens, 32\]"),
+        ([PrefixView(prompt=np.zeros((3, 7)))], r"needs \[tokens, 32\]"),
         ([PrefixView(start=11)], "drops 11 of 12 prefix tokens"),
         ([PrefixView(shift=50)], r"context of 64 tokens is shorter than .* 12 \+ 6 tokens after 50 positions"),
         (
