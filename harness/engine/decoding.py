@@ -101,6 +101,21 @@ class LiveBranches:
         grown.token_logprobs[:, step] = token_logprobs
         return grown
 
+    def paths(
+        self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, dropped: Floats, evaluations: int
+    ) -> Paths:
+        """Return the complete branches as paths of prefixes that are numbered from `first_prefix` on."""
+        return Paths(
+            prefix=first_prefix + self.owner,
+            suffixes=self.suffixes,
+            count=count,
+            token_logprobs=self.token_logprobs,
+            policy_logprob=self.policy_logprob,
+            last_prefix_logprob=last_prefix_logprob,
+            dropped=dropped,
+            evaluations=evaluations,
+        )
+
 
 def begin_branches(predictor: Predictor, tokens: Tensor, *, rows: int, room: int) -> tuple[Tensor, Branches, Floats]:
     """Return the states after prefixes [prefixes, length], their branches, and their last tokens' log-probabilities.

@@ -262,7 +262,7 @@ def _build_model(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:
     labels = dict(enumerate(_LABELS[family]))
     # The positions of a RoBERTa begin after that of its padding.
     further = 2 if family is Family.ROBERTA else 0
-    model: PreTrainedModel = AutoModelForTokenClassification.from_config(
+    model: PreTrainedModel = AutoModelForTokenClassification.from_config(  # type: ignore[no-untyped-call]
         AutoConfig.for_model(
             family,
             vocab_size=tokenizer.get_vocab_size(),

@@ -5,7 +5,6 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-_NVIDIA_DRIVER = Path("/proc/driver/nvidia/gpus")
 _CUDA_VERSION = re.compile(r"^cuda\b[^=]*=\s*['\"]", re.MULTILINE)
 """The line of torch's version.py that names the CUDA version. A CPU build has `None` there."""
 
@@ -38,10 +37,8 @@ def _visible_gpus() -> int:
     # An empty list, or one that begins with -1, hides all GPUs.
     if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
         return 0
-    try:
-        import pynvml
-    except ImportError:
-        return len(list(_NVIDIA_DRIVER.iterdir())) if _NVIDIA_DRIVER.is_dir() else 0
+    import pynvml  # here, so that the engine imports without it
+
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:

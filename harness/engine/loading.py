@@ -1,12 +1,13 @@
 """Loading a model from a folder of safetensors, without network, code from the folder or pickle."""
 
-import json
+import math
 import re
-import struct
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -18,7 +19,6 @@ from harness.engine.target import Target
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _STORED_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
-_MAX_HEADER_BYTES = 100 << 20
 
 
 def load_target(
@@ -129,24 +129,20 @@ def _torch_dtype(name: str, path: Path, device: torch.device) -> torch.dtype:
 
 def _stored_dtype(path: Path) -> str:
     """Return the most frequent dtype of the folder's weights, as safetensors names it."""
-    numbers: dict[str, int] = {}
+    numbers: Counter[str] = Counter()
     for file in weight_files(path):
-        with file.open("rb") as stream:
-            try:
-                (size,) = struct.unpack("<Q", stream.read(8))
-                header = json.loads(stream.read(min(size, _MAX_HEADER_BYTES)))
-                tensors = [entry for name, entry in header.items() if name != "__metadata__"]
-                for entry in tensors:
-                    first, last = entry["data_offsets"]
-                    numbers[entry["dtype"]] = numbers.get(entry["dtype"], 0) + last - first
-            except (struct.error, ValueError, KeyError, TypeError, AttributeError):
-                raise HarnessError(f"not a safetensors file: {file}. Download it again.") from None
-    return max(numbers, key=lambda dtype: numbers[dtype], default="F32")
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118  it cannot be iterated
+                    tensor = weights.get_slice(name)
+                    numbers[tensor.get_dtype()] += math.prod(tensor.get_shape())
+        except SafetensorError:
+            raise HarnessError(f"not a safetensors file: {file}. Download it again.") from None
+    return numbers.most_common(1)[0][0] if numbers else "F32"
 
 
 def _read_model(path: Path, dtype: torch.dtype, architecture: Any, what: str) -> PreTrainedModel:
     weight_files(path)
-    bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     loaded: Any
     try:
@@ -163,9 +159,6 @@ def _read_model(path: Path, dtype: torch.dtype, architecture: Any, what: str) ->
             raise _out_of_memory_error(path, torch.device("cpu")) from error
         # A broken folder may make the loader raise anything. The user reads one sentence; --debug shows the rest.
         raise HarnessError(f"the folder cannot be loaded as {what}: {path} ({one_line(error)}).") from error
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     model, found = loaded
     if missing := sorted(found["missing_keys"]):
         raise HarnessError(

@@ -74,7 +74,6 @@ def _sample_group(
         token, token_logprob, policy_logprob = _select_tokens(
             predictor, states, policy, branch_of, uniform[:, step], seen
         )
-
         taken, draw, child_of = np.unique(
             branch_of * predictor.vocabulary + token, return_index=True, return_inverse=True
         )
@@ -86,16 +85,8 @@ def _sample_group(
         )
         if step + 1 < length:
             states = predictor.advance(branches, to_device(predictor, token[draw]), parents)
-    return Paths(
-        prefix=first_prefix + grown.owner,
-        suffixes=grown.suffixes,
-        count=np.bincount(branch_of, minlength=len(grown.owner)),
-        token_logprobs=grown.token_logprobs,
-        policy_logprob=grown.policy_logprob,
-        last_prefix_logprob=last_prefix_logprob,
-        dropped=np.full(len(prefixes), -np.inf),
-        evaluations=evaluations,
-    )
+    count = np.bincount(branch_of, minlength=len(grown.owner))
+    return grown.paths(first_prefix, count, last_prefix_logprob, np.full(len(prefixes), -np.inf), evaluations)
 
 
 def _select_tokens(

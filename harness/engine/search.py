@@ -95,18 +95,8 @@ class _Search:
                 if len(grown.owner) == 0:
                     break
                 states = self.predictor.advance(branches, to_device(self.predictor, followed.tokens), followed.parents)
-        return [
-            Paths(
-                prefix=first_prefix + grown.owner,
-                suffixes=grown.suffixes,
-                count=np.ones(len(grown.owner), np.int64),
-                token_logprobs=grown.token_logprobs,
-                policy_logprob=grown.policy_logprob,
-                last_prefix_logprob=last_prefix_logprob,
-                dropped=dropped,
-                evaluations=evaluations,
-            )
-        ]
+        count = np.ones(len(grown.owner), np.int64)
+        return [grown.paths(first_prefix, count, last_prefix_logprob, dropped, evaluations)]
 
     def _children(self, states: Tensor, grown: LiveBranches, seen: Tensor | None) -> "_Children":
         """Return the candidates for the next step: enough of the likeliest tokens that no better one is missing."""

@@ -1,4 +1,4 @@
-"""Each attack's way of choosing tokens, against the same thing done at length with the model's own logits."""
+"""Each attack's choice of tokens, compared with a slow implementation on the model's own logits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Soft prompts: what their losses are, what training does, and that it resumes where it was."""
+"""Soft prompts: their losses, their training, and how it resumes."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ LENGTH = 6
 def training() -> Training:
     rng = np.random.default_rng(8)
     rows = rng.integers(0, 61, (40, 12 + LENGTH)).astype(np.uint16)
-    # Suffixes that a prompt can learn to ask for: the same three tokens again and again.
+    # The same three tokens repeated are easy to learn for a prompt.
     rows[:, 12:] = np.tile([7, 8, 9], 2)
     return Training(rows[:, :12], rows[:, 12:], None, np.arange(40))
 
@@ -140,7 +140,7 @@ def test_a_trained_attack_learns_from_its_training_examples(
 
 
 def test_training_stops_early_and_uses_the_best_prompt(neo: Target, training: Training, prefixes: np.ndarray) -> None:
-    # Suffixes with nothing in common: what is learned of some soon harms the others.
+    # Random suffixes, so that training on some soon increases the loss of the others.
     noise = np.random.default_rng(9).integers(0, 61, training.suffixes.shape).astype(np.uint16)
     training = Training(training.prefixes, noise, None, training.clusters)
     context = SmallContext(neo, prefixes[:2], LENGTH, training)

@@ -1,4 +1,4 @@
-"""The second step: what is known of a candidate, and what a classifier makes of it."""
+"""The second step of two_step: features of candidates and their classifier."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ LENGTH = 6
 
 @pytest.fixture(scope="module")
 def training(targets: dict[str, Target]) -> Training:
-    """Training rows, every second of which the target completes as it says itself."""
+    """Training rows, half of which are suffixes that the target finds likely."""
     rng = np.random.default_rng(8)
     prefixes = rng.integers(0, 61, (160, 12)).astype(np.uint16)
     suffixes = targets["neo"].search(prefixes, 3, length=LENGTH).suffixes.reshape(160, 3, LENGTH)
@@ -54,7 +54,7 @@ def test_the_classifier_is_accurate_and_calibrated() -> None:
     found = classifier.probabilities(features[800:])
     assert ((found > 0) & (found < 1)).all()
     assert np.corrcoef(found, probability[800:])[0, 1] > 0.9
-    # Calibrated: what is said to be right six times in ten is so.
+    # Calibrated: of the candidates with probability 0.6, six in ten are right.
     for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
         inside = (found >= low) & (found < high)
         assert abs(found[inside].mean() - is_right[800:][inside].mean()) < 0.1
@@ -72,7 +72,7 @@ def test_a_resumed_run_uses_the_kept_candidates(neo: Target, prefixes: np.ndarra
     whole = SmallContext(neo, prefixes, LENGTH, training)
     wanted = run("two_step", whole, width=3)
     resumed = SmallContext(neo, prefixes, LENGTH, training, kept_arrays=dict(whole.kept_arrays))
-    # All batches were done: only the second step is left.
+    # All batches are done and only the second step is left.
     resumed.batches = lambda *args, **kwargs: iter(())  # type: ignore[method-assign]
     assert (run("two_step", resumed, width=3).suffixes == wanted.suffixes).all()
 
@@ -112,7 +112,7 @@ def test_without_a_right_training_candidate_the_likelihood_decides(
 
 
 def test_the_trees_do_not_stop_early() -> None:
-    """More rows than from which on scikit-learn would cut some out at random, across clusters."""
+    """Train on more rows than scikit-learn's threshold for early stopping."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(11_000, 2))
     trees = function_of("two_step", "trained")(features, rng.random(11_000) < 0.1)

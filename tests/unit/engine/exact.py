@@ -1,4 +1,4 @@
-"""Probabilities and draws by the longest way round: whole sequences through the model, one token after the other."""
+"""Slow reference implementations: whole sequences go through the model, one token at a time."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Token classifiers: a name's tokens by its characters, whatever the tokenizer, and one sentence for what cannot be."""
+"""Token classifiers: confidences, entities, attention, and errors for invalid models."""
 
 import json
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_a_model_without_person_labels_is_refused_with_its_labels(folders, tmp_p
 def test_names_without_tokens_are_detected(classifiers):
     assert classifiers[Family.BERT].has_tokens([NAMES.read[0], "王小明", ""]).tolist() == [True, False, False]
     assert classifiers[Family.ALBERT].has_tokens([NAMES.read[0], "王小明", ""]).tolist() == [True, False, False]
-    # Bytes spell anything.
+    # A byte-level vocabulary can spell anything.
     assert classifiers[Family.ROBERTA].has_tokens([NAMES.read[0], "王小明", ""]).tolist() == [True, True, False]
 
 

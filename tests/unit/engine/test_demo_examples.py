@@ -1,4 +1,4 @@
-"""The demo round that ships: its laws, and that the seeded script makes it again."""
+"""The shipped demo round: its properties, and that the seeded script reproduces it."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ class Shipped(NamedTuple):
 
 
 class Regenerated(NamedTuple):
-    """What the seeded script makes before it trains the model."""
+    """The results of the seeded script before it trains the model."""
 
     documents: list[Document]
     tokenizer: Tokenizer

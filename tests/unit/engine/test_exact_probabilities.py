@@ -62,19 +62,19 @@ def test_no_probability_exceeds_one(policy):
     logits = Logits(slice(0, 400), scores, torch.logsumexp(scores, 1))
     (found,) = target_logprobs(logits, targets, [policy], targets.unsqueeze(1))
     assert float(found.max()) <= 0 and not found.isnan().any()
-    # Division in two types would be off by as much as the scores are rounded.
+    # Dividing in two types would differ by the rounding of the scores.
     assert torch.allclose(found.exp(), _by_shaped(scores, targets, policy, targets.unsqueeze(1)).exp(), atol=1e-6)
 
 
 def test_only_unsettled_rows_use_longer_heads(monkeypatch):
     sorted_counts = []
-    whole = exact.highest
+    whole = exact.top_scores
 
     def watched(scores, count):
         sorted_counts.append((len(scores), count))
         return whole(scores, count)
 
-    monkeypatch.setattr(exact, "highest", watched)
+    monkeypatch.setattr(exact, "top_scores", watched)
     scores = torch.zeros(3, 5000)
     scores[0, :5] = 20.0  # five tokens hold everything
     scores[1, :600] = 20.0  # six hundred do
@@ -122,7 +122,7 @@ def test_the_demo_targets_probabilities_equal_those_of_apply_policy():
     targets = torch.tensor(suffixes.astype(np.int64)).reshape(-1)
     for number, policy in enumerate(policies):
         wanted = _by_shaped(logits.reshape(2000, -1), targets, policy, None).exp().numpy()
-        # A token at the very edge of a set may fall on either side of it by a rounding.
+        # Rounding decides whether a token at the boundary of a set is kept.
         assert (np.abs(np.exp(found[number].reshape(-1)) - wanted) > 1e-4).sum() <= 2, policy
 
 

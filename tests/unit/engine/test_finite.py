@@ -1,4 +1,4 @@
-"""A target whose numbers leave their range in the middle: every call says so, none answers with what is left."""
+"""A target that overflows at some position: every call raises an error instead of returning partial results."""
 
 import shutil
 from pathlib import Path
@@ -15,12 +15,12 @@ from harness.engine import Target, load_target
 from harness.engine.benchmark import measure
 
 OVERFLOWING_POSITION = 14
-"""Behind the prefixes' twelve tokens, so that the first tokens of a suffix are numbers still."""
+"""After the twelve prefix tokens, so that the first tokens of a suffix are still finite."""
 
 
 @pytest.fixture(scope="module", params=["neo", "gpt2"])
 def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_factory) -> Path:
-    """A model of finite weights that answers NaN from one position on."""
+    """A model with finite weights that returns NaN from one position on."""
     folder = Path(shutil.copytree(folders[request.param], tmp_path_factory.mktemp("overflowing") / "model"))
     tensors = load_file(folder / "model.safetensors")
     tensors["transformer.wpe.weight"][OVERFLOWING_POSITION] = 3e38
@@ -30,7 +30,7 @@ def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_fa
 
 @pytest.fixture(scope="module")
 def overflowing(folder: Path) -> Target:
-    """It as a target."""
+    """The model as a target."""
     return load_target(folder, device="cpu", rows_at_once=32, threads=1)
 
 
@@ -75,7 +75,7 @@ def test_a_benchmark_of_an_overflowing_target_is_an_error(folder, prefixes):
 
 
 class _Infinite(torch.nn.Module):
-    """A head with one token of infinite logit."""
+    """A head with one infinite logit."""
 
     def __init__(self, head: torch.nn.Module) -> None:
         super().__init__()

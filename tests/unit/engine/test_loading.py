@@ -12,7 +12,7 @@ from harness.engine import Target, load_target, memory, model_runner
 
 @pytest.fixture
 def copied(folders, tmp_path) -> Path:
-    """A copy of the GPT-Neo folder, to be damaged."""
+    """A copy of the GPT-Neo folder that a test may damage."""
     return Path(shutil.copytree(folders["neo"], tmp_path / "model"))
 
 

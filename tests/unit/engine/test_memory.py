@@ -1,4 +1,4 @@
-"""Memory that really runs out: a process that the kernel gives no more to."""
+"""A process that really runs out of memory because of its resource limit."""
 
 import subprocess
 import sys

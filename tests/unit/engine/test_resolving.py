@@ -22,7 +22,7 @@ def cache(monkeypatch, tmp_path) -> Path:
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path) -> Path:
-    """An empty hub cache of its own; the folder that snapshots of owner/model lie in."""
+    """The folder of owner/model in an empty hub cache."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub" / "models--owner--model"
 

@@ -178,7 +178,7 @@ def test_greedy_equals_hugging_face(target, prefixes):
         max_new_tokens=20,
         pad_token_id=0,
     )
-    # `min_new_tokens` forbids the end of text, which the engine does not treat apart.
+    # `min_new_tokens` forbids the end-of-text token, which the engine treats like any other.
     ends = np.isin(found.suffixes, np.atleast_1d(target.model.generation_config.eos_token_id)).any(axis=1)
     assert (found.suffixes == wanted[:, 12:].numpy())[~ends].all() and (~ends).sum() >= 3
     assert (found.count == 3).all() and (found.row == np.arange(9)).all()
@@ -216,7 +216,7 @@ def test_out_of_memory_restarts_the_call_with_half_the_rows(neo, prefixes, monke
 
     def scarce(call, rows, *rest, **inputs):
         calls.append(len(rows))
-        # Only in the middle of a walk, so that half-made results are thrown away.
+        # Fail in the middle of a call, so that partial results are discarded.
         if len(rows) > 4 and len(calls) % 5 == 4:
             raise error
         return whole_pass(call, rows, *rest, **inputs)

@@ -16,7 +16,7 @@ from transformers.generation.logits_process import (
 from harness.core.policy import Policy
 from harness.engine.shaping import Support, apply_policy, most_likely, sample_tokens
 
-VOCABULARY = 700  # beyond the first look for top-p
+VOCABULARY = 700  # more than top-p examines first
 NOTHING_SEEN = torch.zeros(1, 0, dtype=torch.int64)
 
 

@@ -47,7 +47,7 @@ def test_a_uniform_depends_only_on_its_arguments(seed, row, draw, position):
 
 
 def test_known_values_never_change():
-    # A different generator would silently change what a resumed run draws.
+    # A different generator would silently change the draws of a resumed run.
     keys = prefix_keys(np.array([[1, 2, 3], [4, 5, 6]]))
     assert keys.tolist() == KNOWN_KEYS
     assert uniforms(42, keys, np.array([0, 7]), 3).tolist() == KNOWN_UNIFORMS

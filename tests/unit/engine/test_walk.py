@@ -1,3 +1,5 @@
+"""Step-by-step decoding."""
+
 import numpy as np
 import pytest
 import torch
