@@ -1,4 +1,4 @@
-"""Several windows of the prefix choose each token together: the whole prefix, and shorter ones without its beginning.
+"""Several windows of the prefix choose each token together: all of it, and parts without its beginning.
 
 Memorized text does not always begin where the prefix begins. Each window gives its own next-token distribution, with
 positions counted from its own beginning. They are combined by votes (five points for a window's likeliest token, down
