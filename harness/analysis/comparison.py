@@ -17,12 +17,13 @@ from harness.core.intervals import Walk
 from harness.core.overlap import overlap
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows, log_spaced
-from harness.jobs.attack.spec import AttackSpec
 from harness.core.text import display_name
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import submission_of
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Point, RunReader
-from harness.jobs.attack.results import submission_of
+from harness.runs.reader import Point
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 
@@ -235,7 +236,7 @@ def _compared_run(
 ) -> tuple[ComparedRun, Walk]:
     # Status before submission: what is over when looked at has its last guess when read.
     status = run_status(folder)
-    with RunReader(folder.store) as reader:
+    with GuessReader.of_run(folder, spec) as reader:
         submission = submission_of(spec, reader)
         ledger, done, guesses = reader.last_ledger(), reader.progress().done, reader.guess_count()
         points = reader.points()
@@ -285,7 +286,7 @@ def _course(
 
 
 def _replayed(
-    points: Sequence[Point], part: Part, spec: AttackSpec, reader: RunReader, answers: Tokens
+    points: Sequence[Point], part: Part, spec: AttackSpec, reader: GuessReader, answers: Tokens
 ) -> list[tuple[float, float]]:
     """The recall on `part` of the guesses so far, at some of the points of the running curve."""
     chosen = _chosen_points(points, spec.budget)
@@ -331,7 +332,7 @@ def _known_to_the_end(stood: Sequence[tuple[float, float | None]]) -> tuple[Time
 
 def _settings(folder: RunFolder, spec: AttackSpec) -> dict[str, Any]:
     """By name, what was set or found for a run; of the target what the worker loaded, where it has told."""
-    with RunReader(folder.store) as reader:
+    with GuessReader.of_run(folder, spec) as reader:
         told = reader.last_event("worker_target") or {}
     target = {} if spec.target is None else spec.target.model_dump(mode="json", exclude={"path", "bytes"})
     groups = {

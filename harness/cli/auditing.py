@@ -56,9 +56,9 @@ def run_audit(
     """
     from harness.cli.watching import follow_audit
     from harness.core.times import parse_duration
+    from harness.jobs.audit.planning import plan_audit
     from harness.runs.folder import new_run_id
     from harness.runs.launch import start_job
-    from harness.jobs.audit.planning import plan_audit
     from harness.runs.summary import run_summary
 
     if out is not None:

@@ -28,10 +28,9 @@ def rerun(
     from harness.cli.watching import follow
     from harness.core.errors import HarnessError
     from harness.core.times import parse_duration
+    from harness.jobs.attack.planning import plan_attack, start_attack
     from harness.runs.folder import new_run_id
     from harness.runs.launch import resume_run
-    from harness.jobs.attack.planning import start_attack
-    from harness.jobs.attack.planning import plan_attack
     from harness.runs.summary import run_status
     from harness.submit.code_spec import read_code_spec
     from harness.submit.rerun import SCORES, laid_out, unfinished_run, write_outcome

@@ -8,17 +8,17 @@ from pathlib import Path
 from harness.cli.output import say
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
-from harness.jobs.attack.spec import AttackSpec
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import parse_duration
 from harness.engine.devices import resolve_device
-from harness.engine.resolving import ResolvedTarget, require_round_vocabulary, require_capacity, resolve_target
+from harness.engine.resolving import ResolvedTarget, require_capacity, require_round_vocabulary, resolve_target
+from harness.jobs.attack.planning import plan_attack
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
-from harness.jobs.attack.planning import plan_attack
 
 _SAY_PROGRESS_ABOVE_BYTES = 256 << 20
 _MOST_THREADS = 4096

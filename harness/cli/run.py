@@ -47,8 +47,8 @@ def run(
     """Run an attack on a round, under its budget."""
     from harness.cli.resolving import resolved_run
     from harness.cli.watching import follow
-    from harness.runs.folder import RunFolder
     from harness.jobs.attack.planning import start_attack
+    from harness.runs.folder import RunFolder
     from harness.runs.summary import run_summary
 
     plan = resolved_run(

@@ -135,8 +135,8 @@ def _go_on(tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] 
     """Runs one after the other, until there are `runs` of them."""
     from harness.cli.resolving import resolved_run, weights_sha256_now
     from harness.core.times import format_duration
-    from harness.runs.launch import resume_run
     from harness.jobs.attack.planning import start_attack
+    from harness.runs.launch import resume_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
     from harness.runs.tuning import next_step, runs_of

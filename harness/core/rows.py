@@ -181,7 +181,7 @@ def _end_of_frame(
     In a frame every text takes as much space as the longest one.
     """
     vectors = [columns[one.name] for one in table.columns if one.kind in (Kind.REALS, Kind.TOKENS)]
-    fixed = 8 * len(table.columns) + sum(array.shape[1] * array.itemsize for array in vectors)
+    fixed = 8 * len(table.columns) + sum(int(array.shape[1]) * int(array.itemsize) for array in vectors)
     if not encoded:
         return min(rows, first + max(1, min(_ROWS_PER_FRAME, _BYTES_PER_FRAME // fixed)))
     longest = dict.fromkeys(encoded, 0)

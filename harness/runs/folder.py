@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.core.errors import HarnessError, unknown_name
-from harness.core.text import shorten
 from harness.core.files import is_locked, remove_tree, try_lock
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
+from harness.core.text import shorten
 from harness.jobs import read_spec
 from harness.jobs.attack.spec import AttackSpec
 from harness.jobs.audit.spec import AuditSpec

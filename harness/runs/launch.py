@@ -1,6 +1,5 @@
 """Starting, resuming and stopping supervisors. They run on when the terminal that started them is closed."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -11,12 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.times import format_duration
 from harness.core.errors import HarnessError
 from harness.core.files import sync_folder, write_atomically
+from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
+from harness.core.times import format_duration
 from harness.runs.errors import as_harness_error
-from harness.runs.folder import RunFolder, runs_home
+from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
 from harness.runs.status import ALREADY_SUPERVISED, Process, Status
@@ -60,7 +60,9 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
     if status is Status.FINISHED:
         raise HarnessError(f"{folder.id} is finished; there is nothing left to do.")
     if status is Status.OUT_OF_TIME:
-        raise HarnessError(f"{folder.id} has spent its budget of {format_duration(spec.budget)}. Start a new run with more.")
+        raise HarnessError(
+            f"{folder.id} has spent its budget of {format_duration(spec.budget)}. Start a new run with more."
+        )
     changed = job_record(spec).changed_inputs(folder, spec, weights_sha256)
     if changed:
         raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")
@@ -114,7 +116,9 @@ def stop_run(folder: RunFolder, *, wait: bool = True) -> Status:
         if is_asked and not wait:
             break
         if time.monotonic() > until:
-            raise HarnessError(f"{folder.id} did not end within {_GONE_WITHIN_SECONDS:g} s. See {folder.supervisor_log}.")
+            raise HarnessError(
+                f"{folder.id} did not end within {_GONE_WITHIN_SECONDS:g} s. See {folder.supervisor_log}."
+            )
         time.sleep(0.05)
     if wait:
         _wait_until_unlocked(folder)
@@ -125,9 +129,7 @@ def _signal_supervisor(folder: RunFolder, supervisor: Process) -> bool:
     """Send SIGTERM; False if the recorded supervisor is gone and no other one holds the lock."""
     if not supervisor.is_here:
         if folder.is_alive and run_status(folder) is not Status.STARTING:
-            raise HarnessError(
-                f"{folder.id} is running in another container or on another host. Stop it there."
-            )
+            raise HarnessError(f"{folder.id} is running in another container or on another host. Stop it there.")
         return False
     try:
         os.kill(supervisor.pid, signal.SIGTERM)

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from harness.core.text import display_name
 from harness.core.errors import HarnessError
 from harness.core.spec import JobSpec
+from harness.core.text import display_name
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import Counts, job_record
@@ -120,6 +120,7 @@ def execution_record(spec: JobSpec) -> dict[str, Any]:
     threads = spec.targets[0].threads if spec.targets else None
     return {"versions": versions(), "hardware": hardware(), "threads": threads}
 
+
 @dataclass(frozen=True)
 class _Stored:
     """What a summary takes from run.db."""
@@ -164,7 +165,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         created_at=spec.created_at,
         directory=str(folder.path),
         submission=str(folder.submission) if folder.submission.exists() else None,
-        device=stored.events.get("device", {}).get("name"),
+        device=stored.events.get("device", {}).get("device"),
         sandbox=worker.get("sandbox"),
         in_force=worker.get("in_force"),
         refused=stored.events.get("refused", {}),
@@ -180,9 +181,7 @@ def _read_store(folder: RunFolder, spec: JobSpec) -> _Stored:
     with RunReader(folder.store) as reader:
         events = reader.last_events()
         phase = events.get("phase")
-        status = (
-            _status_without_phase(folder) if phase is None else derived_status(phase["phase"], is_alive=is_alive)
-        )
+        status = _status_without_phase(folder) if phase is None else derived_status(phase["phase"], is_alive=is_alive)
         counts = job_record(spec).counts(reader, spec)
         return _Stored(status, events, reader.last_ledger(), reader.last_point(), reader.progress(), counts)
 

@@ -94,7 +94,9 @@ class AuditFeed(Polled[AuditSnapshot]):
         for name, then, value, low, high, of in rows:
             if name not in self._points and len(self._points) == _MOST_FIGURES:
                 continue
-            self._figures[name] = AuditFigure(name, finite_or_none(value), finite_or_none(low), finite_or_none(high), of)
+            self._figures[name] = AuditFigure(
+                name, finite_or_none(value), finite_or_none(low), finite_or_none(high), of
+            )
             points = self._points.setdefault(name, [])
             points.append((then, value, low, high))
             if len(points) > _MOST_POINTS:
@@ -102,7 +104,7 @@ class AuditFeed(Polled[AuditSnapshot]):
                 self._points[name] = [*points[:-1:2], points[-1]]
 
     def _take_rows(self, reader: AuditReader, table: Table) -> None:
-        after = max(self._rows_seen[table.name], reader.row_count(table) - ROWS_HELD)
+        after = max(self._rows_seen[table.name], reader.row_count(f"audit_{table.name}") - ROWS_HELD)
         found = reader.audit_rows(table, after=after)
         for place, (seq, at) in enumerate(zip(found.seq.tolist(), found.at.tolist(), strict=True)):
             self._rows.append(AuditRow(seq, at, table.name, _in_words(table, found.columns, place)))

@@ -65,9 +65,7 @@ class GuessReader(RunReader):
 
     def committed(self) -> CommittedGuesses:
         """Return the valid guesses; those of a batch that is not done become void when the run is resumed."""
-        statement = (
-            f"SELECT {_COLUMNS}, batch IN (SELECT batch FROM done) FROM guess {LAST_ATTEMPTS} ORDER BY seq"  # noqa: S608
-        )
+        statement = f"SELECT {_COLUMNS}, batch IN (SELECT batch FROM done) FROM guess {LAST_ATTEMPTS} ORDER BY seq"  # noqa: S608
         parts, done = [], [np.empty(0, np.bool_)]
         with as_harness_error(self.path):
             cursor = self._db.execute(statement)
@@ -91,9 +89,7 @@ class GuessReader(RunReader):
         statement = f"SELECT seq, at, batch, attempt, {_COLUMNS} FROM guess WHERE seq > ?{condition}"  # noqa: S608
         rows = self.query(f"{statement} ORDER BY seq {order} LIMIT ?", *values, limit)
         with as_harness_error(self.path):
-            seq, at, batch, attempt, *columns = (
-                zip(*rows, strict=True) if rows else ((),) * (4 + len(GUESSES.columns))
-            )
+            seq, at, batch, attempt, *columns = zip(*rows, strict=True) if rows else ((),) * (4 + len(GUESSES.columns))
             return Arrivals(
                 np.array(seq, np.int64),
                 np.array(at, np.float64),
@@ -108,7 +104,9 @@ class GuessReader(RunReader):
         if last is None:
             return None
         with as_harness_error(self.path):
-            rows = self.query("SELECT example, suffix, 0.0 FROM final WHERE generation = ? ORDER BY seq", last["generation"])
+            rows = self.query(
+                "SELECT example, suffix, 0.0 FROM final WHERE generation = ? ORDER BY seq", last["generation"]
+            )
             return self._join([self._guesses_from(list(zip(*rows, strict=True)))] if rows else [])
 
     def _guesses_from(self, columns: list[Any]) -> Guesses:

@@ -45,7 +45,7 @@ def write_inputs(
         # The prefix avoids clashes with the parameters of `savez`.
         np.savez(folder / _KEPT, **{f"kept/{name}": array for name, array in kept.items()})  # type: ignore[arg-type]
     if len(guesses):
-        np.savez(folder / _GUESSES, **guesses.columns())
+        np.savez(folder / _GUESSES, **guesses.columns())  # type: ignore[arg-type]
 
 
 def read_prefixes(folder: Path) -> Tokens:

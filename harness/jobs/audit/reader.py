@@ -70,9 +70,7 @@ class AuditReader(RunReader):
         )
         with as_harness_error(self.path):
             return [
-                AuditFigure(
-                    str(name), finite_or_none(value), finite_or_none(low), finite_or_none(high), int(of)
-                )
+                AuditFigure(str(name), finite_or_none(value), finite_or_none(low), finite_or_none(high), int(of))
                 for name, value, low, high, of in self.query(query)
             ]
 

@@ -52,11 +52,11 @@ class InMemory(AuditContext):
         return resumed
 
     @property
-    def orders(self) -> tuple[TargetConfig, ...]:
+    def models(self) -> tuple[TargetConfig, ...]:
         return self._orders
 
     @property
-    def secret(self) -> str | None:
+    def api_key(self) -> str | None:
         return self._secret
 
     def target(self, number: int = 0) -> Target:
