@@ -10,14 +10,14 @@ _CUDA_VERSION = re.compile(r"^cuda\b[^=]*=\s*['\"]", re.MULTILINE)
 
 
 def resolve_device(device: str = "auto") -> str:
-    """Return the device that `device` stands for.
+    """Return the name of a device in which "auto" is replaced by "cuda", or by "cpu" if torch cannot use a GPU.
 
-    "auto" is the first visible GPU (`cuda:0`) or, if torch cannot use one, `cpu`. "cuda" is `cuda:0`. Any other name is
-    returned unchanged. The index of `cuda:INDEX` counts the visible GPUs.
+    "cuda" is any visible GPU: the supervisor takes a free one, and `load_target` the first. The index of "cuda:INDEX"
+    counts the visible GPUs.
     """
     if device == "auto":
-        return "cuda:0" if _torch_has_cuda() and _visible_gpus() > 0 else "cpu"
-    return "cuda:0" if device == "cuda" else device
+        return "cuda" if _torch_has_cuda() and _visible_gpus() > 0 else "cpu"
+    return device
 
 
 def _torch_has_cuda() -> bool:

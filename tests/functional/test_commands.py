@@ -212,7 +212,7 @@ def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) 
         (("run", "draws", "--budget", "soon"), ("'soon' is not a duration",)),
         (("run", "draws", "--target", "gpt2"), ("uses no target",)),
         (("run", "draws", "--device", "cpu"), ("uses no target; leave --device away",)),
-        (("run", "greedy", "--device", "gpu0"), ("unknown device: 'gpu0'",)),
+        (("run", "greedy", "--device", "gpu0"), ("unknown device 'gpu0'",)),
         (("run", "greedy", "--threads", "99999"), ("usable cores",)),
         (("run", "greedy", "--target", "demo"), ("predicts 384 tokens and the round has 50,257",)),
         (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),

@@ -29,15 +29,15 @@ def test_resolving_a_device_does_not_load_torch():
     ).stdout.split()
     import torch
 
-    assert device == ("cuda:0" if torch.cuda.is_available() else "cpu")
+    assert device == ("cuda" if torch.cuda.is_available() else "cpu")
     assert is_loaded == "False"
 
 
 @pytest.mark.parametrize(
     ("version_py", "gpus", "device"),
     [
-        ("cuda: Optional[str] = '13.0'\n", 1, "cuda:0"),
-        ("cuda = '13.0'\n", 2, "cuda:0"),
+        ("cuda: Optional[str] = '13.0'\n", 1, "cuda"),
+        ("cuda = '13.0'\n", 2, "cuda"),
         ("cuda: Optional[str] = '13.0'\n", 0, "cpu"),
         ("cuda: Optional[str] = None\n", 1, "cpu"),
         ("hip = None\n", 1, "cpu"),
@@ -59,4 +59,4 @@ def test_hidden_gpus_do_not_count(monkeypatch, visible):
 
 def test_named_devices_are_kept():
     names = ("cpu", "cuda", "cuda:3")
-    assert [devices.resolve_device(name) for name in names] == ["cpu", "cuda:0", "cuda:3"]
+    assert [devices.resolve_device(name) for name in names] == ["cpu", "cuda", "cuda:3"]
