@@ -34,7 +34,7 @@ def bench(
     from harness.core.errors import HarnessError
     from harness.core.examples import load_prefixes
     from harness.core.rounds import load_round
-    from harness.engine.resolving import require_room, resolve_target
+    from harness.engine.resolving import require_capacity, resolve_target
     from harness.runs.machine import usable_cores
 
     dtypes = tuple(dict.fromkeys(dtype or ()))
@@ -44,7 +44,7 @@ def bench(
         raise typer.BadParameter(f"needs at least one prefix per turn, not {prefixes}.", param_hint="--turns")
     loaded = load_round(round_or_default(round_))
     found = resolve_target(target, revision)
-    require_room(found, loaded)
+    require_capacity(found, loaded)
     all_prefixes = load_prefixes(loaded)
     if len(all_prefixes) < prefixes:
         raise HarnessError(f"{loaded.name} has {len(all_prefixes)} prefixes. Lower --prefixes {prefixes}.")

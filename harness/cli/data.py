@@ -41,22 +41,21 @@ def fetch_data(
 ) -> None:
     """Fetch the public files of a data set.
 
-    Each file is checked. Files that exist are kept, and an interrupted download is continued.
+    Each file is checked. Files that exist are kept.
     Exit code 1: a file could not be fetched.
     """
     from harness.core.errors import HarnessError
     from harness.data.catalog import SATML
-    from harness.data.fetch import Arrival, fetched
+    from harness.data.fetch import Arrival, fetch_files
 
     folder = _folder_of(data_set)
     outcomes: list[Outcome] = []
     names = max(len(file.name) for file in SATML)
     try:
         with ProgressBars(counts_bytes=True) as bars:
-            for outcome in fetched(SATML, folder, source, lambda file, done: bars.update(file.name, done, file.size)):
-                outcomes.append(outcome)
+            outcomes += fetch_files(SATML, folder, source, lambda file, done: bars.update(file.name, done, file.size))
     except KeyboardInterrupt:
-        say("interrupted. The same command continues the download.")
+        say("interrupted. Complete files are kept, and the same command fetches the others.")
         raise typer.Exit(130) from None
     if json:
         files = [{"file": one.file.name, "state": str(one.arrival), "fault": one.fault or None} for one in outcomes]

@@ -5,20 +5,17 @@ import typer
 from harness.cli.options import Json
 from harness.cli.output import print_json, sanitize
 
-_NEEDED = ("runs", "data", "cache", "sandbox")
-"""Findings without which runs do not work. Advice about anything else is a recommendation."""
-
 
 def doctor(json: Json = False) -> None:
     """Check this machine and print its set-up.
 
     Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing.
     """
-    from harness.engine.devices import resolved_device
-    from harness.supervisor.checkup import Finding, as_json, findings
+    from harness.cli.machine_report import Finding, as_json, findings
+    from harness.engine.devices import resolve_device
 
-    report = [*findings(), Finding("device", resolved_device())]
-    missing = [finding.name for finding in report if finding.advice and finding.name.strip() in _NEEDED]
+    report = [*findings(), Finding("device", resolve_device())]
+    missing = [finding.name for finding in report if finding.is_missing]
     if json:
         print_json({"missing": missing, "findings": as_json(report)})
     else:

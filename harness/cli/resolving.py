@@ -15,8 +15,8 @@ from harness.core.rounds import Round, load_round
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import shorten
-from harness.engine.devices import resolved_device
-from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
+from harness.engine.devices import resolve_device
+from harness.engine.resolving import ResolvedTarget, require_capacity, require_round_vocabulary, resolve_target
 from harness.jobs.attack.planning import plan_attack
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
@@ -124,7 +124,7 @@ def chosen_device(device: str) -> str:
         device = read_settings().device
         if _DEVICE.fullmatch(device) is None:
             raise setting_error("device", "use auto, cpu, cuda or cuda:N")
-    return resolved_device(device)
+    return resolve_device(device)
 
 
 def settings_in(settings: list[str]) -> dict[str, str]:
@@ -147,8 +147,8 @@ def target_record(
     id_ = target if target is not None else round_.target
     # The round's revision belongs to the round's target.
     found = _find_target(id_, revision or (round_.revision if target is None else "main"))
-    require_room(found, round_)
-    require_no_further_tokens(found, round_)
+    require_capacity(found, round_)
+    require_round_vocabulary(found, round_)
     return _record_of(found, device=device, dtype=dtype, threads=threads)
 
 

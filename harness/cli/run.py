@@ -176,9 +176,9 @@ def show(
     if not isinstance(found, RunFolder):
         print_tuning(found, json=json)
     elif example is not None:
-        from harness.analysis.candidates import example_in
+        from harness.analysis.candidates import load_example
 
-        shown = example_in(found, example)
+        shown = load_example(found, example)
         print_json(shown.as_json()) if json else print(describe_example(found, shown))
     elif json:
         print_json(run_as_json(found))

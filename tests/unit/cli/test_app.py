@@ -125,13 +125,16 @@ def test_package_without_a_command_packages_a_run(harness: CommandLine) -> None:
 def test_doctor_fails_if_something_needed_is_missing(
     harness: CommandLine, monkeypatch: pytest.MonkeyPatch, sandbox_works: bool, code: int
 ) -> None:
-    from harness.supervisor import checkup
+    from harness.cli import machine_report
 
     advice = None if sandbox_works else "install bubblewrap."
     monkeypatch.setattr(
-        checkup,
+        machine_report,
         "findings",
-        lambda: [checkup.Finding("sandbox", "bwrap", advice), checkup.Finding("after logout", "x", "y")],
+        lambda: [
+            machine_report.Finding("sandbox", "bwrap", advice, is_missing=not sandbox_works),
+            machine_report.Finding("after logout", "x", "y"),
+        ],
     )
     done = harness("doctor", "--json")
     assert done.code == code

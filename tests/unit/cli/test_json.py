@@ -123,9 +123,9 @@ def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> Non
 
 
 def test_the_object_of_doctor(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.supervisor import checkup
+    from harness.cli import machine_report
 
-    monkeypatch.setattr(checkup, "findings", lambda: [checkup.Finding("memory", "much")])
+    monkeypatch.setattr(machine_report, "findings", lambda: [machine_report.Finding("memory", "much")])
     check(harness("doctor", "--json").json, "`harness doctor`")
 
 
