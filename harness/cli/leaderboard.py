@@ -43,7 +43,7 @@ def leaderboard(
 ) -> None:
     """Rank bundles by recall at the cap: intervals of the difference to the leader, times, verified or not."""
     from harness.core.errors import HarnessError
-    from harness.core.files import write_whole
+    from harness.core.files import write_export
     from harness.submit.leaderboard import as_csv
     from harness.submit.leaderboard import leaderboard as ranked
 
@@ -80,12 +80,12 @@ def leaderboard(
     if html is not None:
         from harness.submit.pages import page
 
-        write_whole(html, page("leaderboard.html.j2", entries=entries, judging=judging))
+        write_export(html, page("leaderboard.html.j2", entries=entries, judging=judging))
     if csv is not None:
         if str(csv) == "-":
             print(as_csv(entries), end="")
             return
-        write_whole(csv, as_csv(entries))
+        write_export(csv, as_csv(entries))
     if json:
         print_json({"round": judging.round, "entries": [entry.as_json() for entry in entries]})
     else:

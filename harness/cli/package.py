@@ -149,10 +149,10 @@ def _destination(out: Path | None, name: str, *, force: bool) -> Path:
 
 def _written(bundle: "Bundle", destination: Path, *, json: bool) -> None:
     from harness.core.errors import HarnessError
-    from harness.core.files import write_whole
+    from harness.core.files import write_export
 
     try:
-        write_whole(destination, bundle.content)
+        write_export(destination, bundle.content)
     except OSError as error:
         raise HarnessError(f"{destination}: cannot be written ({error.strerror}).") from None
     manifest = bundle.manifest

@@ -137,7 +137,7 @@ def verified(
 ) -> "Verdict":
     """The verdict on a bundle, told as it comes about and written beside the bundle (or into `out`)."""
     from harness.core.durations import seconds_in
-    from harness.core.files import write_whole
+    from harness.core.files import write_export
     from harness.submit.given import Given
     from harness.submit.verdict import produced_file, verdict_file
     from harness.submit.verification import How, Verification
@@ -155,7 +155,7 @@ def verified(
         verdict = verification.whole(given, How(place, install, device, unsafe, steps.tell))
         if verification.produced is not None:
             # What the code wrote, read under the rules by now: the submission of code that came without one.
-            write_whole(produced_file(beside), verification.produced.read_bytes())
+            write_export(produced_file(beside), verification.produced.read_bytes())
     _write(verdict, verdict_file(beside))
     return verdict
 
@@ -202,11 +202,11 @@ def _write(verdict: "Verdict", path: Path) -> None:
     """The verdict as JSON at `path`, and as a page beside it."""
     from json import dumps
 
-    from harness.core.files import write_whole
+    from harness.core.files import write_export
     from harness.submit.pages import page
 
-    write_whole(path, dumps(verdict.as_json(), indent=2) + "\n")
-    write_whole(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
+    write_export(path, dumps(verdict.as_json(), indent=2) + "\n")
+    write_export(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
     say(f"{visible(str(path))} · {visible(path.with_suffix('.html').name)}")
 
 

@@ -50,14 +50,14 @@ def submission_order(
     return rows if row_cap is None else rows[:row_cap]
 
 
-def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens) -> None:
+def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens, *, is_private: bool = True) -> None:
     """Write the official CSV: `Example ID,Suffix Guess`, then rows such as `616,"[1,2,3]"`, each ended by LF.
 
     `ids` [rows] and `suffixes` [rows, suffix length >= 1], none negative, in submission order. A path is replaced
-    atomically; an open binary file is written to.
+    atomically (`is_private` as in `harness.core.files.replacing`); an open binary file is written to.
     """
     if isinstance(destination, Path):
-        with files.replacing(destination) as file:
+        with files.replacing(destination, is_private=is_private) as file:
             write_submission(file, ids, suffixes)
         return
     destination.write(HEADER)

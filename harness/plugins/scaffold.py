@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.core.errors import HarnessError, shortened
-from harness.core.files import write_whole
+from harness.core.files import write_export
 from harness.plugins.declarations import NAME
 
 _SOURCE = '''"""Samples at a low temperature and prefers likely suffixes: say here, in a line, what your attack does.
@@ -51,7 +51,7 @@ def new_attack(name: str, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise HarnessError(f"{path}: is there already; choose another name or another --dir.")
-        write_whole(path, _SOURCE.format(stem=stem, name=name))
+        write_export(path, _SOURCE.format(stem=stem, name=name))
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None
     return path

@@ -81,9 +81,9 @@ def write_outcome(folder: RunFolder, out: Path) -> Path:
     whole, the score is less the row's place.
     """
     submission, scores = submission_with_scores(folder)
-    write_submission(out, submission.ids, submission.suffixes)
+    write_submission(out, submission.ids, submission.suffixes, is_private=False)
     beside = out.parent / SCORES
-    with replacing(beside) as file:
+    with replacing(beside, is_private=False) as file:
         file.write(b"Example ID,Score\n")
         for id_, score in zip(submission.ids.tolist(), scores.tolist(), strict=True):
             file.write(f"{id_},{score!r}\n".encode())
