@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.submit.environment import PASSED_TO_PIP, local_indexes
+from harness.submit.environment import PIP_VARIABLES, local_package_indexes
 
 _RELEASE = "bookworm"
 _LENT_TO_ALL = ("/etc/resolv.conf",)
@@ -57,7 +57,7 @@ class Build:
 
     def run(self, command: list[str]) -> int:
         """Run `command` in the root, as a container would; its exit code."""
-        names = {name: value for name, value in os.environ.items() if PASSED_TO_PIP.fullmatch(name)}
+        names = {name: value for name, value in os.environ.items() if PIP_VARIABLES.fullmatch(name)}
         told = {"PATH": _PATH, "HOME": "/root", **names, **self.arguments, **self.variables}
         confined = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--cap-add", "ALL"]
         confined += ["--perms", "1777", "--tmpfs", "/tmp", "--chdir", self.folder, "--clearenv"]
@@ -123,7 +123,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 def _lent_to_steps() -> tuple[str, ...]:
     """What of this machine tells pip where packages come from, and whom to trust."""
-    named = map(str, local_indexes())
+    named = map(str, local_package_indexes())
     return tuple(p for p in dict.fromkeys((*_LENT_TO_ALL, *_LENT_TO_STEPS, *named)) if Path(p).exists())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.cli.output import aligned, counted, cut, visible
 from harness.core.findings import Findings, FoundTable
-from harness.submit.found import column_in_words, headline_figures, is_numeric, plain_value
+from harness.submit.audit_redaction import format_column, is_numeric_column, named_figures, plain_value
 
 _MOST_FIGURES, _MOST_ROWS = 24, 40
 _CELL, _NARROWEST_CELL = 44, 8
@@ -25,7 +25,7 @@ def findings_in_words(findings: Findings) -> str:
 
 
 def _figures(findings: Findings) -> str:
-    told = headline_figures(findings.figures)
+    told = named_figures(findings.figures)
     rows = [(visible(name), cut(visible(value), _CELL)) for name, value in told[:_MOST_FIGURES]]
     rest = f"\n… {counted(len(told) - _MOST_FIGURES, 'further figure')}: --json" if len(told) > _MOST_FIGURES else ""
     return aligned(rows) + rest if rows else ""
@@ -39,11 +39,11 @@ def _table(table: FoundTable, width: int) -> str:
     if not rows:
         return f"{title}\nno rows"
     names = [visible(name.replace("_", " ")) for name in table.columns]
-    cells = [list(map(visible, column_in_words(column))) for column in columns]
+    cells = [list(map(visible, format_column(column))) for column in columns]
     heads = _heads(names, cells, width)
     most = _widest_cell([[*head, *column] for head, column in zip(heads, cells, strict=True)], width)
     set_ = [
-        _set([cut(word, most) for word in [*head, *words]], is_right=is_numeric(column))
+        _set([cut(word, most) for word in [*head, *words]], is_right=is_numeric_column(column))
         for head, words, column in zip(heads, cells, columns, strict=True)
     ]
     rest = f"\n… {counted(rows - _MOST_ROWS, 'further row')}: --out writes them" if rows > _MOST_ROWS else ""

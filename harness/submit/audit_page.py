@@ -13,9 +13,9 @@ from harness.core.errors import shortened
 from harness.core.findings import Findings, FoundTable, Passage
 from harness.core.moments import utc_date_and_time
 from harness.core.spec import PathRecord, TargetRecord
-from harness.submit.found import column_in_words, headline_figures, is_numeric
-from harness.submit.pages import inline_svg, page
-from harness.submit.tables import Code, Rows
+from harness.submit.audit_redaction import format_column, is_numeric_column, named_figures
+from harness.submit.html_page import inline_svg, page
+from harness.submit.run_tables import Code, Rows
 
 _MOST_ROWS = 60
 _LONGEST_CELL, _LONGEST_VALUE = 240, 160
@@ -26,7 +26,7 @@ class AuditHeader:
     """What an audit was, told before and after what it found.
 
     audit: its name; status, reason: how it ended or stands; spent, budget: seconds; models: empty where an endpoint,
-    `asked`, was; inputs: what it read, by the option that named it; warnings: what was left out or went wrong.
+    `endpoint`, was; inputs: what it read, by the option that named it; warnings: what was left out or went wrong.
     """
 
     run: str
@@ -45,7 +45,7 @@ class AuditHeader:
     seed: int
     versions: Mapping[str, str]
     sandbox: str
-    asked: str = ""
+    endpoint: str = ""
     warnings: Sequence[str] = ()
 
 
@@ -87,7 +87,7 @@ def audit_page(
         lead=_lead(header),
         caution=_caution(header),
         sentences=findings.sentences,
-        figures=headline_figures(findings.figures),
+        figures=named_figures(findings.figures),
         charts=[(chart, _inline(chart)) for chart in charts],
         tables=[table for table, is_detail in zip(shown, details, strict=True) if not is_detail],
         details=[table for table, is_detail in zip(shown, details, strict=True) if is_detail],
@@ -107,8 +107,8 @@ def _shown(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath) -> Sho
     return ShownTable(
         table.title,
         [name.replace("_", " ") for name in table.columns],
-        [[shortened(cell, _LONGEST_CELL) for cell in row] for row in zip(*map(column_in_words, first), strict=True)],
-        [is_numeric(cells) for cells in first],
+        [[shortened(cell, _LONGEST_CELL) for cell in row] for row in zip(*map(format_column, first), strict=True)],
+        [is_numeric_column(cells) for cells in first],
         rows,
         csv,
         parquet,
@@ -124,7 +124,7 @@ def _with_whole_stretches(passages: Sequence[Passage]) -> Sequence[Passage]:
 
 
 def _lead(header: AuditHeader) -> str:
-    models = ", ".join(model.id for model in header.models) or header.asked
+    models = ", ".join(model.id for model in header.models) or header.endpoint
     return f"What {models or 'the target'} memorized"
 
 
@@ -141,8 +141,8 @@ def _record(header: AuditHeader) -> Rows:
         commit = f" at {model.commit}" if model.commit else ""
         rows.append(("Model", f"{model.id}, revision {model.revision}{commit}, {model.dtype} on {model.device}"))
         rows.append(("… its weights", Code(f"sha256 {model.weights_sha256}")))
-    if header.asked:
-        rows.append(("Endpoint", header.asked))
+    if header.endpoint:
+        rows.append(("Endpoint", header.endpoint))
     rows += [(name, Code(f"{record.path.name}, sha256 {record.sha256}")) for name, record in header.inputs.items()]
     params = ", ".join(f"{name} = {shortened(str(value), _LONGEST_VALUE)}" for name, value in header.params.items())
     rows += [

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.core.findings import FoundTable
-from harness.submit.found import plain_value
+from harness.submit.audit_redaction import plain_value
 
 if TYPE_CHECKING:
     import pyarrow

@@ -20,11 +20,11 @@ from harness.runs.reader import RunReader
 from harness.runs.results import scorecard_of, submission_now
 from harness.runs.summary import nondeterminism_reasons, run_summary
 from harness.submit.archive import archive_bytes
-from harness.submit.checklist import Check, reads_training
-from harness.submit.code import README, REQUIREMENTS, Code, code_bundle, code_files, readme
-from harness.submit.code_spec import code_spec_of
-from harness.submit.lock import torch_build
-from harness.submit.manifest import MANIFEST, Manifest, Mark, RanOn, hashes_of
+from harness.submit.checklist import Check, uses_training_rows
+from harness.submit.code_folder import README, REQUIREMENTS, Code, code_files, readme, zip_of_code
+from harness.submit.code_spec import code_spec_from_run
+from harness.submit.lock_file import torch_build
+from harness.submit.manifest import MANIFEST, Manifest, Mark, RunRecord, hashes_of
 from harness.submit.prefixes import tokens_sha256
 from harness.submit.team import load_team
 
@@ -42,11 +42,11 @@ class Bundle:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def code_only_bundle(spec: AttackSpec, source: bytes) -> Bundle:
+def code_bundle(spec: AttackSpec, source: bytes) -> Bundle:
     """The code of an attack that has not run yet, as `spec` plans it. Raises HarnessError as `code_files` does."""
     files = code_files(_code(spec, source))
     manifest = _code_manifest(spec, files)
-    return Bundle(code_bundle(files, manifest.json_bytes()), manifest)
+    return Bundle(zip_of_code(files, manifest.json_bytes()), manifest)
 
 
 def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet: list[Check], redact: bool) -> Bundle:
@@ -61,7 +61,7 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     ran_on = _ran_on(folder, spec)
     code = _code(spec, source)
     within = code_files(code)
-    frozen = code_bundle(within, _code_manifest(spec, within).json_bytes())
+    frozen = zip_of_code(within, _code_manifest(spec, within).json_bytes())
     (wheel,) = (name for name in within if name.endswith(".whl") and "/" not in name)
     within[README] = readme(code, wheel, ran_on)
     files = {f"code/{name}": content for name, content in within.items()}
@@ -88,9 +88,9 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
 
 
 def _code(spec: AttackSpec, source: bytes) -> Code:
-    training = load_training(spec.round) if reads_training(source) else None
+    training = load_training(spec.round) if uses_training_rows(source) else None
     return Code(
-        spec=code_spec_of(spec, trains=training is not None),
+        spec=code_spec_from_run(spec, trains=training is not None),
         round=spec.round,
         source=source,
         summary=declaration_in(source).summary,
@@ -113,7 +113,7 @@ def _code_manifest(spec: AttackSpec, files: dict[str, bytes]) -> Manifest:
 
 def _named_in_both(spec: AttackSpec, files: dict[str, bytes], *, without_round: bool = False) -> dict[str, object]:
     """What either kind of bundle names. The attacked rows are not yet known to code that is packaged before them."""
-    target = code_spec_of(spec, trains=False).target
+    target = code_spec_from_run(spec, trains=False).target
     fields = [field for field in FILE_FIELDS if not without_round or field.startswith("train_")]
     data = {field: spec.data_sha256.get(str(getattr(spec.round, field))) for field in fields}
     return {
@@ -128,11 +128,11 @@ def _named_in_both(spec: AttackSpec, files: dict[str, bytes], *, without_round: 
     }
 
 
-def _ran_on(folder: RunFolder, spec: AttackSpec) -> RanOn:
+def _ran_on(folder: RunFolder, spec: AttackSpec) -> RunRecord:
     summary = run_summary(folder)
     with RunReader(folder.store) as reader:
         loaded = reader.last_event("worker_target")
-    return RanOn(
+    return RunRecord(
         id=spec.id,
         status=summary.status,
         reason=summary.reason,
@@ -161,7 +161,7 @@ def _description(folder: RunFolder, team: Path, description: Path, *, redact: bo
     """description.pdf, and its sources below description/."""
     # Here: code alone needs no typesetter and no figures.
     from harness.submit.description import write_description
-    from harness.submit.facts import run_facts
+    from harness.submit.run_facts import run_facts
 
     with tempfile.TemporaryDirectory(prefix="harness-package-") as name:
         place = Path(name)

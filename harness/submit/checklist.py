@@ -74,7 +74,7 @@ def refusal(checks: list[Check], accepted: frozenset[str]) -> HarnessError | Non
     return HarnessError(f"{first.name}: {first.sentence}; {first.mend}{accept}.{more}")
 
 
-def reads_training(source: bytes) -> bool:
+def uses_training_rows(source: bytes) -> bool:
     """Whether the source of an attack speaks of training examples: it touches something called `train`."""
     return any(isinstance(node, ast.Attribute) and node.attr == "train" for node in ast.walk(syntax_tree(source)))
 

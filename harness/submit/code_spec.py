@@ -12,7 +12,7 @@ from harness.core.errors import HarnessError, shortened
 from harness.core.files import write_whole
 from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import SHIPPED_TARGETS, AttackRecord, AttackSpec, TargetRecord
-from harness.submit.manifest import NamedTarget, Sha256
+from harness.submit.manifest import Sha256, TargetIdentity
 
 SPEC = "spec.json"
 ROUND = "round.toml"
@@ -24,7 +24,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class CodeTarget(NamedTarget):
+class CodeTarget(TargetIdentity):
     """The target, and how it was loaded."""
 
     device: str
@@ -32,9 +32,9 @@ class CodeTarget(NamedTarget):
     threads: int
 
     @property
-    def named(self) -> NamedTarget:
+    def named(self) -> TargetIdentity:
         """What it is called, without how it was loaded."""
-        return NamedTarget.model_validate(self.model_dump(include=set(NamedTarget.model_fields)))
+        return TargetIdentity.model_validate(self.model_dump(include=set(TargetIdentity.model_fields)))
 
 
 class CodeSpec(_Record):
@@ -51,7 +51,7 @@ class CodeSpec(_Record):
     versions: dict[str, str]
 
 
-def code_spec_of(spec: AttackSpec, *, trains: bool) -> CodeSpec:
+def code_spec_from_run(spec: AttackSpec, *, trains: bool) -> CodeSpec:
     """The part of a run's spec that its code is run again by."""
     params = {name: value for name, value in spec.params.items() if name not in spec.paths}
     return CodeSpec(
@@ -67,12 +67,12 @@ def code_spec_of(spec: AttackSpec, *, trains: bool) -> CodeSpec:
     )
 
 
-def round_rules(round_: Round) -> bytes:
+def round_toml(round_: Round) -> bytes:
     """round.toml: the round's rules, without any of its files."""
-    return toml_of(round_.model_dump(mode="json", exclude=_LEFT_OUT_OF_ROUND, exclude_none=True)).encode()
+    return to_toml(round_.model_dump(mode="json", exclude=_LEFT_OUT_OF_ROUND, exclude_none=True)).encode()
 
 
-def write_round_ahead(round_: Round, folder: Path) -> Path:
+def write_blind_round(round_: Round, folder: Path) -> Path:
     """The round as a file in `folder`, with one prefix of zeros for those that are not known yet, and no answers.
 
     Raises HarnessError for a fold, whose prefixes are training rows.
@@ -83,11 +83,11 @@ def write_round_ahead(round_: Round, folder: Path) -> Path:
     unknown = {"source", "fold", "prefix_file", "answer_file", "preprefix_file", "answer_rows"}
     fields = round_.model_dump(mode="json", exclude=unknown, exclude_none=True)
     path = folder / ROUND
-    write_whole(path, toml_of(fields | {"prefix_file": "prefixes.npy"}))
+    write_whole(path, to_toml(fields | {"prefix_file": "prefixes.npy"}))
     return path
 
 
-def toml_of(fields: dict[str, Any]) -> str:
+def to_toml(fields: dict[str, Any]) -> str:
     """`fields`, texts, numbers and lists of them, as TOML, a line each."""
     # JSON's values are TOML's but for pairs of surrogates, and for DEL, which TOML wants escaped.
     values = {name: json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") for name, value in fields.items()}

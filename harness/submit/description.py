@@ -10,12 +10,12 @@ from harness.core.counting import counted
 from harness.core.errors import HarnessError
 from harness.core.files import write_whole
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
-from harness.submit import tables
-from harness.submit.examples import ShownExample, chosen_examples
-from harness.submit.facts import RunFacts
-from harness.submit.markdown import as_typst
-from harness.submit.tables import Code, Rows
-from harness.submit.typesetting import Typeset, array, content, markup, string
+from harness.submit import run_tables as tables
+from harness.submit.markdown_to_typst import markdown_to_typst
+from harness.submit.run_facts import RunFacts
+from harness.submit.run_tables import Code, Rows
+from harness.submit.shown_examples import ShownExample, select_examples
+from harness.submit.typesetting import TypesetDocument, array, content, markup, string
 
 FEWEST_PAGES, MOST_PAGES = 2, 5
 TEMPLATES = paths.PACKAGE / "submit" / "templates"
@@ -59,9 +59,9 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
     write_whole(folder / _MARKDOWN, markdown)
     write_whole(folder / MAIN, _document(facts, team, redact=redact))
     write_whole(folder / _METHOD, '#import "template.typ": *\n')
-    own = Typeset(folder / MAIN).pages
-    write_whole(folder / _METHOD, '#import "template.typ": *\n\n' + as_typst(markdown))
-    typeset = Typeset(folder / MAIN)
+    own = TypesetDocument(folder / MAIN).pages
+    write_whole(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
+    typeset = TypesetDocument(folder / MAIN)
     write_whole(folder / PDF, typeset.pdf)
     if typeset.pages > MOST_PAGES:
         raise HarnessError(
@@ -136,7 +136,7 @@ def _results(facts: RunFacts) -> str:
 
 def _queries(facts: RunFacts) -> str:
     stages = tables.stages(facts)
-    words = markup(tables.queries_in_words(facts))
+    words = markup(tables.query_summary(facts))
     return f"{words}\n\n#{_numbers('Stages of the attack.', stages)}" if stages else words
 
 
@@ -147,14 +147,14 @@ def _parameters(facts: RunFacts) -> str:
 
 def _training(facts: RunFacts) -> str:
     overlap = tables.training_overlap(facts)
-    words = markup(tables.training_in_words(facts))
+    words = markup(tables.training_summary(facts))
     if not overlap:
         return words
     return f"{words}\n\n#{_facts('Overlap of the attacked examples with the training rows.', overlap)}"
 
 
 def _examples(facts: RunFacts, *, redact: bool) -> str:
-    chosen = chosen_examples(facts, most=_EXAMPLES, redact=redact)
+    chosen = select_examples(facts, most=_EXAMPLES, redact=redact)
     verdicts = (("right", chosen.right), ("wrong", chosen.wrong), ("unknown", chosen.unknown))
     shown = [_example(example, verdict) for verdict, examples in verdicts for example in examples]
     if not shown:

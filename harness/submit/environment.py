@@ -14,19 +14,19 @@ from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError, shortened
 from harness.submit.archive import unpack
-from harness.submit.code import REQUIREMENTS
+from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import CodeSpec
 from harness.submit.execution import OnLine, run_step
-from harness.submit.lock import pinned_versions, torch_build, torch_install
+from harness.submit.lock_file import pinned_versions, torch_build, torch_install_arguments
 
 _INSTALL_SECONDS = 3600.0
 _INDEXES = ("find-links", "index-url", "extra-index-url")
-PASSED_TO_PIP = re.compile(r"(?i)PIP_.*|https?_proxy|no_proxy|all_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE")
+PIP_VARIABLES = re.compile(r"(?i)PIP_.*|https?_proxy|no_proxy|all_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE")
 _OWN_OF_TORCH = ("torch", "triton")
 
 
 @dataclass(frozen=True)
-class Install:
+class InstallOptions:
     """Where an environment comes from.
 
     is_own: the verifier's own Python and distributions, if their versions are the locked ones; else a fresh one, from
@@ -50,7 +50,7 @@ class Environment:
     in_words: str
 
 
-def made_environment(code: Path, spec: CodeSpec, install: Install, work: Path, on_line: OnLine) -> Environment:
+def create_environment(code: Path, spec: CodeSpec, install: InstallOptions, work: Path, on_line: OnLine) -> Environment:
     """The environment for the code in the folder `code`, made inside `work`; `on_line` hears what the installer says.
 
     Raises HarnessError, in a sentence, when it cannot be made as asked.
@@ -92,12 +92,12 @@ class _Fresh:
     would run with the network that installing may have. Another one, with pip and nothing else, fills it.
     """
 
-    def __init__(self, code: Path, install: Install, work: Path, on_line: OnLine) -> None:
+    def __init__(self, code: Path, install: InstallOptions, work: Path, on_line: OnLine) -> None:
         self._requirements = code / REQUIREMENTS
         self._may_use_network = install.may_use_network
         self._source = ["--find-links", str(install.wheels)] if install.wheels is not None else []
         self._source += [] if install.may_use_network else ["--no-index"]
-        self._readable = (code, *local_indexes(), *([install.wheels] if install.wheels is not None else []))
+        self._readable = (code, *local_package_indexes(), *([install.wheels] if install.wheels is not None else []))
         self._place = work / "env"
         self._tools = work / "tools"
         self._log = work / "install.log"
@@ -129,7 +129,7 @@ class _Fresh:
         if wanted == "absent":
             return "without torch", ()
         if wanted != torch_build():
-            arguments = [*self._source, *torch_install(wanted).split()]
+            arguments = [*self._source, *torch_install_arguments(wanted).split()]
             self._pip(arguments, f"installing torch {wanted}", network=self._may_use_network)
             return f"torch {wanted}, as PyTorch gives it out", ()
         parts = tuple(_parts_of_torch())
@@ -149,7 +149,7 @@ class _Fresh:
         self._on_line(doing)
         scratch.mkdir(exist_ok=True)
         # Where the index is and how it is reached, which may be secret, is known to the step that asks it alone.
-        passed = {name: value for name, value in os.environ.items() if network and PASSED_TO_PIP.fullmatch(name)}
+        passed = {name: value for name, value in os.environ.items() if network and PIP_VARIABLES.fullmatch(name)}
         done = run_step(
             argv,
             scratch=scratch,
@@ -196,7 +196,7 @@ def _base_python() -> str:
     return str(getattr(sys, "_base_executable", None) or sys.executable)
 
 
-def local_indexes() -> list[Path]:
+def local_package_indexes() -> list[Path]:
     """Folders of this machine that pip takes packages from, as its settings name them: paths or file: addresses."""
     asked = [sys.executable, "-m", "pip", "config", "list"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout

@@ -41,14 +41,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Executed:
+class CodeResult:
     """How a bundle's code ended, and where it was to write its submission, with scores.csv beside it."""
 
     step: Step
     out: Path
 
 
-def executed_code(
+def run_code(
     code: Path,
     prefixes: Tokens,
     python: Path,
@@ -59,7 +59,7 @@ def executed_code(
     target: Path | None,
     budget: float,
     on_line: OnLine,
-) -> Executed:
+) -> CodeResult:
     """Run run.sh of the folder `code` on `prefixes` [examples, length] with the interpreter `python`, inside `work`.
 
     It sees its code, its environment and the target, and writes to a scratch folder alone; `budget` seconds after its
@@ -80,7 +80,7 @@ def executed_code(
         log=work / "run.log",
         on_line=on_line,
     )
-    return Executed(step, scratch / "out.csv")
+    return CodeResult(step, scratch / "out.csv")
 
 
 def run_step(

@@ -12,12 +12,12 @@ from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.rounds import Round
-from harness.submit.manifest import NamedTarget
+from harness.submit.manifest import TargetIdentity
 from harness.submit.prefixes import read_prefixes
 
 
 @dataclass(frozen=True)
-class FoundTarget:
+class LocalTarget:
     """The verifier's own copy of the target: its folder and what its weights hash to."""
 
     path: Path
@@ -25,14 +25,14 @@ class FoundTarget:
 
 
 @dataclass(frozen=True)
-class Given:
+class OrganizerInputs:
     """What the organizers give, and the bundle must not choose.
 
     Either `round`, whose prefixes, answers and rules are taken, or files: `prefixes` and, once they are out, `answers`;
     budget: seconds, None for the round's, or a day; find_target: their own copy of the target that a bundle names.
     """
 
-    find_target: Callable[[NamedTarget], FoundTarget]
+    find_target: Callable[[TargetIdentity], LocalTarget]
     round: Round | None = None
     prefixes: Path | None = None
     answers: Path | None = None
@@ -47,7 +47,7 @@ class Known(NamedTuple):
     clusters: Ints | None
 
 
-def known_from(given: Given, rules: Round) -> Known:
+def known_from(given: OrganizerInputs, rules: Round) -> Known:
     """What is given, read; `rules` are those that the bundle names, and those of the round where one is given."""
     if given.round is not None:
         prefixes, answers = load_prefixes(given.round), load_answers(given.round)

@@ -18,7 +18,7 @@ from harness.submit.archive import unpack
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
 from harness.submit.prefixes import tokens_sha256
 from harness.submit.team import load_team
-from harness.submit.verdict import Outcome, StoredVerdict, produced_file, stored_verdict
+from harness.submit.verdict import Outcome, StoredVerdict, load_verdict, produced_path
 
 _HARDWARE = ("processor", "cores", "gpus")
 OnBundle = Callable[[str, int, int], None]
@@ -26,7 +26,7 @@ OnBundle = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgingData:
     """What submissions are judged by. answers: [examples, suffix length], None while the round is blind; clusters:
     [examples] or None; prefixes: [examples, prefix length], which a bundle's submission must be for."""
 
@@ -82,7 +82,7 @@ class _Read(NamedTuple):
     score: Score | None
 
 
-def leaderboard(bundles: Sequence[Path], judging: Judging, on_bundle: OnBundle) -> list[Entry]:
+def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBundle) -> list[Entry]:
     """The bundles, best first, and behind them by name those that cannot be ranked."""
     read: list[_Read] = []
     unranked: list[Entry] = []
@@ -103,7 +103,7 @@ def leaderboard(bundles: Sequence[Path], judging: Judging, on_bundle: OnBundle) 
     return places + unranked
 
 
-def as_csv(entries: Sequence[Entry]) -> str:
+def leaderboard_csv(entries: Sequence[Entry]) -> str:
     """The entries as a table, a row each."""
     text = io.StringIO()
     names = list(Entry.__dataclass_fields__)
@@ -123,7 +123,7 @@ def _cells(entry: Entry) -> dict[str, Any]:
     return {name: cell(value) for name, value in entry.as_json().items()}
 
 
-def _read(path: Path, judging: Judging) -> _Read:
+def _read(path: Path, judging: JudgingData) -> _Read:
     """The bundle at `path`. Raises HarnessError for one whose manifest does not hold or whose rows break a rule."""
     with tempfile.TemporaryDirectory(prefix="harness-leaderboard-") as name:
         folder = Path(name)
@@ -141,7 +141,7 @@ def _read(path: Path, judging: Judging) -> _Read:
             rows = read_submission(folder / "submission.csv", rules)
         except HarnessError as error:
             raise HarnessError(str(error).replace(f"{folder}/", "")) from None
-    verdict = stored_verdict(path, sha256_of(path))
+    verdict = load_verdict(path, sha256_of(path))
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused it: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
@@ -156,13 +156,13 @@ def _read(path: Path, judging: Judging) -> _Read:
 
 def _produced_rows(bundle: Path, verdict: StoredVerdict, rules: SubmissionRules) -> Submission:
     """What the bundle's code produced when it was verified. Raises HarnessError when that is no longer there."""
-    path = produced_file(bundle)
+    path = produced_path(bundle)
     if not path.is_file() or sha256_of(path) != verdict.produced_sha256:
         raise HarnessError(f"{path.name}, which its code produced, is gone: delete its verdict, and verify it again.")
     return read_submission(path, rules)
 
 
-def _entry(one: _Read, leader: _Read | None, place: int | None, judging: Judging) -> Entry:
+def _entry(one: _Read, leader: _Read | None, place: int | None, judging: JudgingData) -> Entry:
     difference, bounds = None, None
     if one.walk is not None and leader is not None and leader.walk is not None and one is not leader:
         difference, (low, high, _) = paired_difference(

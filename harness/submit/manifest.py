@@ -19,7 +19,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NamedTarget(_Record):
+class TargetIdentity(_Record):
     """The model that was attacked: what it is called, and the hash of its weights. No path of anybody's machine."""
 
     id: str
@@ -29,7 +29,7 @@ class NamedTarget(_Record):
     is_folder: bool = Field(description="It was named by a folder, of which `id` is the last part.")
 
 
-class RanOn(_Record):
+class RunRecord(_Record):
     """The run that a submission comes from. Times in seconds; `unpromised`: why its bytes may not come out again."""
 
     id: str
@@ -68,12 +68,12 @@ class Manifest(_Record):
     attack_sha256: Sha256
     round: str
     prefixes_sha256: Sha256 | None
-    target: NamedTarget | None
+    target: TargetIdentity | None
     data_sha256: dict[str, Sha256]
     lock_sha256: Sha256
     torch: str
     code_bundle_sha256: Sha256 | None
-    run: RanOn | None
+    run: RunRecord | None
     marks: list[Mark]
     files: dict[str, Sha256]
 

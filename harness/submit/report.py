@@ -13,11 +13,11 @@ from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
 from harness.runs.folder import RunFolder
-from harness.submit import tables
-from harness.submit.examples import ChosenExamples, chosen_examples, where_runs_differ
-from harness.submit.facts import RunFacts, run_facts
-from harness.submit.pages import inline_svg, page
-from harness.submit.tables import Code, Rows
+from harness.submit import run_tables as tables
+from harness.submit.html_page import inline_svg, page
+from harness.submit.run_facts import RunFacts, run_facts
+from harness.submit.run_tables import Code, Rows
+from harness.submit.shown_examples import ExampleSelection, differing_examples, select_examples
 
 _PANEL = (5.2, 3.2)
 _EXAMPLES = 4
@@ -32,7 +32,7 @@ class DrawnFigure(NamedTuple):
 
 
 class RunSection(NamedTuple):
-    """What the page says of one run; tables as `harness.submit.tables` words them."""
+    """What the page says of one run; tables as `harness.submit.run_tables` words them."""
 
     id: str
     headline: str
@@ -49,7 +49,7 @@ class RunSection(NamedTuple):
     overlap: Rows
     target: Rows
     record: Rows
-    examples: ChosenExamples
+    examples: ExampleSelection
 
 
 class ComparisonSection(NamedTuple):
@@ -82,7 +82,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
         figures=_figures(runs),
         comparison=comparison,
         no_comparison=no_comparison,
-        differing=where_runs_differ(runs, most=_DIFFERING, redact=redact) if len(runs) > 1 else (),
+        differing=differing_examples(runs, most=_DIFFERING, redact=redact) if len(runs) > 1 else (),
         runs=[_section(run, redact=redact) for run in runs],
         is_redacted=redact,
         unit=None if runs[0].score is None else str(runs[0].score.interval.unit),
@@ -201,13 +201,13 @@ def _section(run: RunFacts, *, redact: bool) -> RunSection:
         method=run.method,
         reference=run.spec.attack.reference,
         parameters=tables.parameters(run),
-        queries=tables.queries_in_words(run),
+        queries=tables.query_summary(run),
         stages=tables.stages(run),
-        training=tables.training_in_words(run),
+        training=tables.training_summary(run),
         overlap=tables.training_overlap(run),
         target=tables.target_and_machine(run),
         record=tables.record(run),
-        examples=chosen_examples(run, most=_EXAMPLES, redact=redact),
+        examples=select_examples(run, most=_EXAMPLES, redact=redact),
     )
 
 

@@ -20,8 +20,8 @@ from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.results import submission_with_scores
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.submit.code import TRAIN
-from harness.submit.code_spec import ROUND, CodeSpec, toml_of
+from harness.submit.code_folder import TRAIN
+from harness.submit.code_spec import ROUND, CodeSpec, to_toml
 from harness.submit.prefixes import archived_array, opened_archive, read_prefixes, tokens_sha256
 
 SCORES = "scores.csv"
@@ -30,7 +30,7 @@ _MOST_SCORE_BYTES = 64
 _ENDED = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
-class LaidOut(NamedTuple):
+class RerunPlan(NamedTuple):
     """What a run of a bundle's code begins with."""
 
     attack: AttackFile
@@ -38,7 +38,7 @@ class LaidOut(NamedTuple):
     round: Round
 
 
-def laid_out(code: Path, spec: CodeSpec, prefixes_file: Path) -> LaidOut:
+def prepare_rerun(code: Path, spec: CodeSpec, prefixes_file: Path) -> RerunPlan:
     """The round of the prefixes in a file, with the bundle's rules and training rows, below the harness's own state.
 
     The same code and prefixes are laid out in the same place, so that an interrupted run is found again. Raises
@@ -47,7 +47,7 @@ def laid_out(code: Path, spec: CodeSpec, prefixes_file: Path) -> LaidOut:
     attack = attack_named(spec.attack.name, code / "attack")
     if attack.sha256 != spec.attack.sha256:
         raise HarnessError(f"{attack.path}: not the source that the bundle's spec names.")
-    rules = round_of_code(code)
+    rules = read_round_rules(code)
     prefixes = read_prefixes(prefixes_file, length=rules.prefix_length, vocabulary=rules.vocabulary)
     identity = f"{sha256_of(code / 'spec.json')} {sha256_of(code / ROUND)} {tokens_sha256(prefixes, rules.vocabulary)}"
     folder = paths.state_home() / "reruns" / hashlib.sha256(identity.encode()).hexdigest()[:16]
@@ -57,12 +57,12 @@ def laid_out(code: Path, spec: CodeSpec, prefixes_file: Path) -> LaidOut:
     if spec.trains:
         files |= _lay_training(code / TRAIN, folder)
     fields = rules.model_dump(mode="json", exclude_none=True, exclude={"source", "prefix_file"})
-    write_whole(folder / ROUND, toml_of(fields | files))
+    write_whole(folder / ROUND, to_toml(fields | files))
     named = {name: str(_laid_path(code, name)) for name in spec.paths}
-    return LaidOut(attack, ValidatedParams(spec.params | named, tuple(named)), load_round(str(folder / ROUND)))
+    return RerunPlan(attack, ValidatedParams(spec.params | named, tuple(named)), load_round(str(folder / ROUND)))
 
 
-def unfinished_run(laid: LaidOut) -> RunFolder | None:
+def unfinished_run(laid: RerunPlan) -> RunFolder | None:
     """The newest run of what is laid out that has not come to its end; it is gone on with, not begun anew."""
     for folder in all_run_folders():
         # A run that cannot be read is not gone on with.
@@ -74,7 +74,7 @@ def unfinished_run(laid: LaidOut) -> RunFolder | None:
     return None
 
 
-def write_outcome(folder: RunFolder, out: Path) -> Path:
+def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     """Write the run's submission to `out` and scores.csv beside it; the latter's path.
 
     scores.csv has a row for each of the submission's, in its order: `Example ID,Score`. Where the attack gave its order
@@ -109,7 +109,7 @@ def read_scores(path: Path, rows: int) -> tuple[Ints, Floats]:
     return ids, scores
 
 
-def round_of_code(code: Path) -> Round:
+def read_round_rules(code: Path) -> Round:
     """The bundle's round, which names no file: its prefixes are yet to be laid beside it."""
     path = code / ROUND
     try:

@@ -74,11 +74,11 @@ def _pieces(word: str) -> list[str]:
     return [word[start : start + _BREAK_EVERY] for start in range(0, len(word), _BREAK_EVERY)]
 
 
-class Typeset:
+class TypesetDocument:
     """A Typst file as it comes out: `pdf`, and its number of `pages`."""
 
     def __init__(self, source: Path) -> None:
-        """Typeset `source`, which may read files beside it, with the fonts in the typst wheel alone.
+        """TypesetDocument `source`, which may read files beside it, with the fonts in the typst wheel alone.
 
         The file must label its number of pages `<pages>` (`metadata`). Raises HarnessError where it does not compile.
         """

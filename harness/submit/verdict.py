@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.core.errors import HarnessError
-from harness.submit.agreement import Agreement
+from harness.submit.differences import Agreement
 
 
 class Outcome(StrEnum):
@@ -93,19 +93,19 @@ class StoredVerdict(BaseModel):
     scores: dict[str, dict[str, Any]] = {}
 
 
-def verdict_file(bundle: Path) -> Path:
+def verdict_path(bundle: Path) -> Path:
     """Where the verdict on the bundle at `bundle` lies unless it was sent elsewhere."""
     return bundle.with_name(f"{bundle.stem}.verdict.json")
 
 
-def produced_file(bundle: Path) -> Path:
+def produced_path(bundle: Path) -> Path:
     """Where what the code of the bundle at `bundle` produced lies, beside the verdict."""
     return bundle.with_name(f"{bundle.stem}.produced.csv")
 
 
-def stored_verdict(bundle: Path, sha256: str) -> StoredVerdict | None:
+def load_verdict(bundle: Path, sha256: str) -> StoredVerdict | None:
     """The verdict beside the bundle, if it is one on these very bytes. Raises HarnessError when it cannot be read."""
-    path = verdict_file(bundle)
+    path = verdict_path(bundle)
     if not path.is_file():
         return None
     try:

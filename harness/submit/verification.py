@@ -15,16 +15,15 @@ from harness.core.submission_reader import Submission, SubmissionRules, read_sub
 from harness.runs.machine import hardware, versions
 from harness.sandbox import SandboxBackend, detect_backend
 from harness.sandbox.refusals import Refusal
-from harness.submit.agreement import Likeness, agreement
-from harness.submit.code import README
+from harness.submit.bundle_checks import difference_from_frozen, in_bundle, look_at_papers, opened, read_code
+from harness.submit.code_folder import README
 from harness.submit.code_spec import CodeSpec
-from harness.submit.environment import Environment, Install, made_environment
-from harness.submit.execution import Executed, executed_code
+from harness.submit.differences import CodeDifference, Likeness, agreement
+from harness.submit.environment import Environment, InstallOptions, create_environment
+from harness.submit.execution import CodeResult, run_code
 from harness.submit.findings import Findings, Refused
-from harness.submit.frozen import CodeDifference
-from harness.submit.given import FoundTarget, Given, Known, known_from
+from harness.submit.given import Known, LocalTarget, OrganizerInputs, known_from
 from harness.submit.manifest import Manifest
-from harness.submit.opening import difference_from_frozen, in_bundle, look_at_papers, opened, read_code
 from harness.submit.prefixes import tokens_sha256
 from harness.submit.rerun import read_scores
 from harness.submit.verdict import Outcome, Verdict
@@ -35,12 +34,12 @@ OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class How:
+class RunSettings:
     """How the code is run: its environment, on which device (None: the bundle's), and whether it may run without a
     sandbox. `work` is an empty folder."""
 
     work: Path
-    install: Install
+    install: InstallOptions
     device: str | None = None
     may_be_unconfined: bool = False
     on_step: OnStep = field(default=lambda step: None)
@@ -59,7 +58,7 @@ class Verification:
         self._difference: CodeDifference | None = None
         self.produced: Path | None = None
 
-    def static(self) -> Verdict:
+    def compare_code(self) -> Verdict:
         """The verdict without running anything: the manifest, and the code against the frozen code.
 
         Raises HarnessError when the frozen code cannot be read.
@@ -72,7 +71,7 @@ class Verification:
         outcome = Outcome.SAME_CODE if self._difference.is_same else Outcome.OTHER_CODE
         return self._verdict(outcome, self._difference.in_words)
 
-    def whole(self, given: Given, how: How) -> Verdict:
+    def run(self, given: OrganizerInputs, how: RunSettings) -> Verdict:
         """The verdict after the code has run on the prefixes.
 
         Raises HarnessError when what is given cannot be read or does not fit the bundle's lengths, and when this
@@ -125,7 +124,7 @@ class Verification:
         self._findings.check("submission", True, f"{len(submitted.ids):,} rows keep the round's rules", "")
         return submitted
 
-    def _found_target(self, spec: CodeSpec, given: Given) -> FoundTarget | None:
+    def _found_target(self, spec: CodeSpec, given: OrganizerInputs) -> LocalTarget | None:
         if spec.target is None:
             self._findings.tell("target", "the attack asks no model")
             return None
@@ -139,7 +138,7 @@ class Verification:
         )
         return found
 
-    def _require_sandbox(self, how: How) -> None:
+    def _require_sandbox(self, how: RunSettings) -> None:
         means = detect_backend()
         self._told["sandbox"] = means.value
         if means is not SandboxBackend.NONE:
@@ -151,9 +150,9 @@ class Verification:
                 "this machine offers no sandbox, and a stranger's code is not run without; --unsafe runs it."
             )
 
-    def _environment(self, spec: CodeSpec, how: How) -> Environment:
+    def _environment(self, spec: CodeSpec, how: RunSettings) -> Environment:
         try:
-            environment = made_environment(self._folder / "code", spec, how.install, how.work, how.on_step)
+            environment = create_environment(self._folder / "code", spec, how.install, how.work, how.on_step)
         except HarnessError as error:
             if how.install.is_own and any((self._folder / "code").glob("*.whl")):
                 raise  # which versions the verifier has says nothing of the bundle
@@ -162,12 +161,12 @@ class Verification:
         return environment
 
     def _execute(
-        self, prefixes: Tokens, how: How, environment: Environment, *, target: FoundTarget | None, budget: float
-    ) -> Executed:
+        self, prefixes: Tokens, how: RunSettings, environment: Environment, *, target: LocalTarget | None, budget: float
+    ) -> CodeResult:
         how.on_step(f"running it, within {clock(budget)}")
         # It may differ from the frozen code's, so nothing in it may tell the code anything.
         (self._folder / "code" / README).unlink(missing_ok=True)
-        executed = executed_code(
+        executed = run_code(
             self._folder / "code",
             prefixes,
             environment.python,
@@ -195,7 +194,7 @@ class Verification:
         self._findings.check("run", step.code == 0, "the code ran to its end", f"the code failed: {step.ending}{said}")
         return executed
 
-    def _read_produced(self, executed: Executed, known: Known, rules: Round) -> Submission:
+    def _read_produced(self, executed: CodeResult, known: Known, rules: Round) -> Submission:
         try:
             if executed.out.is_symlink() or not executed.out.is_file():
                 raise HarnessError("no submission is there.")
@@ -223,7 +222,7 @@ class Verification:
         self._findings.tell(f"score, {name}", sentence)
 
     def _compared(
-        self, submitted: Submission, produced: Submission, executed: Executed, unpromised: list[str]
+        self, submitted: Submission, produced: Submission, executed: CodeResult, unpromised: list[str]
     ) -> Verdict:
         found = agreement(submitted, produced, _scores(executed, len(produced.ids)))
         self._told["agreement"] = found
@@ -278,7 +277,7 @@ def _rules_of(rules: Round, known: Known) -> SubmissionRules:
     return SubmissionRules(len(known.prefixes), rules.suffix_length, rules.vocabulary, rules.row_cap)
 
 
-def _scores(executed: Executed, rows: int) -> Floats | None:
+def _scores(executed: CodeResult, rows: int) -> Floats | None:
     """The scores that the code wrote beside its submission; None where there are none that fit."""
     path = executed.out.parent / "scores.csv"
     try:
@@ -287,7 +286,7 @@ def _scores(executed: Executed, rows: int) -> Floats | None:
         return None  # they decide only whether rows that moved were equal
 
 
-def _not_promised(manifest: Manifest, spec: CodeSpec, environment: Environment, how: How) -> list[str]:
+def _not_promised(manifest: Manifest, spec: CodeSpec, environment: Environment, how: RunSettings) -> list[str]:
     """Why the submission's bytes may differ here from where it ran."""
     ran, here = manifest.run, hardware()
     if ran is None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.submit.checklist import Check, reads_training, refusal
+from harness.submit.checklist import Check, refusal, uses_training_rows
 
 MET = Check("met", True, "it holds")
 HARD = Check("hard", False, "it does not", "mend it")
@@ -39,4 +39,4 @@ def test_what_was_accepted_refuses_no_longer_but_only_where_it_can_be() -> None:
     ],
 )
 def test_an_attack_that_touches_training_examples_is_told_by_its_source(source: str, reads: bool) -> None:
-    assert reads_training(source.encode()) is reads
+    assert uses_training_rows(source.encode()) is reads

@@ -14,7 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.redaction import redacted
 from harness.runs.results import submission_now
 from harness.submit.description import write_description
-from harness.submit.facts import run_facts
+from harness.submit.run_facts import run_facts
 from tests.functional.machine import ROOT
 from tests.unit.submit.ended import HOSTILE, ended_run, made_hostile
 from tests.unit.tui.recorded import recorded_run
@@ -56,7 +56,7 @@ def test_two_processes_in_two_time_zones_write_the_same_bytes(home: Path) -> Non
         "import sys, pathlib\n"
         "from harness.runs.folder import RunFolder\n"
         "from harness.submit.description import write_description\n"
-        "from harness.submit.facts import run_facts\n"
+        "from harness.submit.run_facts import run_facts\n"
         "folder = pathlib.Path(sys.argv[2]); folder.mkdir()\n"
         "write_description(run_facts(RunFolder(pathlib.Path(sys.argv[1]))), None, '# Idea', folder, redact=False)\n"
     )

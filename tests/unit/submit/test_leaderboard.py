@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.core.submission import write_submission
 from harness.submit.archive import archive_bytes
-from harness.submit.leaderboard import Entry, Judging, as_csv, leaderboard
+from harness.submit.leaderboard import Entry, JudgingData, leaderboard, leaderboard_csv
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
 from harness.submit.prefixes import tokens_sha256
 
@@ -23,8 +23,8 @@ ANSWERS = PREFIXES + 1
 HERE = {"processor": "this", "cores": 2, "gpus": []}
 
 
-def _judging(answers: Any = ANSWERS) -> Judging:
-    return Judging("r", PREFIXES, answers, None, suffix_length=2, vocabulary=100, error_cap=3, row_cap=100)
+def _judging(answers: Any = ANSWERS) -> JudgingData:
+    return JudgingData("r", PREFIXES, answers, None, suffix_length=2, vocabulary=100, error_cap=3, row_cap=100)
 
 
 def _bundle(
@@ -69,7 +69,7 @@ def _bundle(
     return path
 
 
-def _ranked(bundles: list[Path], judging: Judging | None = None) -> list[Entry]:
+def _ranked(bundles: list[Path], judging: JudgingData | None = None) -> list[Entry]:
     return leaderboard(bundles, judging or _judging(), lambda name, number, of: None)
 
 
@@ -150,6 +150,6 @@ def test_one_that_cannot_be_read_is_behind_all_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\\tx"])
 def test_no_text_in_the_table_is_a_formula(name: str, tmp_path: Path) -> None:
-    (row,) = csv.DictReader(io.StringIO(as_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
+    (row,) = csv.DictReader(io.StringIO(leaderboard_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
     assert not row["team"].startswith(("=", "+", "-", "@", "\t"))
     assert float(row["recall"]) == 0.05

@@ -9,10 +9,10 @@ from harness.core.errors import HarnessError
 from harness.core.redaction import redacted
 from harness.core.visible import visible
 from harness.runs.results import submission_now
-from harness.submit.examples import chosen_examples
-from harness.submit.facts import run_facts
-from harness.submit.pages import inline_svg, page
+from harness.submit.html_page import inline_svg, page
 from harness.submit.report import report_page
+from harness.submit.run_facts import run_facts
+from harness.submit.shown_examples import select_examples
 from tests.unit.submit.ended import HOSTILE, ended_run, made_hostile
 from tests.unit.submit.pages import ParsedPage, parsed_page
 from tests.unit.tui.recorded import recorded_run
@@ -115,7 +115,7 @@ def test_an_example_with_a_right_row_behind_a_wrong_one_is_none_of_the_wrong(hom
     batch = recorded.batch("guess/0/0")
     recorded.guess(batch, [(0, False, 9.0), (1, False, 8.0), (0, True, 7.0)])
     recorded.store.close()
-    chosen = chosen_examples(run_facts(recorded.folder), most=4, redact=False)
+    chosen = select_examples(run_facts(recorded.folder), most=4, redact=False)
     assert [[example.id for example in kind] for kind in chosen] == [[0], [1], []]
     (guess,) = chosen.right[0].guesses
     assert (guess.row, guess.is_right, guess.differs) == (3, True, "")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.submit.rerun import read_scores, round_of_code
+from harness.submit.rerun import read_round_rules, read_scores
 
 HEADER = "Example ID,Score\n"
 
@@ -71,10 +71,10 @@ def test_a_device_without_end_is_refused_at_once(tmp_path: Path) -> None:
 def test_what_are_no_rules_is_refused_in_a_sentence(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "round.toml").write_bytes(content)
     with pytest.raises(HarnessError, match="not the rules of a round") as refusal:
-        round_of_code(tmp_path)
+        read_round_rules(tmp_path)
     assert len(str(refusal.value)) < 400
 
 
 def test_rules_name_no_file_of_the_reader_s_machine(tmp_path: Path) -> None:
     (tmp_path / "round.toml").write_text('name = "r"\ntitle = "t"\nprefix_file = "/etc/passwd"\n')
-    assert round_of_code(tmp_path).prefix_file == tmp_path / "prefixes.npy"
+    assert read_round_rules(tmp_path).prefix_file == tmp_path / "prefixes.npy"

@@ -7,8 +7,8 @@ from pathlib import Path
 import typst
 
 from harness.submit.description import TEMPLATES
-from harness.submit.markdown import as_typst
-from harness.submit.typesetting import Typeset
+from harness.submit.markdown_to_typst import markdown_to_typst
+from harness.submit.typesetting import TypesetDocument
 
 _BREAK = "\u200b"
 _PLAIN_TABLE = "#let team-table(columns, alignment, ..cells) = table(columns: columns, ..cells)"
@@ -37,10 +37,10 @@ def packed(text: str) -> str:
 def typeset_text(markdown: str, folder: Path) -> str:
     """The packed text of `markdown` once it is typeset, which it must be as PDF too, in the real template."""
     shutil.copyfile(TEMPLATES / "description.typ", folder / "template.typ")
-    source = as_typst(markdown)
+    source = markdown_to_typst(markdown)
     whole = folder / "whole.typ"
     whole.write_text(f'#import "template.typ": *\n#show: description\n{source}', encoding="utf-8")
-    assert Typeset(whole).pages >= 1
+    assert TypesetDocument(whole).pages >= 1
     alone = folder / "alone.typ"
     alone.write_text(f"{_PLAIN_TABLE}\n{source}", encoding="utf-8")
     words = _Words()

@@ -12,9 +12,9 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.training import Training
 from harness.submit.archive import archive_bytes
-from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_rules
-from harness.submit.lock import pinned_requirements, torch_build, torch_install
-from harness.submit.manifest import RanOn
+from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_toml
+from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
+from harness.submit.manifest import RunRecord
 from harness.submit.wheel import harness_wheel, installed_lock
 
 README = "README.md"
@@ -45,7 +45,7 @@ def code_files(code: Code) -> dict[str, bytes]:
     files = {
         f"attack/{code.spec.attack.file}": code.source,
         SPEC: (code.spec.model_dump_json(indent=2) + "\n").encode(),
-        ROUND: round_rules(code.round),
+        ROUND: round_toml(code.round),
         wheel: wheel_content,
         REQUIREMENTS: pinned_requirements(installed_lock(), code.spec.attack.requires).encode(),
     }
@@ -61,7 +61,7 @@ def code_files(code: Code) -> dict[str, bytes]:
     )
 
 
-def readme(code: Code, wheel: str, ran_on: RanOn | None) -> bytes:
+def readme(code: Code, wheel: str, ran_on: RunRecord | None) -> bytes:
     """README.md of code/, whose wheel is the file `wheel`; `ran_on` tells what hardware and time to expect."""
     return _rendered(f"{README}.j2", _told(code, wheel) | {"run": ran_on}).encode()
 
@@ -74,7 +74,7 @@ def _told(code: Code, wheel: str) -> dict[str, object]:
         "python": python,
         "python_minor": ".".join(python.split(".")[:2]),
         "torch": torch_build(),
-        "torch_install": torch_install(torch_build()),
+        "torch_install_arguments": torch_install_arguments(torch_build()),
         "wheel": wheel,
         "spec": code.spec,
         "round": code.round,
@@ -82,7 +82,7 @@ def _told(code: Code, wheel: str) -> dict[str, object]:
     }
 
 
-def code_bundle(files: dict[str, bytes], manifest: bytes) -> bytes:
+def zip_of_code(files: dict[str, bytes], manifest: bytes) -> bytes:
     """The zip of code/ alone, with its manifest."""
     return archive_bytes({f"code/{name}": content for name, content in files.items()} | {"MANIFEST.json": manifest})
 

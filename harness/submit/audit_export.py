@@ -13,10 +13,10 @@ from harness.core.files import sync_folder
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import drawn
 from harness.submit.audit_page import AuditHeader, ShownChart, audit_page
+from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import write_csv, write_parquet
-from harness.submit.found import without_text
 
-__all__ = ["AuditHeader", "require_room_for_audit", "write_audit"]
+__all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
 
 _FORMAT = "harness audit, 1"
 _RECORD, _PAGE = "findings.json", "index.html"
@@ -24,7 +24,7 @@ _TABLES, _FIGURES = PurePosixPath("tables"), PurePosixPath("figures")
 _LONGEST_NAME = 80
 
 
-def require_room_for_audit(out: Path) -> None:
+def check_audit_folder(out: Path) -> None:
     """Raise HarnessError unless `out` is absent, empty, or an earlier audit's output that nobody added to."""
     beside = out.resolve().parent
     if not beside.is_dir():
@@ -49,11 +49,11 @@ def write_audit(out: Path, findings: Findings, header: AuditHeader, *, redact: b
     """The files written to the folder `out`, replacing what an earlier audit wrote there; equal findings, equal bytes.
 
     With `redact`, text columns and passages are told by their length and hash in all of them. Raises HarnessError as
-    `require_room_for_audit` does, or when the folder cannot be written.
+    `check_audit_folder` does, or when the folder cannot be written.
     """
-    require_room_for_audit(out)
+    check_audit_folder(out)
     if redact:
-        findings = without_text(findings)
+        findings = redact_findings(findings)
     try:
         place = out.resolve()
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as beside:
@@ -157,7 +157,7 @@ def _header_as_json(header: AuditHeader) -> dict[str, Any]:
         "elapsed_s": header.spent,
         "budget_s": header.budget,
         "models": [model.model_dump(mode="json", exclude={"path"}) for model in header.models],
-        "endpoint": header.asked or None,
+        "endpoint": header.endpoint or None,
         "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in header.inputs.items()},
         "params": json.loads(json.dumps(dict(header.params), default=str)),
         "seed": header.seed,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.submission_reader import Submission
-from harness.submit.agreement import Likeness, agreement
+from harness.submit.differences import Likeness, agreement
 
 Row = tuple[int, int, int]
 row = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 65535))

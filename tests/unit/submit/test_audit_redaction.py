@@ -4,7 +4,14 @@ import numpy as np
 
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
 from harness.core.redaction import redacted_text
-from harness.submit.found import column_in_words, headline_figures, in_words, is_numeric, plain_value, without_text
+from harness.submit.audit_redaction import (
+    format_column,
+    in_words,
+    is_numeric_column,
+    named_figures,
+    plain_value,
+    redact_findings,
+)
 
 
 def test_cells_are_read_as_people_write_them() -> None:
@@ -14,14 +21,14 @@ def test_cells_are_read_as_people_write_them() -> None:
 
 
 def test_fractions_of_a_column_have_the_same_decimals_unless_that_would_hide_one() -> None:
-    assert column_in_words([0.5, 0.25, None, 0.0]) == ["0.500", "0.250", "–", "0.000"]
-    assert column_in_words([0.5, 0.00025]) == ["0.5000", "0.0003"]
-    assert column_in_words([0.5, 1e-7]) == ["0.5", "1e-07"]
+    assert format_column([0.5, 0.25, None, 0.0]) == ["0.500", "0.250", "–", "0.000"]
+    assert format_column([0.5, 0.00025]) == ["0.5000", "0.0003"]
+    assert format_column([0.5, 1e-7]) == ["0.5", "1e-07"]
 
 
 def test_a_column_of_numbers_is_told_from_one_of_words() -> None:
-    assert is_numeric([1, 2.5, None]) and is_numeric(np.arange(3))
-    assert not is_numeric([1, "a"]) and not is_numeric([None]) and not is_numeric([True])
+    assert is_numeric_column([1, 2.5, None]) and is_numeric_column(np.arange(3))
+    assert not is_numeric_column([1, "a"]) and not is_numeric_column([None]) and not is_numeric_column([True])
 
 
 def test_a_vector_s_gaps_are_nothing() -> None:
@@ -37,7 +44,7 @@ def test_figures_are_told_by_their_path_and_with_their_interval() -> None:
         },
         "curve": [1, 2],
     }
-    assert headline_figures(figures) == [
+    assert named_figures(figures) == [
         ("pairs", "12"),
         ("rates first 5", "0.5 [0.25, 0.75], of 9"),
         ("rates none", "1"),
@@ -63,7 +70,7 @@ FOUND = Findings(
 
 
 def test_text_is_told_by_length_and_hash_wherever_it_stands() -> None:
-    closed = without_text(FOUND)
+    closed = redact_findings(FOUND)
     assert closed.tables[0].columns == {"name": [redacted_text("Ada Quint"), None], "esp": [0.5, 0.25]}
     assert closed.tables[1].columns["text"] == [[redacted_text(SECRET), redacted_text("b")]]
     assert closed.passages[0].texts == [("prompt", (Stretch(redacted_text(SECRET)),))]
@@ -88,7 +95,7 @@ def test_figures_and_sentences_give_no_text_away() -> None:
     findings = Findings(
         {"best": [{"prompt": secret, "share": 0.5}]}, (f"Best is {secret!r}.", "It says no more."), [table]
     )
-    redacted = without_text(findings)
+    redacted = redact_findings(findings)
     assert "Zanzibar" not in repr(redacted)
     assert redacted.figures == {"best": [{"prompt": redacted_text(secret), "share": 0.5}]}
     assert redacted.sentences[1] == "It says no more."

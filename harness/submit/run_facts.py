@@ -26,7 +26,7 @@ _MOST_MOMENTS = 200
 _MOST_REPLAYED = 40
 
 
-class Moment(NamedTuple):
+class CurvePoint(NamedTuple):
     """The submission when `spent` seconds of the budget were spent: its rows, and its recall at the cap where known."""
 
     spent: float
@@ -100,7 +100,7 @@ class RunFacts:
     unreachable_score: Score | None
     exact_at_1: float | None
     any_of_n: float | None
-    course: tuple[Moment, ...]
+    course: tuple[CurvePoint, ...]
     queries: Queries
     training: TrainingUse
     target_as_loaded: dict[str, Any] | None
@@ -214,22 +214,22 @@ def _course(
     whole: Part,
     answers: Tokens | None,
     score: Score | None,
-) -> tuple[Moment, ...]:
+) -> tuple[CurvePoint, ...]:
     """The running curve from 0 s on, and of a run that is over its end; replayed where the round was blind once."""
     points = reader.points()
     if answers is None:
-        moments = [Moment(point.spent, point.rows, None) for point in _thinned(points, _MOST_MOMENTS)]
-        return (Moment(0.0, 0, None), *moments)
+        moments = [CurvePoint(point.spent, point.rows, None) for point in _thinned(points, _MOST_MOMENTS)]
+        return (CurvePoint(0.0, 0, None), *moments)
     if any(point.recall is None for point in points):
         points = _thinned(points, _MOST_REPLAYED)
         counts = [point.guesses for point in points]
         recalls = recall_after_guesses(counts, whole, spec=spec, reader=reader, answers=answers)
-        moments = [Moment(point.spent, point.rows, recall) for point, recall in zip(points, recalls, strict=True)]
+        moments = [CurvePoint(point.spent, point.rows, recall) for point, recall in zip(points, recalls, strict=True)]
     else:
-        moments = [Moment(point.spent, point.rows, point.recall) for point in _thinned(points, _MOST_MOMENTS)]
+        moments = [CurvePoint(point.spent, point.rows, point.recall) for point in _thinned(points, _MOST_MOMENTS)]
     if summary.status.is_over and score is not None:
-        moments.append(Moment(min(summary.elapsed_s, summary.budget_s), score.rows, score.recall_at_cap))
-    return (Moment(0.0, 0, 0.0), *moments)
+        moments.append(CurvePoint(min(summary.elapsed_s, summary.budget_s), score.rows, score.recall_at_cap))
+    return (CurvePoint(0.0, 0, 0.0), *moments)
 
 
 def _thinned(points: Sequence[Point], most: int) -> list[Point]:

@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
 from harness.core.redaction import redacted_text
 from harness.core.spec import PathRecord, TargetRecord
-from harness.submit.audit import AuditHeader, require_room_for_audit, write_audit
+from harness.submit.audit_export import AuditHeader, check_audit_folder, write_audit
 from tests.unit.submit.pages import parsed_page
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\ud800 $x_{ & 'quoted' \"so\""
@@ -124,7 +124,7 @@ def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
 def test_the_page_runs_nothing_and_fetches_nothing_but_what_lies_beside_it(
     text: str, redact: bool, tmp_path: Path
 ) -> None:
-    header = replace(HEADER, reason=text, is_finished=False, warnings=[text], params={text: text}, asked=text)
+    header = replace(HEADER, reason=text, is_finished=False, warnings=[text], params={text: text}, endpoint=text)
     write_audit(tmp_path / "out", replace(findings(text), sentences=[text]), header, redact=redact)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     parsed = parsed_page(page)
@@ -262,9 +262,9 @@ def test_what_somebody_added_to_an_audit_s_folder_is_never_removed(tmp_path: Pat
 def test_a_place_where_nothing_can_be_written_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HarnessError, match=r"a file; an audit writes a folder"):
-        require_room_for_audit(tmp_path / "file")
+        check_audit_folder(tmp_path / "file")
     with pytest.raises(HarnessError, match=r"absent: no such folder\."):
-        require_room_for_audit(tmp_path / "absent" / "out")
+        check_audit_folder(tmp_path / "absent" / "out")
 
 
 def test_a_link_to_a_folder_is_followed_and_stays(tmp_path: Path) -> None:

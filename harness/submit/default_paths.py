@@ -6,7 +6,7 @@ SUBMISSIONS = Path("submissions")
 TEAM, DESCRIPTION = "team.toml", "description.md"
 
 
-def file_there(name: str) -> Path | None:
+def default_file(name: str) -> Path | None:
     """The file called `name` here or in submissions/, if there is one."""
     return next((there for there in (Path(name), SUBMISSIONS / name) if there.is_file()), None)
 

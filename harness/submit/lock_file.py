@@ -45,7 +45,7 @@ def torch_build() -> str:
         return "absent"
 
 
-def torch_install(version: str) -> str:
+def torch_install_arguments(version: str) -> str:
     """What installs that build of torch, as arguments of pip: PyTorch keeps an index for each.
 
     Raises HarnessError for a text that is no version: it may be a stranger's, and pip would take more for options.

@@ -12,7 +12,7 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.arrays import Ints, Tokens
 from harness.core.examples import load_prefixes
 from harness.core.redaction import redacted
-from harness.submit.facts import RunFacts
+from harness.submit.run_facts import RunFacts
 
 
 class ShownGuess(NamedTuple):
@@ -38,7 +38,7 @@ class ShownExample(NamedTuple):
     guesses: tuple[ShownGuess, ...]
 
 
-class ChosenExamples(NamedTuple):
+class ExampleSelection(NamedTuple):
     """Examples that a submission solves anywhere, and ones that it guesses wrong; in a blind round just some."""
 
     right: tuple[ShownExample, ...]
@@ -46,19 +46,19 @@ class ChosenExamples(NamedTuple):
     unknown: tuple[ShownExample, ...]
 
 
-def chosen_examples(facts: RunFacts, *, most: int, redact: bool) -> ChosenExamples:
+def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelection:
     """At most `most` examples of each kind, the first in submission order."""
     ids, is_right = facts.submission.ids, facts.is_right
     if is_right is None:
-        return ChosenExamples((), (), _shown([facts], _first(ids, most), redact))
+        return ExampleSelection((), (), _shown([facts], _first(ids, most), redact))
     solved = ids[is_right]
     unsolved = ids[~np.isin(ids, solved)]
-    return ChosenExamples(
+    return ExampleSelection(
         _shown([facts], _first(solved, most), redact), _shown([facts], _first(unsolved, most), redact), ()
     )
 
 
-def where_runs_differ(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
+def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
     """The first `most` examples, by id, that some of the runs solve within the cap and others do not."""
     walks = [(run.whole, run.walk) for run in runs]
     if any(walk is None for _, walk in walks) or len({run.spec.examples for run in runs}) > 1:

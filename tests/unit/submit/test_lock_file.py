@@ -10,13 +10,13 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError
-from harness.submit import lock
-from harness.submit.lock import (
+from harness.submit import lock_file as lock
+from harness.submit.lock_file import (
     pinned_requirements,
     pinned_versions,
     require_plain_lock,
     torch_build,
-    torch_install,
+    torch_install_arguments,
 )
 from harness.submit.wheel import installed_lock
 
@@ -118,7 +118,7 @@ def test_a_file_without_pins_pins_nothing() -> None:
     ],
 )
 def test_a_build_of_torch_is_installed_from_its_own_index(version: str, arguments: str) -> None:
-    assert torch_install(version) == arguments
+    assert torch_install_arguments(version) == arguments
 
 
 def test_the_build_of_torch_is_the_installed_one_s() -> None:

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from harness.core.errors import HarnessError
 from harness.core.visible import visible
 from harness.figures.glyphs import drawable_characters
-from harness.submit.markdown import as_typst
+from harness.submit.markdown_to_typst import markdown_to_typst
 from tests.unit.submit.typst_text import packed, typeset_text
 
 MEANINGFUL = "#$@<>\\_*`~[](){}|!-+=/.:;,'\"^&% \n\t\r019aZé中😀\u202e\u200b\u00a0\x00\x1b"
@@ -69,7 +69,7 @@ def test_whatever_the_markdown_is_it_can_be_typeset_and_its_text_appears(markdow
     ],
 )
 def test_structure_is_kept(markdown: str, typst: str) -> None:
-    assert as_typst(markdown).strip() == typst
+    assert markdown_to_typst(markdown).strip() == typst
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_raw_html_is_shown_as_text_and_an_image_by_its_description(tmp_path: Pat
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "relative.md"])
 def test_a_link_to_anything_but_the_web_or_mail_is_its_text_alone(address: str) -> None:
-    assert "#link" not in as_typst(f"[here]({address})")
+    assert "#link" not in markdown_to_typst(f"[here]({address})")
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_deep_nesting_and_endless_words_are_typeset(markdown: str, tmp_path: Pat
 @pytest.mark.parametrize("markdown", ["> " * 90 + "x", "\n".join("  " * depth + "- x" for depth in range(90))])
 def test_nesting_so_deep_that_text_would_be_lost_is_refused(markdown: str) -> None:
     with pytest.raises(HarnessError, match="too many deep: flatten them"):
-        as_typst(markdown)
+        markdown_to_typst(markdown)

@@ -15,7 +15,7 @@ from harness.core.scoring import ERROR_COUNTS, Score
 from harness.core.spec import AttackSpec
 from harness.runs.reader import StageWork
 from harness.sandbox import SandboxBackend
-from harness.submit.facts import RunFacts
+from harness.submit.run_facts import RunFacts
 
 _LONGEST_VALUE = 160
 _MOST_PARAMETERS = 40
@@ -129,7 +129,7 @@ def stages(facts: RunFacts) -> Rows:
     return [("Stage", "Draws announced", "Draws done", "Batches done"), *rows]
 
 
-def queries_in_words(facts: RunFacts) -> str:
+def query_summary(facts: RunFacts) -> str:
     """What the attack asked of the target, as far as a record can know."""
     spec, queries = facts.spec, facts.queries
     shown = f"The attack was shown {spec.examples:,} prefixes of {counted(spec.round.prefix_length, 'token')}."
@@ -149,7 +149,7 @@ def queries_in_words(facts: RunFacts) -> str:
     )
 
 
-def training_in_words(facts: RunFacts) -> str:
+def training_summary(facts: RunFacts) -> str:
     """Which training rows were there, and whether the record says that the attack read them."""
     training = facts.training
     if training.rows is None:

@@ -43,7 +43,7 @@ def in_words(value: Any) -> str:
     return str(value)
 
 
-def column_in_words(cells: Sequence[Any]) -> list[str]:
+def format_column(cells: Sequence[Any]) -> list[str]:
     """Cells of one column, its fractions with as many decimals as one another where they are of one size."""
     plain = [plain_value(cell) for cell in cells]
     fractions = [abs(cell) for cell in plain if isinstance(cell, float) and cell]
@@ -53,13 +53,13 @@ def column_in_words(cells: Sequence[Any]) -> list[str]:
     return list(map(in_words, plain))
 
 
-def is_numeric(cells: Sequence[Any]) -> bool:
+def is_numeric_column(cells: Sequence[Any]) -> bool:
     """A column that is set flush right: of numbers alone."""
     known = [cell for cell in map(plain_value, cells) if cell is not None]
     return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
 
 
-def headline_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and value of each figure that stands at the top, and of each that has an interval, `rates trigram` for one
     that lies within: a mapping with `value`, `low` and `high`, and of how many with `of`.
     """
@@ -80,7 +80,7 @@ def _told(figures: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[s
             yield here[0], in_words(value)
 
 
-def without_text(findings: Findings) -> Findings:
+def redact_findings(findings: Findings) -> Findings:
     """The same, with the text of text columns and passages told by its length and hash alone.
 
     Charts lose words in cells, and every name in which such a text can be read; figures the texts that are one of

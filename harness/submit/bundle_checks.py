@@ -9,13 +9,13 @@ from harness.core.errors import HarnessError
 from harness.core.files import sha256_of
 from harness.core.rounds import Round
 from harness.submit.archive import unpack
-from harness.submit.code import REQUIREMENTS
+from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import SPEC, CodeSpec, read_code_spec
+from harness.submit.differences import CodeDifference, compare_code
 from harness.submit.findings import Findings
-from harness.submit.frozen import CodeDifference, code_difference
-from harness.submit.lock import require_plain_lock
+from harness.submit.lock_file import require_plain_lock
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
-from harness.submit.rerun import round_of_code
+from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
 from harness.submit.wheel import harness_wheel
 
@@ -73,7 +73,7 @@ def difference_from_frozen(
     place.mkdir()
     unpack(frozen, place)
     names = manifest.code_bundle_sha256 == sha256_of(frozen)
-    difference = code_difference(folder, place, names_frozen=names)
+    difference = compare_code(folder, place, names_frozen=names)
     if difference.is_same:
         findings.check("frozen", True, difference.in_words, "")
     else:
@@ -85,7 +85,7 @@ def read_code(folder: Path, manifest: Manifest, round_: Round | None, findings: 
     """The code's spec and rules: the organizers' if they name a round, else the bundle's with the challenge's caps."""
     code = folder / "code"
     try:
-        spec, rules = read_code_spec(code), round_of_code(code)
+        spec, rules = read_code_spec(code), read_round_rules(code)
         require_plain_lock(_lock_in(code))
     except HarnessError as error:
         findings.fail("code", in_bundle(error, folder))

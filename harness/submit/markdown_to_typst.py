@@ -16,7 +16,7 @@ _DEEPEST = 24  # levels, of which a list's item takes two
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-def as_typst(markdown: str, *, top: int = 2) -> str:
+def markdown_to_typst(markdown: str, *, top: int = 2) -> str:
     """`markdown` as Typst markup, its first heading level being level `top`.
 
     Raises HarnessError when lists and quotes stand in one another deeper than anybody reads.

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from harness import __version__
 from harness.core import paths
 from harness.core.visible import visible
-from harness.submit.tables import Code
+from harness.submit.run_tables import Code
 
 _TEMPLATES = paths.PACKAGE / "submit" / "templates"
 _ID = re.compile(r'(?<=\sid=")(?=[^"]*")')

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.submit.frozen import CodeDifference, code_difference
+from harness.submit.differences import CodeDifference, compare_code
 
 FILES = {"run.sh": "exit 0\n", "attack/a.py": "one\ntwo\nthree\n", "README.md": "before\n"}
 
@@ -20,7 +20,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def _difference(folders: tuple[Path, Path], *, names_frozen: bool = True) -> CodeDifference:
-    return code_difference(*folders, names_frozen=names_frozen)
+    return compare_code(*folders, names_frozen=names_frozen)
 
 
 def test_equal_code_is_the_same_and_says_whether_its_hash_is_named(folders: tuple[Path, Path]) -> None:
@@ -73,4 +73,4 @@ def test_a_long_difference_is_cut(folders: tuple[Path, Path]) -> None:
 
 def test_bundles_without_code_differ_in_nothing_but_each_file(folders: tuple[Path, Path], tmp_path: Path) -> None:
     (empty := tmp_path / "empty").mkdir()
-    assert set(code_difference(empty, folders[1], names_frozen=False).changes) == {"run.sh", "attack/a.py"}
+    assert set(compare_code(empty, folders[1], names_frozen=False).changes) == {"run.sh", "attack/a.py"}

@@ -8,8 +8,8 @@ import pytest
 from harness.core.overlap import overlap
 from harness.runs.reader import RunReader, StageWork
 from harness.runs.results import scorecard_of, submission_now
-from harness.submit.facts import Moment, run_facts
-from harness.submit.tables import queries_in_words, training_in_words
+from harness.submit.run_facts import CurvePoint, run_facts
+from harness.submit.run_tables import query_summary, training_summary
 from tests.unit.submit.ended import ended_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -22,9 +22,9 @@ def test_the_score_is_the_scorecard_s_and_the_curve_ends_there(home: Path) -> No
     assert facts.score.as_json().items() <= scorecard.items()
     assert (facts.exact_at_1, facts.any_of_n) == (6 / EXAMPLES, 6 / EXAMPLES)
     assert facts.course == (
-        Moment(0.0, 0, 0.0),
-        Moment(1.5, EXAMPLES, 6 / EXAMPLES),
-        Moment(2.5, EXAMPLES, 6 / EXAMPLES),
+        CurvePoint(0.0, 0, 0.0),
+        CurvePoint(1.5, EXAMPLES, 6 / EXAMPLES),
+        CurvePoint(2.5, EXAMPLES, 6 / EXAMPLES),
     )
 
 
@@ -70,7 +70,7 @@ def test_a_run_that_was_blind_has_its_whole_curve_once_the_answers_are_there(hom
     spec = run.spec()
     answered = spec.round.model_copy(update={"answer_file": home / f"answer-{EXAMPLES}.npy"})
     run.spec_file.write_text(spec.model_copy(update={"round": answered}).model_dump_json())
-    assert run_facts(run).course[1] == Moment(1.5, EXAMPLES, 6 / EXAMPLES)
+    assert run_facts(run).course[1] == CurvePoint(1.5, EXAMPLES, 6 / EXAMPLES)
 
 
 def test_overlap_counts_the_attacked_examples_alone(home: Path) -> None:
@@ -95,9 +95,7 @@ def test_training_rows_are_said_to_be_read_only_where_the_record_says_so(was_rea
     facts = run_facts(recorded.folder)
     assert facts.training.was_read is was_read
     said = "says" if was_read else "does not say"
-    assert (
-        training_in_words(facts) == f"The round offers 16 training rows; the record {said} that the attack read them."
-    )
+    assert training_summary(facts) == f"The round offers 16 training rows; the record {said} that the attack read them."
 
 
 def test_a_round_whose_training_rows_are_gone_is_described_and_the_reason_told(home: Path) -> None:
@@ -105,8 +103,8 @@ def test_a_round_whose_training_rows_are_gone_is_described_and_the_reason_told(h
     (home / f"train_prefix-{EXAMPLES}.npy").unlink()
     facts = run_facts(run)
     assert facts.score is not None and facts.training.rows is None
-    assert "cannot be told now" in training_in_words(facts) and "no such file" in training_in_words(facts)
+    assert "cannot be told now" in training_summary(facts) and "no such file" in training_summary(facts)
 
 
 def test_an_attack_without_a_target_is_said_to_have_asked_none(home: Path) -> None:
-    assert "uses no target, and none was loaded" in queries_in_words(run_facts(ended_run(home)))
+    assert "uses no target, and none was loaded" in query_summary(run_facts(ended_run(home)))
