@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.cli.output import aligned, counted, cut, visible
 from harness.core.findings import Findings, FoundTable
-from harness.submit.audit_redaction import format_column, is_numeric_column, named_figures, plain_value
+from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
 
 _MOST_FIGURES, _MOST_ROWS = 24, 40
 _CELL, _NARROWEST_CELL = 44, 8

@@ -17,9 +17,10 @@ from harness.cli.steps import Steps
 
 if TYPE_CHECKING:
     from harness.core.rounds import Round
-    from harness.submit.given import LocalTarget
+    from harness.submit.environment import InstallOptions
     from harness.submit.manifest import TargetIdentity
     from harness.submit.verdict import Verdict
+    from harness.submit.verification import LocalTarget
 
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -137,9 +138,8 @@ def verified(
     """The verdict on a bundle, told as it comes about and written beside the bundle (or into `out`)."""
     from harness.core.durations import seconds_in
     from harness.core.files import write_export
-    from harness.submit.given import OrganizerInputs
     from harness.submit.verdict import produced_path, verdict_path
-    from harness.submit.verification import RunSettings, Verification
+    from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
     given = OrganizerInputs(
         find_target=lambda named: _found_target(named, target, round_),
@@ -184,7 +184,7 @@ def _found_target(named: "TargetIdentity", asked: str | None, round_: "Round | N
     from harness.core.errors import HarnessError
     from harness.core.spec import SHIPPED_TARGETS
     from harness.engine.resolving import resolve_target
-    from harness.submit.given import LocalTarget
+    from harness.submit.verification import LocalTarget
 
     if asked is not None:
         found = resolve_target(asked)
@@ -225,7 +225,7 @@ def prepare(install: "InstallOptions") -> None:
     nothing to install environments from, before any time is spent."""
     from harness.core.errors import HarnessError
 
-    if not (install.is_own or install.may_use_network or install.wheels is not None):
+    if not (install.use_own or install.may_use_network or install.wheels is not None):
         raise HarnessError(
             "nothing to install its environment from: --allow-network-install asks the package index, --wheels DIR "
             "takes a folder, and --own-environment the verifier's own."

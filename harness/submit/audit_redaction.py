@@ -1,150 +1,82 @@
-"""What an audit found, in words: cells as they are read, figures by name, and all of it without the corpus's text."""
+"""Redact the findings of an audit: replace the text of the corpus and of the model with its length and hash."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from harness.core.findings import BarChart, Chart, Findings, FoundTable, HeatMap, LineChart, Passage, Stretch
 from harness.core.redaction import redacted_text
+from harness.submit.audit_tables import plain_value
 
-_DIGITS = 4
-_INTERVAL = ("value", "low", "high")
-_TELLING_WORDS, _TELLING_CHARACTERS = 3, 16
+_REVEALING_WORDS, _REVEALING_CHARACTERS = 3, 16
 _NUMBER = re.compile(r"[\s\d.,:%×+\-−–±/()\[\]]*")
 
 
-def plain_value(value: Any) -> Any:
-    """A cell without NumPy: text, bool, int, float, a list of these, or None, which not-a-number is too."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, float) and value != value:
-        return None
-    if isinstance(value, list | tuple):
-        return [plain_value(each) for each in value]
-    return value
-
-
-def in_words(value: Any) -> str:
-    """A cell as it is read: 1,234 and 0.1235, a dash where there is nothing."""
-    value = plain_value(value)
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.{_DIGITS}g}" if abs(value) < 10_000 else f"{value:,.0f}"
-    if isinstance(value, list):
-        return ", ".join(map(in_words, value))
-    return str(value)
-
-
-def format_column(cells: Sequence[Any]) -> list[str]:
-    """Cells of one column, its fractions with as many decimals as one another where they are of one size."""
-    plain = [plain_value(cell) for cell in cells]
-    fractions = [abs(cell) for cell in plain if isinstance(cell, float) and cell]
-    if fractions and max(fractions) < 1_000 and min(fractions) >= 0.0001:
-        decimals = 3 if min(fractions) >= 0.001 else 4
-        return [f"{cell:.{decimals}f}" if isinstance(cell, float) else in_words(cell) for cell in plain]
-    return list(map(in_words, plain))
-
-
-def is_numeric_column(cells: Sequence[Any]) -> bool:
-    """A column that is set flush right: of numbers alone."""
-    known = [cell for cell in map(plain_value, cells) if cell is not None]
-    return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
-
-
-def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name and value of each figure that stands at the top, and of each that has an interval, `rates trigram` for one
-    that lies within: a mapping with `value`, `low` and `high`, and of how many with `of`.
-    """
-    return list(_told(figures, ()))
-
-
-def _told(figures: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    if path and all(name in figures for name in _INTERVAL):
-        value, low, high = (in_words(figures[name]) for name in _INTERVAL)
-        of = f", of {in_words(figures['of'])}" if "of" in figures else ""
-        yield " ".join(path), (value if low == "–" else f"{value} [{low}, {high}]") + of
-        return
-    for name, value in figures.items():
-        here = (*path, str(name).replace("_", " "))
-        if isinstance(value, Mapping):
-            yield from _told(value, here)
-        elif not path and not isinstance(value, list | tuple):
-            yield here[0], in_words(value)
-
-
 def redact_findings(findings: Findings) -> Findings:
-    """The same, with the text of text columns and passages told by its length and hash alone.
+    """Return the findings with every text column and passage replaced by length and hash.
 
-    Charts lose words in cells, and every name in which such a text can be read; figures the texts that are one of
-    them, sentences those that they quote.
+    The same texts are also replaced in figures, in labels of charts, and where a sentence quotes them. Heat maps lose
+    the words in their cells.
     """
-    secrets = _Secrets(findings)
+    redactor = _Redactor(findings)
     return replace(
         findings,
-        figures=_figures_without_text(findings.figures, secrets),
-        sentences=[secrets.struck_from(sentence) for sentence in findings.sentences],
-        tables=[_table_without_text(table) for table in findings.tables],
-        charts=[_chart_without_text(chart, secrets) for chart in findings.charts],
-        passages=[_passage_without_text(passage, secrets) for passage in findings.passages],
+        figures=_redact_figures(findings.figures, redactor),
+        sentences=[redactor.redact_quotes(sentence) for sentence in findings.sentences],
+        tables=[_redact_table(table) for table in findings.tables],
+        charts=[_redact_chart(chart, redactor) for chart in findings.charts],
+        passages=[_redact_passage(passage, redactor) for passage in findings.passages],
     )
 
 
-def _figures_without_text(value: Any, secrets: "_Secrets") -> Any:
+def _redact_figures(value: Any, redactor: "_Redactor") -> Any:
     if isinstance(value, Mapping):
-        return {name: _figures_without_text(of_name, secrets) for name, of_name in value.items()}
+        return {name: _redact_figures(item, redactor) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_figures_without_text(each, secrets) for each in value]
-    return secrets.kept_from(value) if isinstance(value, str) else value
+        return [_redact_figures(item, redactor) for item in value]
+    return redactor.redact_label(value) if isinstance(value, str) else value
 
 
-def _table_without_text(table: FoundTable) -> FoundTable:
+def _redact_table(table: FoundTable) -> FoundTable:
     columns = {
-        name: [_cell_without_text(cell) for cell in cells] if name in table.text_columns else cells
+        name: [_redact_cell(plain_value(cell)) for cell in cells] if name in table.text_columns else cells
         for name, cells in table.columns.items()
     }
     return replace(table, columns=columns)
 
 
-def _cell_without_text(cell: Any) -> Any:
-    cell = plain_value(cell)
+def _redact_cell(cell: Any) -> Any:
     if isinstance(cell, list):
-        return [_cell_without_text(each) for each in cell]
+        return [_redact_cell(item) for item in cell]
     return redacted_text(cell) if isinstance(cell, str) else cell
 
 
-def _passage_without_text(passage: Passage, secrets: "_Secrets") -> Passage:
-    texts = [(label, (Stretch(redacted_text(_whole(stretches))),)) for label, stretches in passage.texts]
-    return Passage(secrets.kept_from(passage.title), texts)
+def _redact_passage(passage: Passage, redactor: "_Redactor") -> Passage:
+    texts = [(label, (Stretch(redacted_text(_joined(stretches))),)) for label, stretches in passage.texts]
+    return Passage(redactor.redact_label(passage.title), texts)
 
 
-def _chart_without_text(chart: Chart, secrets: "_Secrets") -> Chart:
-    kept = secrets.kept_from
+def _redact_chart(chart: Chart, redactor: "_Redactor") -> Chart:
+    redact = redactor.redact_label
     match chart:
         case LineChart():
-            return replace(chart, series=[one._replace(name=kept(one.name)) for one in chart.series])
+            return replace(chart, series=[series._replace(name=redact(series.name)) for series in chart.series])
         case BarChart():
-            return replace(chart, labels=[*map(kept, chart.labels)], groups=[*map(kept, chart.groups)])
+            return replace(chart, labels=[*map(redact, chart.labels)], groups=[*map(redact, chart.groups)])
         case HeatMap():
-            # Words in cells stand side by side as in their text, where each alone gives nothing away.
+            # The words in cells are a text in its order, although each word alone reveals nothing.
             are_numbers = all(_NUMBER.fullmatch(word) for row in chart.words or () for word in row)
-            rows, columns = [*map(kept, chart.row_labels)], [*map(kept, chart.column_labels)]
+            rows, columns = [*map(redact, chart.row_labels)], [*map(redact, chart.column_labels)]
             return replace(chart, words=chart.words if are_numbers else None, row_labels=rows, column_labels=columns)
 
 
-def _whole(stretches: Sequence[Stretch]) -> str:
+def _joined(stretches: Sequence[Stretch]) -> str:
     return "".join(stretch.text for stretch in stretches)
 
 
-class _Secrets:
-    """The texts that are kept from a reader, and whether a label gives one away."""
+class _Redactor:
+    """Recognizes the secret texts of an audit in labels and sentences."""
 
     def __init__(self, findings: Findings) -> None:
         cells = {
@@ -154,42 +86,42 @@ class _Secrets:
             for cell in table.columns.get(name, ())
             for text in _texts_in(plain_value(cell))
         }
-        passages = {_whole(stretches) for passage in findings.passages for _, stretches in passage.texts}
-        self._texts = {folded for text in cells | passages if (folded := _folded(text))}
-        self._quotable = [text for text in sorted(cells | passages, key=len, reverse=True) if _is_telling(text)]
+        secrets = cells | {_joined(stretches) for passage in findings.passages for _, stretches in passage.texts}
+        self._normalized = {normalized for text in secrets if (normalized := _normalize(text))}
+        self._quotable = [text for text in sorted(secrets, key=len, reverse=True) if _is_revealing(text)]
 
-    def struck_from(self, sentence: str) -> str:
-        """`sentence` with every such text that it quotes told by length and hash."""
+    def redact_quotes(self, sentence: str) -> str:
+        """Return `sentence` with every secret text that it quotes replaced."""
         for text in self._quotable:
             if text in sentence:
                 sentence = sentence.replace(text, redacted_text(text))
         return sentence
 
-    def kept_from(self, label: str) -> str:
-        """`label`, or its length and hash where it is such a text, quotes one, or is several words out of one."""
-        folded = _folded(label)
-        if not folded or _NUMBER.fullmatch(folded):
+    def redact_label(self, label: str) -> str:
+        """Return `label`, or its length and hash if it is a secret text, quotes one, or quotes several words of one."""
+        normalized = _normalize(label)
+        if not normalized or _NUMBER.fullmatch(normalized):
             return label
-        if folded in self._texts or any(_is_telling(text) and text in folded for text in self._texts):
-            return redacted_text(label)
-        beginning = folded.removesuffix("…").removesuffix("...").strip()
-        if _is_telling(beginning) and any(beginning in text for text in self._texts):
-            return redacted_text(label)
-        return label
+        is_or_quotes = normalized in self._normalized or any(
+            _is_revealing(text) and text in normalized for text in self._normalized
+        )
+        part = normalized.removesuffix("…").removesuffix("...").strip()
+        is_part = _is_revealing(part) and any(part in text for text in self._normalized)
+        return redacted_text(label) if is_or_quotes or is_part else label
 
 
 def _texts_in(cell: Any) -> Iterator[str]:
     if isinstance(cell, str):
         yield cell
     elif isinstance(cell, list):
-        for each in cell:
-            yield from _texts_in(each)
+        for item in cell:
+            yield from _texts_in(item)
 
 
-def _is_telling(text: str) -> bool:
-    """Long enough that it is no word that anybody would have used."""
-    return len(text) >= _TELLING_CHARACTERS or len(text.split()) >= _TELLING_WORDS
+def _is_revealing(text: str) -> bool:
+    """Return True if the text is too long to be an ordinary word that occurs anywhere."""
+    return len(text) >= _REVEALING_CHARACTERS or len(text.split()) >= _REVEALING_WORDS
 
 
-def _folded(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.split()).casefold()

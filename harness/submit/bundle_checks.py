@@ -1,6 +1,5 @@
-"""A bundle opened and looked at, before any of it runs: its files, its papers, its code and its rules."""
+"""The checks on a bundle before its code runs: the archive, the manifest, the documents, the code and the rules."""
 
-import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,129 +11,119 @@ from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import SPEC, CodeSpec, read_code_spec
 from harness.submit.differences import CodeDifference, compare_code
-from harness.submit.findings import Findings
 from harness.submit.lock_file import require_plain_lock
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
+from harness.submit.untrusted_files import read_bounded_text
+from harness.submit.verdict import FindingLog
 from harness.submit.wheel import harness_wheel
 
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
-_CHALLENGE = {"error_cap": 100, "row_cap": 100_000}
-_MOST_LOCK_BYTES = 8 << 20
+_CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}
+_MAX_LOCK_BYTES = 8 << 20
 
 
-class ReadCode(NamedTuple):
-    """The code's spec, and the rules that its submission is judged by."""
+class CheckedCode(NamedTuple):
+    """The spec of a bundle's code, and the rules that its submission is scored by."""
 
     spec: CodeSpec
     rules: Round
 
 
-def opened(bundle: Path, folder: Path, findings: Findings) -> Manifest:
-    """The manifest of the bundle, unpacked into `folder`, once every file is as it says."""
+def open_bundle(bundle: Path, folder: Path, log: FindingLog) -> Manifest:
+    """Unpack a bundle into `folder`, check every file against the manifest, and return the manifest."""
     folder.mkdir(parents=True)
     try:
         names = unpack(bundle, folder)
         manifest = read_manifest(folder)
     except HarnessError as error:
-        findings.fail("archive", str(error).rstrip("."))
+        log.fail("archive", error_in_bundle(error, folder))
     faults = manifest_faults(manifest, folder, names)
-    findings.check(
+    more = f"; and {len(faults) - 3:,} more" if len(faults) > 3 else ""
+    log.check(
         "manifest",
         not faults,
-        f"all {len(manifest.files):,} files are as the manifest says",
-        "; ".join(faults[:3]) + (f"; and {len(faults) - 3:,} more" if len(faults) > 3 else ""),
+        f"all {len(manifest.files):,} files match the manifest",
+        "; ".join(faults[:3]) + more,
     )
     for mark in manifest.marks:
-        findings.tell("accepted", f"{mark.check}: {mark.sentence}")
+        log.note("accepted", f"{mark.check}: {mark.sentence}")
     return manifest
 
 
-def look_at_papers(folder: Path, findings: Findings) -> None:
-    """Find the team and the description of a submission's bundle."""
+def check_documents(folder: Path, log: FindingLog) -> None:
+    """Check the team file and the description of a submission bundle."""
     try:
         team = load_team(folder / "team.toml")
     except HarnessError as error:
-        findings.fail("team", in_bundle(error, folder))
-    findings.tell("team", team.title)
+        log.fail("team", error_in_bundle(error, folder))
+    log.note("team", team.title)
     pdf = folder / "description.pdf"
     is_pdf = pdf.is_file() and pdf.read_bytes()[:5] == b"%PDF-"
-    findings.check("description", is_pdf, "description.pdf is there", "there is no description.pdf")
+    log.check("description", is_pdf, "description.pdf is present", "description.pdf is missing or not a PDF")
 
 
-def difference_from_frozen(
-    folder: Path, frozen: Path, manifest: Manifest, place: Path, findings: Findings
-) -> CodeDifference:
-    """How the code in `folder` differs from that of the zip `frozen`, which is unpacked into `place`.
+def compare_with_frozen(folder: Path, frozen: Path, manifest: Manifest, work: Path, log: FindingLog) -> CodeDifference:
+    """Compare the code in `folder` with the zip `frozen`, which is unpacked into `work`.
 
-    A difference is told and not refused: a contest may allow a patch. Raises HarnessError when the zip cannot be read.
+    A difference is noted but does not fail the verification: a contest may allow a patch. Raises HarnessError if the
+    zip cannot be unpacked.
     """
-    place.mkdir()
-    unpack(frozen, place)
-    names = manifest.code_bundle_sha256 == sha256_of(frozen)
-    difference = compare_code(folder, place, names_frozen=names)
-    if difference.is_same:
-        findings.check("frozen", True, difference.in_words, "")
-    else:
-        findings.tell("frozen", difference.in_words)
+    work.mkdir()
+    unpack(frozen, work)
+    difference = compare_code(folder, work, names_frozen=manifest.code_bundle_sha256 == sha256_of(frozen))
+    (log.record if difference.is_same else log.note)("frozen", difference.summary)
     return difference
 
 
-def read_code(folder: Path, manifest: Manifest, round_: Round | None, findings: Findings) -> ReadCode:
-    """The code's spec and rules: the organizers' if they name a round, else the bundle's with the challenge's caps."""
+def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: FindingLog) -> CheckedCode:
+    """Check the code's spec, lock and rules.
+
+    The rules are those of `round_`. Without a round, lengths and vocabulary come from the bundle, and the caps are
+    those of the challenge.
+    """
     code = folder / "code"
     try:
         spec, rules = read_code_spec(code), read_round_rules(code)
-        require_plain_lock(_lock_in(code))
+        require_plain_lock(read_bounded_text(code / REQUIREMENTS, limit=_MAX_LOCK_BYTES))
     except HarnessError as error:
-        findings.fail("code", in_bundle(error, folder))
-    is_named = (
+        log.fail("code", error_in_bundle(error, folder))
+    is_in_manifest = (
         spec.attack.sha256 == manifest.attack_sha256
         and sha256_of(code / REQUIREMENTS) == manifest.lock_sha256
-        and (None if spec.target is None else spec.target.named) == manifest.target
+        and (None if spec.target is None else spec.target.identity) == manifest.target
     )
-    findings.check(
+    log.check(
         "code",
-        is_named,
-        f"{SPEC} and lock are those of the manifest",
-        f"{SPEC} or lock is another than the manifest's",
+        is_in_manifest,
+        f"{SPEC} and {REQUIREMENTS} match the manifest",
+        f"{SPEC} or {REQUIREMENTS} does not match the manifest",
     )
-    _tell_of_harness(code, findings)
+    _note_harness_version(code, log)
     if round_ is None:
-        rules = rules.model_copy(update=_CHALLENGE)
+        rules = rules.model_copy(update=_CHALLENGE_CAPS)
         caps = f"{rules.error_cap:,} errors, {rules.row_cap:,} rows"
-        findings.tell("rules", f"lengths and vocabulary are the bundle's, caps the challenge's: {caps}")
-        return ReadCode(spec, rules)
+        log.note("rules", f"lengths and vocabulary come from the bundle, caps from the challenge: {caps}")
+        return CheckedCode(spec, rules)
     differing = [name for name in _RULES if getattr(round_, name) != getattr(rules, name)]
-    findings.check(
+    log.check(
         "rules",
         not differing,
         f"the rules are those of {round_.name}, {clock(round_.budget)}",
-        f"the bundle's rules are not those of {round_.name}: {', '.join(differing)}",
+        f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
-    return ReadCode(spec, round_)
+    return CheckedCode(spec, round_)
 
 
-def in_bundle(error: HarnessError, folder: Path) -> str:
-    """The error as a clause that names files as they lie in the bundle."""
-    return str(error).replace(f"{folder}/", "").partition("; name the folder")[0].rstrip(".")
+def error_in_bundle(error: HarnessError, folder: Path) -> str:
+    """Return the error as a clause, with paths relative to the unpacked bundle."""
+    return str(error).replace(f"{folder}/", "").rstrip(".")
 
 
-def _lock_in(code: Path) -> str:
-    path = code / REQUIREMENTS
-    try:
-        if path.stat().st_size > _MOST_LOCK_BYTES:
-            raise HarnessError(f"{path}: larger than any lock.")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise HarnessError(f"{path}: is missing, or no text.") from None
-
-
-def _tell_of_harness(code: Path, findings: Findings) -> None:
-    """Whether the bundle's harness is the one that verifies: what a team changed in it is a team's code."""
+def _note_harness_version(code: Path, log: FindingLog) -> None:
+    """Note whether the bundle's harness is the one that verifies. A team may have changed its copy."""
     name, content = harness_wheel()
-    theirs = code / name
-    is_ours = theirs.is_file() and sha256_of(theirs) == hashlib.sha256(content).hexdigest()
-    words = "is the one that verifies" if is_ours else "is another than the one that verifies, or was changed"
-    findings.tell("harness", f"the bundle's harness {words}")
+    wheel = code / name
+    is_same = wheel.is_file() and wheel.stat().st_size == len(content) and wheel.read_bytes() == content
+    log.note("harness", f"the bundle's harness {'equals' if is_same else 'differs from'} the one that verifies")

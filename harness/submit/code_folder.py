@@ -1,4 +1,4 @@
-"""The folder code/ of a bundle: everything that runs the attack again from one argument, the prefixes."""
+"""The folder code/ of a bundle: everything that runs the attack again on a file of prefixes."""
 
 import io
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.training import Training
-from harness.submit.archive import archive_bytes
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_toml
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
 from harness.submit.manifest import RunRecord
@@ -20,13 +19,17 @@ from harness.submit.wheel import harness_wheel, installed_lock
 README = "README.md"
 REQUIREMENTS = "requirements.txt"
 TRAIN = "train.npz"
-_MOST_PATH_BYTES = 1 << 30
+_TEMPLATED = ("run.sh", "environment.yml", "Dockerfile")
+_MAX_PATH_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Code:
-    """What code/ is made of: the attack's file and its summary, its spec, its round, its training rows where it reads
-    them, and the file or folder that each path parameter names."""
+class CodeSource:
+    """The content of code/.
+
+    `source` is the attack's file and `summary` its first line of documentation. `training` is None for an attack that
+    does not read training rows. `paths` maps each path parameter to its file or folder.
+    """
 
     spec: CodeSpec
     round: Round
@@ -36,10 +39,10 @@ class Code:
     paths: dict[str, Path]
 
 
-def code_files(code: Code) -> dict[str, bytes]:
-    """The files of code/, by name, as they are before its run: after it, README.md alone is another.
+def code_files(code: CodeSource) -> dict[str, bytes]:
+    """Return the files of code/ by name, as they are before a run.
 
-    Raises HarnessError when a path parameter holds too much, or the environment cannot be pinned.
+    Raises HarnessError if a path parameter names too much data or the environment cannot be pinned.
     """
     wheel, wheel_content = harness_wheel()
     files = {
@@ -53,38 +56,38 @@ def code_files(code: Code) -> dict[str, bytes]:
         files[TRAIN] = _training_archive(code.training)
     for name, path in code.paths.items():
         files |= _path_files(name, path)
-    told = _told(code, wheel)
-    return (
-        files
-        | {name: _rendered(f"{name}.j2", told).encode() for name in ("run.sh", "environment.yml", "Dockerfile")}
-        | {README: readme(code, wheel, None)}
+    return files | {name: _rendered(name, code, wheel, None) for name in (*_TEMPLATED, README)}
+
+
+def readme_after_run(code: CodeSource, files: dict[str, bytes], run: RunRecord) -> bytes:
+    """Return README.md with the hardware and time of a run, which no other of the `files` of code/ contains."""
+    (wheel,) = (name for name in files if name.endswith(".whl") and "/" not in name)
+    return _rendered(README, code, wheel, run)
+
+
+def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
+    # The templates are shell, YAML and Markdown, so nothing is escaped as HTML.
+    templates = Environment(
+        loader=PackageLoader("harness.submit"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701
     )
-
-
-def readme(code: Code, wheel: str, ran_on: RunRecord | None) -> bytes:
-    """README.md of code/, whose wheel is the file `wheel`; `ran_on` tells what hardware and time to expect."""
-    return _rendered(f"{README}.j2", _told(code, wheel) | {"run": ran_on}).encode()
-
-
-def _told(code: Code, wheel: str) -> dict[str, object]:
-    """What the templates speak of."""
     python = code.spec.versions["python"]
-    return {
-        "name": code.spec.attack.name.replace("_", "-"),
-        "python": python,
-        "python_minor": ".".join(python.split(".")[:2]),
-        "torch": torch_build(),
-        "torch_install_arguments": torch_install_arguments(torch_build()),
-        "wheel": wheel,
-        "spec": code.spec,
-        "round": code.round,
-        "summary": code.summary,
-    }
-
-
-def zip_of_code(files: dict[str, bytes], manifest: bytes) -> bytes:
-    """The zip of code/ alone, with its manifest."""
-    return archive_bytes({f"code/{name}": content for name, content in files.items()} | {"MANIFEST.json": manifest})
+    text = templates.get_template(f"{name}.j2").render(
+        name=code.spec.attack.name.replace("_", "-"),
+        python=python,
+        python_minor=".".join(python.split(".")[:2]),
+        torch=torch_build(),
+        torch_install=torch_install_arguments(torch_build()),
+        wheel=wheel,
+        spec=code.spec,
+        round=code.round,
+        summary=code.summary,
+        run=run,
+        clock=clock,
+    )
+    return text.encode()
 
 
 def _training_archive(training: Training) -> bytes:
@@ -97,28 +100,18 @@ def _training_archive(training: Training) -> bytes:
 
 
 def _path_files(name: str, path: Path) -> dict[str, bytes]:
-    """What a path parameter names, below paths/NAME: a file under its own name, or a folder's files."""
+    """Return the files of a path parameter: paths/NAME/file/FILE for a file, paths/NAME/folder/… for a folder."""
+    is_file = path.is_file()
     found = (
         {path.name: path}
-        if path.is_file()
+        if is_file
         else {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
     )
     size = sum(file.stat().st_size for file in found.values())
-    if size > _MOST_PATH_BYTES:
+    if size > _MAX_PATH_BYTES:
         raise HarnessError(
-            f"parameter {name}: {path} holds {size / 1e9:.1f} GB, and a bundle takes at most "
-            f"{_MOST_PATH_BYTES / 1e9:.1f} GB of it."
+            f"parameter {name}: {path} has {size / 1e9:.1f} GB. A bundle takes at most {_MAX_PATH_BYTES / 1e9:.1f} GB "
+            "per parameter."
         )
-    kind = "file" if path.is_file() else "folder"
+    kind = "file" if is_file else "folder"
     return {f"paths/{name}/{kind}/{inside}": file.read_bytes() for inside, file in found.items()}
-
-
-def _rendered(template: str, told: dict[str, object]) -> str:
-    # These are shell, YAML and Markdown, so nothing is escaped as HTML.
-    templates = Environment(
-        loader=PackageLoader("harness.submit"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701
-    )
-    return templates.get_template(template).render(told, clock=clock)

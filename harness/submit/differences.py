@@ -1,4 +1,4 @@
-"""Two submissions that should be one: the one that was handed in and the one that its code produced."""
+"""Differences that a verification reports: between two submissions, and between two versions of a bundle's code."""
 
 import difflib
 from dataclasses import asdict, dataclass
@@ -13,9 +13,12 @@ from harness.core.files import sha256_of
 from harness.core.submission_reader import Submission
 from harness.submit.code_folder import README
 
+_MAX_TEXT_BYTES = 1 << 20
+_MAX_DIFF_LINES = 200
+
 
 class Likeness(StrEnum):
-    """How alike two submissions are."""
+    """The similarity of two submissions."""
 
     IDENTICAL = "identical"
     TIES = "same up to ties"
@@ -24,11 +27,11 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Rows that both hold, and where they stand.
+    """The differences between a submission and the one that its code produced.
 
-    only_submitted, only_produced: rows that the other has not, counted with their repetitions; elsewhere: rows in both
-    that do not stand at the same place; first_difference: the first place, from 1, where the lists part, None where
-    they do not.
+    `only_submitted` and `only_produced` count the rows that the other submission lacks; a repeated row counts each
+    time. `elsewhere` counts the rows in both that stand at different places. `first_difference` is the first place
+    (from 1) at which the submissions differ, or None.
     """
 
     likeness: Likeness
@@ -40,47 +43,51 @@ class Agreement:
     first_difference: int | None
 
     @property
-    def in_words(self) -> str:
-        """The agreement as a clause."""
+    def summary(self) -> str:
+        """The agreement in one clause."""
         if self.likeness is Likeness.IDENTICAL:
-            return f"all {self.rows_submitted:,} rows are the same, in the same order"
+            return f"all {self.rows_submitted:,} rows are equal and in the same order"
         if self.likeness is Likeness.TIES:
-            return (
-                f"all {self.rows_submitted:,} rows are the same; {self.elsewhere:,} stand elsewhere among equal scores"
-            )
+            return f"all {self.rows_submitted:,} rows are equal, {self.elsewhere:,} moved among rows with equal scores"
         return (
-            f"from row {self.first_difference:,} on the lists differ: {self.only_submitted:,} of "
+            f"the submissions differ from row {self.first_difference:,} on: {self.only_submitted:,} of "
             f"{self.rows_submitted:,} submitted rows were not produced, {self.only_produced:,} of "
-            f"{self.rows_produced:,} produced ones not submitted, {self.elsewhere:,} in both stand elsewhere"
+            f"{self.rows_produced:,} produced rows were not submitted, {self.elsewhere:,} common rows moved"
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON has them."""
+        """Return the fields for JSON output."""
         return asdict(self)
 
 
-def agreement(submitted: Submission, produced: Submission, scores: Floats | None) -> Agreement:
-    """How `produced`, whose rows have `scores` [rows] (None: not known), agrees with `submitted`."""
-    rows, other = _numbered(submitted, produced)
+def compare_submissions(submitted: Submission, produced: Submission, scores: Floats | None) -> Agreement:
+    """Compare a submission with the one that its code produced.
+
+    `scores` [rows] are the scores of the produced rows, or None if they are unknown. They decide whether rows that
+    moved had equal scores.
+    """
+    rows, other = _row_numbers(submitted, produced)
     shared = min(len(rows), len(other))
-    parts = np.flatnonzero(rows[:shared] != other[:shared])
-    first = int(parts[0]) + 1 if len(parts) else shared + 1 if len(rows) != len(other) else None
+    is_equal = rows[:shared] == other[:shared]
+    first = None
+    if not is_equal.all():
+        first = int(np.argmin(is_equal)) + 1
+    elif len(rows) != len(other):
+        first = shared + 1
     distinct = int(max(rows.max(initial=-1), other.max(initial=-1))) + 1
-    times, other_times = (np.bincount(numbers, minlength=distinct) for numbers in (rows, other))
-    in_both = int(np.minimum(times, other_times).sum())
+    in_both = int(np.minimum(*(np.bincount(numbers, minlength=distinct) for numbers in (rows, other))).sum())
     only_submitted, only_produced = len(rows) - in_both, len(other) - in_both
-    at_its_place = int((rows[:shared] == other[:shared]).sum())
+    likeness = Likeness.DIFFERENT
     if first is None:
         likeness = Likeness.IDENTICAL
-    elif not only_submitted and not only_produced and _is_an_order_by(scores, rows, other):
+    elif not only_submitted and not only_produced and _is_ordered_by(scores, rows, other):
         likeness = Likeness.TIES
-    else:
-        likeness = Likeness.DIFFERENT
-    return Agreement(likeness, len(rows), len(other), only_submitted, only_produced, in_both - at_its_place, first)
+    elsewhere = in_both - int(is_equal.sum())
+    return Agreement(likeness, len(rows), len(other), only_submitted, only_produced, elsewhere, first)
 
 
-def _is_an_order_by(scores: Floats | None, rows: Ints, other: Ints) -> bool:
-    """The submitted `rows` descend by the scores that the `other` rows were produced with."""
+def _is_ordered_by(scores: Floats | None, rows: Ints, other: Ints) -> bool:
+    """Return True if the submitted `rows` descend by the `scores` of the equal rows in `other`."""
     if scores is None or np.isnan(scores).any():
         return False
     score_of_row = np.full(int(other.max(initial=-1)) + 1, -np.inf)
@@ -89,8 +96,8 @@ def _is_an_order_by(scores: Floats | None, rows: Ints, other: Ints) -> bool:
     return bool((in_submitted_order[1:] <= in_submitted_order[:-1]).all())
 
 
-def _numbered(submitted: Submission, produced: Submission) -> tuple[Ints, Ints]:
-    """Equal rows of either as equal numbers from 0 on, [rows] each."""
+def _row_numbers(submitted: Submission, produced: Submission) -> tuple[Ints, Ints]:
+    """Return a number from 0 on for each row of either submission, [rows] each. Equal rows have equal numbers."""
     both = np.concatenate([_columns(submitted.ids, submitted.suffixes), _columns(produced.ids, produced.suffixes)])
     as_bytes = np.ascontiguousarray(both).view(np.dtype((np.void, both.dtype.itemsize * both.shape[1]))).ravel()
     _, numbers = np.unique(as_bytes, return_inverse=True)
@@ -101,16 +108,12 @@ def _columns(ids: Ints, suffixes: Tokens) -> Ints:
     return np.concatenate([ids[:, None], suffixes.astype(np.int64)], axis=1)
 
 
-_MOST_TEXT_BYTES = 1 << 20
-_MOST_LINES = 200
-
-
 @dataclass(frozen=True)
 class CodeDifference:
-    """Files of code/ that are not the same, README.md apart, which tells hardware and time once there are any.
+    """The files of code/ that differ from the frozen code. README.md is ignored: it gains hardware and time.
 
-    names_frozen: the bundle's manifest names the frozen zip's very hash; changes: by file, a unified diff, or a
-    sentence where it is no text.
+    `names_frozen` is True if the bundle's manifest contains the hash of the frozen zip. `changes` maps a file to its
+    unified diff, or to a sentence if the file is not text.
     """
 
     names_frozen: bool
@@ -121,21 +124,21 @@ class CodeDifference:
         return not self.changes
 
     @property
-    def in_words(self) -> str:
-        """The difference as a clause."""
+    def summary(self) -> str:
+        """The difference in one clause."""
         if self.is_same:
-            named = "and the manifest names its hash" if self.names_frozen else "though the manifest names another hash"
-            return f"the code is the frozen code, {named}"
+            hash_words = "contains its hash" if self.names_frozen else "contains another hash"
+            return f"the code is the frozen code, and the manifest {hash_words}"
         return f"{len(self.changes):,} files differ from the frozen code: {', '.join(sorted(self.changes))}"
 
 
 def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool) -> CodeDifference:
-    """What differs between the folders code/ below `bundle` and `frozen`, both unpacked."""
-    now, before = _files(bundle / "code"), _files(frozen / "code")
+    """Compare the folder code/ of an unpacked bundle with that of the unpacked frozen zip."""
+    new, old = _files(bundle / "code"), _files(frozen / "code")
     changes = {
-        name: _change(name, before.get(name), now.get(name))
-        for name in sorted(now.keys() | before.keys())
-        if name != README and _hash(now.get(name)) != _hash(before.get(name))
+        name: _change(name, old.get(name), new.get(name))
+        for name in sorted(new.keys() | old.keys())
+        if name != README and _hash(new.get(name)) != _hash(old.get(name))
     }
     return CodeDifference(names_frozen, changes)
 
@@ -148,24 +151,24 @@ def _hash(path: Path | None) -> str | None:
     return None if path is None else sha256_of(path)
 
 
-def _change(name: str, before: Path | None, now: Path | None) -> str:
-    if now is None:
-        return "is gone"
-    if before is None:
-        return "is new"
-    texts = [_lines(path) for path in (before, now)]
-    if texts[0] is None or texts[1] is None:
-        return f"was {before.stat().st_size:,} bytes, is {now.stat().st_size:,}, and is no text to compare"
-    lines = list(difflib.unified_diff(texts[0], texts[1], f"frozen/{name}", f"bundle/{name}", lineterm=""))
+def _change(name: str, old: Path | None, new: Path | None) -> str:
+    if new is None:
+        return "removed"
+    if old is None:
+        return "added"
+    old_lines, new_lines = _lines(old), _lines(new)
+    if old_lines is None or new_lines is None:
+        return f"changed from {old.stat().st_size:,} to {new.stat().st_size:,} bytes, not text"
+    lines = list(difflib.unified_diff(old_lines, new_lines, f"frozen/{name}", f"bundle/{name}", lineterm=""))
     if not lines:
-        return "has the same lines, which end otherwise"
-    rest = [f"… {len(lines) - _MOST_LINES:,} further lines"] if len(lines) > _MOST_LINES else []
-    return "\n".join([*lines[:_MOST_LINES], *rest])
+        return "only the line endings differ"
+    rest = [f"… {len(lines) - _MAX_DIFF_LINES:,} more lines"] if len(lines) > _MAX_DIFF_LINES else []
+    return "\n".join([*lines[:_MAX_DIFF_LINES], *rest])
 
 
 def _lines(path: Path) -> list[str] | None:
-    """The file's lines, None where it is no text of a size to be read."""
-    if path.stat().st_size > _MOST_TEXT_BYTES:
+    """Return the lines of a file, or None if it is not UTF-8 text or too large to compare."""
+    if path.stat().st_size > _MAX_TEXT_BYTES:
         return None
     try:
         return path.read_text(encoding="utf-8").splitlines()

@@ -1,6 +1,6 @@
-"""A run's facts in words: the tables and sentences that both the PDF and the pages show, cell by cell.
+"""Tables and sentences about a run, which both the PDF description and the HTML report show.
 
-Cells are as they come from records: who typesets them makes them visible and harmless.
+Cells contain text as recorded. Whoever renders them escapes it and makes control characters visible.
 """
 
 from pathlib import Path
@@ -12,18 +12,17 @@ from harness.core.errors import shortened
 from harness.core.intervals import Interval
 from harness.core.moments import utc_date_and_time
 from harness.core.scoring import ERROR_COUNTS, Score
-from harness.core.spec import AttackSpec
 from harness.runs.reader import StageWork
 from harness.sandbox import SandboxBackend
 from harness.submit.run_facts import RunFacts
 
-_LONGEST_VALUE = 160
-_MOST_PARAMETERS = 40
+_MAX_VALUE = 160
+_MAX_PARAMETERS = 40
 _GIB = 1 << 30
 
 
-class Code(str):
-    """A cell that is set in a fixed-width face: a hash, a name in a program."""
+class Monospace(str):
+    """A cell in a fixed-width font: a hash, or a name in a program."""
 
     __slots__ = ()
 
@@ -32,35 +31,35 @@ Rows = list[tuple[str, ...]]
 
 
 def headline(facts: RunFacts) -> str:
-    """The run in a sentence or two: what was attacked, in what time, and what came of it."""
+    """Return one or two sentences with the attack, the round, the time and the score."""
     spec, summary, score = facts.spec, facts.summary, facts.score
     attacked = f"{spec.examples:,} of {spec.round_examples:,}" if spec.is_partial else f"{spec.round_examples:,}"
-    done = (
-        f"The attack {summary.shown_attack} was run against {attacked} examples of round {spec.round.name} and took "
+    first = (
+        f"The attack {summary.shown_attack} was run on {attacked} examples of round {spec.round.name} and used "
         f"{clock(summary.elapsed_s)} of its budget of {clock(summary.budget_s)}."
     )
     if score is None:
         return (
-            f"{done} It submits {counted(len(facts.submission.ids), 'row')}. The round is blind: its answers are not "
-            "known, and nothing here says how good the submission is."
+            f"{first} It submits {counted(len(facts.submission.ids), 'row')}. The round is blind: its answers are not "
+            "known, so there is no score."
         )
     return (
-        f"{done} Its recall at {counted(score.cap, 'error')} is {score.recall_at_cap:.3f} (95 % interval "
-        f"{_bounds(score.interval)}, by {score.interval.unit}): {score.solved:,} of {score.examples:,} examples."
+        f"{first} Its Recall@{score.cap:,} is {score.recall_at_cap:.3f} (95 % interval {_bounds(score.interval)}, by "
+        f"{score.interval.unit}): {score.solved:,} of {score.examples:,} examples solved."
     )
 
 
 def cautions(facts: RunFacts) -> list[str]:
-    """What a reader must know before any figure: the run is partial, not over, or no attack at all."""
+    """Return warnings about the result: the run is partial, is not over, did not finish, or is a control."""
     spec, summary = facts.spec, facts.summary
     found = []
     if spec.is_partial:
         found.append(
             f"Only the first {spec.examples:,} of the round's {counted(spec.round_examples, 'example')} were attacked "
-            f"(--limit), and the cap is {counted(spec.error_cap, 'error')} in proportion: no result of the round."
+            f"(--limit), and the error cap is {spec.error_cap:,} in proportion. This is not a result of the round."
         )
     if not summary.status.is_over:
-        found.append(f"The run was {summary.status.words} when this was written: its figures are not final.")
+        found.append(f"The run was {summary.status.words} when this was written. Its figures are not final.")
     elif summary.reason or summary.status != "finished":
         reason = f": {summary.reason}" if summary.reason else "."
         found.append(f"The run ended {summary.status.words}{reason}")
@@ -70,113 +69,106 @@ def cautions(facts: RunFacts) -> list[str]:
 
 
 def results(facts: RunFacts) -> Rows:
-    """Name and value of each figure that the submission comes to."""
-    guessed = [("Guesses committed", f"{facts.summary.guesses:,}")]
+    """Return name and value of each figure of the submission."""
+    guesses = [("Guesses committed", f"{facts.summary.guesses:,}")]
     if facts.submission.left_out:
-        beyond = f"{facts.submission.left_out:,} rows beyond the {facts.spec.round.row_cap:,} that the round takes"
-        guessed.append(("Left out", beyond))
+        beyond = f"{facts.submission.left_out:,} rows above the row cap of {facts.spec.round.row_cap:,}"
+        guesses.append(("Left out", beyond))
     score = facts.score
     if score is None:
         submitted = f"{len(facts.submission.ids):,}"
-        return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guessed]
+        return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guesses]
     rows: Rows = [
-        (f"Recall at {counted(score.cap, 'error')}", f"{score.recall_at_cap:.3f}"),
+        (f"Recall@{score.cap:,}", f"{score.recall_at_cap:.3f}"),
         ("95 % interval", f"{_bounds(score.interval)}, bootstrap by {score.interval.unit}"),
-        ("Precision at the cap", f"{score.precision_at_cap:.3f}"),
+        (f"Precision@{score.cap:,}", f"{score.precision_at_cap:.3f}"),
         ("Examples solved", f"{score.solved:,} of {score.examples:,}"),
         ("Rows read", f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"),
-        *guessed,
+        *guesses,
     ]
-    if facts.exact_at_1 is not None and facts.any_of_n is not None:
-        rows.append(("First row right", f"{facts.exact_at_1:.3f} of the examples"))
-        rows.append(("Any guess right", f"{facts.any_of_n:.3f} (the ceiling of any order)"))
+    if facts.exact_at_1 is not None and facts.any_guess_correct is not None:
+        rows.append(("exact@1", f"{facts.exact_at_1:.3f}"))
+        rows.append(("Upper bound (any guess)", f"{facts.any_guess_correct:.3f}"))
     part, part_score = facts.unreachable, facts.unreachable_score
     if part is not None and part_score is not None:
         recall = f"{part_score.recall_at_cap:.3f} {_bounds(part_score.interval)}"
-        where = f"{len(part):,} examples that training rows do not give away"
-        rows.append((f"Recall at {counted(part.cap, 'error')}", f"{recall} on the {where}"))
+        where = f"{len(part):,} examples whose answers are not in the training rows"
+        rows.append((f"Recall@{part.cap:,}", f"{recall} on the {where}"))
     return rows
 
 
 def at_errors(score: Score) -> Rows:
-    """A header, and recall and precision with other caps on errors."""
+    """Return a header, and recall and precision at other error caps."""
     found = [score.at_errors(errors) for errors in ERROR_COUNTS]
     rows = [(f"{at.errors:,}", f"{at.recall:.3f}", f"{at.precision:.3f}") for at in found]
     return [("Errors", "Recall", "Precision"), *rows]
 
 
 def parameters(facts: RunFacts) -> Rows:
-    """Name and value of each parameter; a path by its last part, with the hash of what it held."""
+    """Return name and value of each parameter. A path is shown as its last part and the hash of its content."""
     spec = facts.spec
     rows: Rows = []
     for name, value in spec.params.items():
         if name in spec.paths:
             record = spec.paths[name]
-            rows.append((Code(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
+            rows.append((Monospace(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
         else:
-            rows.append((Code(name), shortened(str(value), _LONGEST_VALUE)))
-    if len(rows) > _MOST_PARAMETERS:
-        rest = len(rows) - _MOST_PARAMETERS
-        rows = [*rows[:_MOST_PARAMETERS], ("…", f"{counted(rest, 'further parameter')} in spec.json")]
+            rows.append((Monospace(name), shortened(str(value), _MAX_VALUE)))
+    if len(rows) > _MAX_PARAMETERS:
+        rest = len(rows) - _MAX_PARAMETERS
+        rows = [*rows[:_MAX_PARAMETERS], ("…", f"{counted(rest, 'more parameter')} in spec.json")]
     return rows
 
 
 def stages(facts: RunFacts) -> Rows:
-    """A header, and for each stage of the attack its draws and batches; nothing where none was announced."""
+    """Return a header, and the draws and batches of each stage. Without stages, return no rows."""
     if not facts.queries.stages:
         return []
-    rows = [_stage(work) for work in facts.queries.stages]
-    return [("Stage", "Draws announced", "Draws done", "Batches done"), *rows]
+    return [("Stage", "Draws planned", "Draws done", "Batches done"), *map(_stage, facts.queries.stages)]
 
 
 def query_summary(facts: RunFacts) -> str:
-    """What the attack asked of the target, as far as a record can know."""
+    """Return what the record says about the attack's queries to the target."""
     spec, queries = facts.spec, facts.queries
-    shown = f"The attack was shown {spec.examples:,} prefixes of {counted(spec.round.prefix_length, 'token')}."
+    received = f"The attack received {spec.examples:,} prefixes of {counted(spec.round.prefix_length, 'token')}."
     if not spec.attack.uses_target:
-        return f"{shown} It declares that it uses no target, and none was loaded."
+        return f"{received} It does not use a target, and none was loaded."
     if queries.rows_at_once is None:
-        return f"{shown} No call of the target's engine inside a batch was recorded."
+        return f"{received} The record contains no call of the target's engine inside a batch."
     least, most = queries.rows_at_once
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    calls = (
-        f"Batches made {counted(queries.engine_calls, 'call')} of the target's engine, with up to {rows} rows at once"
-    )
-    again = f", and {queries.repeated_batches:,} of them were begun again" if queries.repeated_batches else ""
+    repeated = f" {queries.repeated_batches:,} batches started more than once." if queries.repeated_batches else ""
     return (
-        f"{shown} {calls}{again}. A draw is one suffix for one prefix in one trial. Whether a call sampled, searched "
-        "or took likelihoods the record does not hold; the attack's source does, a copy of which ran."
+        f"{received} Its batches made {counted(queries.engine_calls, 'call')} of the target's engine with up to {rows} "
+        f"rows at once.{repeated} A draw is one suffix for one prefix in one trial. The record does not say whether a "
+        "call sampled, searched or computed likelihoods; see the copy of the attack's source."
     )
 
 
 def training_summary(facts: RunFacts) -> str:
-    """Which training rows were there, and whether the record says that the attack read them."""
+    """Return how many training rows the round has, and whether the attack read them."""
     training = facts.training
     if training.rows is None:
-        return f"Whether the round has training rows cannot be told now: {training.unknown_because}"
+        return f"The round's training rows cannot be read: {training.unknown_because}"
     if training.rows == 0:
-        words = "The round offers no training rows."
+        words = "The round has no training rows."
     else:
-        said = "says" if training.was_read else "does not say"
-        words = (
-            f"The round offers {counted(training.rows, 'training row')}; the record {said} that the attack read them."
-        )
+        read = "the attack read them" if training.was_read else "there is no record that the attack read them"
+        words = f"The round has {counted(training.rows, 'training row')}; {read}."
     files = [f"{name} ({record.path.name})" for name, record in facts.spec.paths.items()]
-    if files:
-        words += f" Its parameters name files of its own: {', '.join(files)}."
-    return words
+    return f"{words} Files named by its parameters: {', '.join(files)}." if files else words
 
 
 def training_overlap(facts: RunFacts) -> Rows:
-    """Name and count of each way in which training rows touch the attacked examples; nothing where there are none."""
+    """Return name and count of each kind of overlap with the training rows. Without training rows, return no rows."""
     found, examples = facts.training.overlap, facts.spec.examples
     if found is None:
         return []
     rows: Rows = [
-        ("Prefix is a training row's prefix", _share(found.known_prefix, examples)),
-        ("… and that row has the answer", _share(found.known_prefix_is_right, examples)),
+        ("Prefix occurs in a training row", _share(found.known_prefix, examples)),
+        ("… with the answer as its suffix", _share(found.known_prefix_is_right, examples)),
         ("Suffix can be stitched from training rows", _share(found.stitched, examples)),
-        ("… and is the answer: reachable without a model", _share(found.reachable, examples)),
+        ("… and equals the answer: reachable without a model", _share(found.reachable, examples)),
     ]
     if found.clusters is not None:
         clustered = _share(found.clustered, examples)
@@ -185,55 +177,57 @@ def training_overlap(facts: RunFacts) -> Rows:
 
 
 def target_and_machine(facts: RunFacts) -> Rows:
-    """Name and value of what was attacked, with what, and in what time."""
+    """Return name and value of the round, the target, the machine and the time."""
     spec, summary, loaded = facts.spec, facts.summary, facts.target_as_loaded
     rules = spec.round
     rows: Rows = [
         ("Round", f"{rules.name}: {rules.title}"),
         (
             "Rules",
-            f"prefixes of {rules.prefix_length} and suffixes of {counted(rules.suffix_length, 'token')}, cap "
-            f"{counted(rules.error_cap, 'error')}, at most {counted(rules.row_cap, 'row')}, {clock(rules.budget)}",
+            f"prefixes of {rules.prefix_length} and suffixes of {counted(rules.suffix_length, 'token')}, error cap "
+            f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {clock(rules.budget)}",
         ),
     ]
     if spec.target is None:
-        rows.append(("Target", "none: the attack uses none"))
+        rows.append(("Target", "none: the attack does not use one"))
     else:
         target = spec.target
         commit = f" at {target.commit}" if target.commit else ""
         rows.append(("Target", f"{target.id}, revision {target.revision}{commit}"))
-        rows.append(("Weights", Code(f"sha256 {target.weights_sha256}")))
+        rows.append(("Weights", Monospace(f"sha256 {target.weights_sha256}")))
         rows.append(("Loaded as", _loaded(loaded) if loaded else f"{target.dtype} on {target.device}; never loaded"))
     if spec.hardware:
         rows.append(("Machine", _machine(spec.hardware)))
-    rows.append(("Time", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} (model loading included)"))
+    rows.append(("Time", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} (includes model loading)"))
     return rows
 
 
 def record(facts: RunFacts) -> Rows:
-    """Name and value of what the run is known by and what it promises."""
+    """Return name and value of the run's identity, status, inputs and versions."""
     spec, summary = facts.spec, facts.summary
-    rows: Rows = [
-        ("Run", Code(spec.id)),
-        ("Begun", f"{utc_date_and_time(spec.created_at)}, started or resumed {_times(facts.queries.executions)}"),
+    sandbox = summary.sandbox
+    data = ", ".join(f"{Path(file).name} {digest[:12]}" for file, digest in spec.data_sha256.items())
+    started = "once" if facts.queries.executions == 1 else f"{facts.queries.executions:,} times"
+    return [
+        ("Run", Monospace(spec.id)),
+        ("Created", f"{utc_date_and_time(spec.created_at)}, started or resumed {started}"),
         ("Status", f"{summary.status.words}{f': {summary.reason}' if summary.reason else ''}"),
         ("Seed", f"{spec.seed}"),
-        ("Sandbox", "none was started" if summary.sandbox is None else _sandbox(summary.sandbox)),
+        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {SandboxBackend(sandbox).promise}"),
         ("Reproducible", reproducibility(facts)),
-        ("Attack's source", Code(f"{spec.attack.file}, sha256 {spec.attack.sha256}")),
-        ("Data, by sha256", _data(spec)),
+        ("Attack source", Monospace(f"{spec.attack.file}, sha256 {spec.attack.sha256}")),
+        ("Data (sha256)", data),
         ("Versions", ", ".join(f"{name} {version}" for name, version in spec.versions.items())),
     ]
-    return rows
 
 
 def reproducibility(facts: RunFacts) -> str:
-    """Whether the submission is expected to come out again byte for byte, or why not."""
+    """Return whether another run gives the same submission byte for byte, or why this is not promised."""
     if not facts.summary.status.is_over:
         return "not promised: the run is not over"
     if facts.not_reproducible_because:
         return f"not promised: {'; '.join(facts.not_reproducible_because)}"
-    return "to the byte, on the same device, dtype, thread count and versions"
+    return "byte for byte, on the same device, dtype, thread count and versions"
 
 
 def _bounds(interval: Interval) -> str:
@@ -241,7 +235,7 @@ def _bounds(interval: Interval) -> str:
 
 
 def _stage(work: StageWork) -> tuple[str, ...]:
-    return (Code(work.stage), f"{work.announced:,.0f}", f"{work.done:,.0f}", f"{work.batches_done:,}")
+    return (Monospace(work.stage), f"{work.announced:,.0f}", f"{work.done:,.0f}", f"{work.batches_done:,}")
 
 
 def _share(count: int | None, examples: int) -> str:
@@ -256,22 +250,10 @@ def _loaded(loaded: dict[str, Any]) -> str:
     )
 
 
-def _sandbox(sandbox: str) -> str:
-    return f"{sandbox}: {SandboxBackend(sandbox).promise}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
 def _machine(hardware: dict[str, Any]) -> str:
     gpus = ", ".join(map(str, hardware["gpus"]))
     return (
-        f"{hardware['processor'] or hardware['machine']}, {counted(int(hardware['cores']), 'core')} usable, "
+        f"{hardware['processor'] or hardware['machine']}, {counted(int(hardware['cores']), 'usable core')}, "
         f"{int(hardware['memory']) / _GIB:.1f} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
         f"{hardware['system']}, {hardware['machine']}"
     )
-
-
-def _data(spec: AttackSpec) -> str:
-    return ", ".join(f"{Path(file).name} {digest[:12]}" for file, digest in spec.data_sha256.items())
