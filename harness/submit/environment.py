@@ -134,7 +134,7 @@ class _NewEnvironment:
         return packages
 
     def _install_torch(self, version: str) -> tuple[str, tuple[Path, ...]]:
-        """Link the verifier's torch if it is the same build, else install it. Return a clause and the linked folders."""
+        """Link the verifier's torch if it is the same build, else install it. Return a clause and linked folders."""
         if version == "absent":
             return "without torch", ()
         if version != torch_build():
