@@ -120,7 +120,7 @@ def _judging(name: str, answers_file: Path | None) -> "JudgingData":
 
 
 def _print(entries: "list[Entry]") -> None:
-    header = ("", "team", "attack", "recall", "less the leader's", "time", "verified", "measured on")
+    header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
         print(aligned([header, *[tuple(cut(visible(cell), _CELL) for cell in row) for row in rows]]))

@@ -242,7 +242,7 @@ class Verification:
     def _read_produced(self, result: CodeResult, examples: _Examples, rules: Round) -> Submission:
         try:
             if result.out.is_symlink() or not result.out.is_file():
-                raise HarnessError("the file is missing.")
+                raise HarnessError("out.csv is missing or not a regular file.")
             produced = read_submission(result.out, _submission_rules(rules, examples))
         except HarnessError as error:
             reason = error_in_bundle(error, result.out.parent)
