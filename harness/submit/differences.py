@@ -1,10 +1,9 @@
 """Differences that a verification reports: between two submissions, and between two versions of a bundle's code."""
 
 import difflib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -54,10 +53,6 @@ class Agreement:
             f"{self.rows_submitted:,} submitted rows were not produced, {self.only_produced:,} of "
             f"{self.rows_produced:,} produced rows were not submitted, {self.elsewhere:,} common rows moved"
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return asdict(self)
 
 
 def compare_submissions(submitted: Submission, produced: Submission, scores: Floats | None) -> Agreement:

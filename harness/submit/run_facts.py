@@ -35,30 +35,15 @@ class CurvePoint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OverlapCounts:
-    """How many attacked examples overlap with the training rows (defined in `harness.core.overlap.Overlap`).
-
-    Counts that need answers are None in a blind round. Counts of clusters are None if the round has no clusters.
-    """
-
-    known_prefix: int
-    known_prefix_is_right: int | None
-    stitched: int
-    reachable: int | None
-    clusters: int | None
-    clustered: int | None
-
-
-@dataclass(frozen=True)
 class TrainingUse:
-    """The round's training rows, whether the attack read them, and their overlap with the attacked examples.
+    """The round's training rows, whether the attack read them, and their overlap with the round's examples.
 
     `rows` and `overlap` are None if the round's files cannot be read, for the reason in `unknown_because`.
     """
 
     rows: int | None
     was_read: bool
-    overlap: OverlapCounts | None
+    overlap: Overlap | None
     unknown_because: str | None
 
 
@@ -167,27 +152,12 @@ def _training(spec: AttackSpec) -> tuple[TrainingUse, Ints | None, Bools | None]
             found = overlap(spec.round)
             clusters = None if found.clusters is None else found.clusters[part]
             is_reachable = None if found.is_reachable is None else found.is_reachable[part]
-            return TrainingUse(len(offered), False, _counts(found, part), None), clusters, is_reachable
+            return TrainingUse(len(offered), False, found, None), clusters, is_reachable
         training = TrainingUse(0, False, None, None)
     except HarnessError as error:
         training = TrainingUse(None, False, None, str(error))
     clusters = load_clusters(spec.round) if training.unknown_because is None else None
     return training, None if clusters is None else clusters[part], None
-
-
-def _counts(found: Overlap, part: slice) -> OverlapCounts:
-    return OverlapCounts(
-        known_prefix=int(found.has_known_prefix[part].sum()),
-        known_prefix_is_right=_count(found.known_prefix_is_right, part),
-        stitched=int(found.is_stitched[part].sum()),
-        reachable=_count(found.is_reachable, part),
-        clusters=None if found.clusters is None else int(np.unique(found.clusters[part]).size),
-        clustered=_count(found.is_clustered, part),
-    )
-
-
-def _count(flags: Bools | None, part: slice) -> int | None:
-    return None if flags is None else int(flags[part].sum())
 
 
 def _queries(reader: RunReader) -> Queries:

@@ -6,6 +6,9 @@ Cells contain text as recorded. Whoever renders them escapes it and makes contro
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from harness.core.arrays import Bools
 from harness.core.counting import counted
 from harness.core.durations import clock
 from harness.core.errors import shortened
@@ -160,19 +163,29 @@ def training_summary(facts: RunFacts) -> str:
 
 
 def training_overlap(facts: RunFacts) -> Rows:
-    """Return name and count of each kind of overlap with the training rows. Without training rows, return no rows."""
+    """Return the share of attacked examples with each kind of overlap. Without training rows, return no rows.
+
+    The kinds are defined in `harness.core.overlap.Overlap`.
+    """
     found, examples = facts.training.overlap, facts.spec.examples
     if found is None:
         return []
+
+    def share(flags: Bools | None) -> str:
+        if flags is None:
+            return "unknown: the round is blind"
+        count = int(flags[:examples].sum())
+        return f"{count:,} of {examples:,} ({count / examples:.1%})"
+
     rows: Rows = [
-        ("Prefix occurs in a training row", _share(found.known_prefix, examples)),
-        ("… with the answer as its suffix", _share(found.known_prefix_is_right, examples)),
-        ("Suffix can be stitched from training rows", _share(found.stitched, examples)),
-        ("… and equals the answer: reachable without a model", _share(found.reachable, examples)),
+        ("Prefix occurs in a training row", share(found.has_known_prefix)),
+        ("… with the answer as its suffix", share(found.known_prefix_is_right)),
+        ("Suffix can be stitched from training rows", share(found.is_stitched)),
+        ("… and equals the answer: reachable without a model", share(found.is_reachable)),
     ]
     if found.clusters is not None:
-        clustered = _share(found.clustered, examples)
-        rows.append(("Shares a cluster with a training row", f"{clustered}, of {found.clusters:,} clusters"))
+        clusters = len(np.unique(found.clusters[:examples]))
+        rows.append(("Shares a cluster with a training row", f"{share(found.is_clustered)}, of {clusters:,} clusters"))
     return rows
 
 
@@ -236,10 +249,6 @@ def _bounds(interval: Interval) -> str:
 
 def _stage(work: StageWork) -> tuple[str, ...]:
     return (Monospace(work.stage), f"{work.announced:,.0f}", f"{work.done:,.0f}", f"{work.batches_done:,}")
-
-
-def _share(count: int | None, examples: int) -> str:
-    return "unknown: the round is blind" if count is None else f"{count:,} of {examples:,} ({count / examples:.1%})"
 
 
 def _loaded(loaded: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from harness.core.overlap import overlap
 from harness.runs.reader import RunReader, StageWork
 from harness.runs.results import scorecard_of, submission_now
 from harness.submit.run_facts import CurvePoint, run_facts
-from harness.submit.run_tables import query_summary, training_summary
+from harness.submit.run_tables import query_summary, training_overlap, training_summary
 from tests.unit.submit.ended import ended_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -62,7 +62,7 @@ def test_a_blind_run_has_no_scores(home: Path) -> None:
     facts = run_facts(ended_run(home, is_blind=True))
     assert facts.score is facts.walk is facts.exact_at_1 is facts.any_guess_correct is facts.unreachable is None
     assert [moment.recall for moment in facts.curve] == [None, None]
-    assert facts.training.overlap is not None and facts.training.overlap.reachable is None
+    assert facts.training.overlap is not None and facts.training.overlap.is_reachable is None
 
 
 def test_a_blind_curve_is_replayed_with_later_answers(home: Path) -> None:
@@ -80,9 +80,9 @@ def test_overlap_counts_attacked_examples_only(home: Path) -> None:
         np.save(file, np.concatenate([np.load(file)[:8], np.load(home / f"{attacked}-{EXAMPLES}.npy")[8:]]))
     assert overlap(run.spec().round).has_known_prefix.sum() == 8
     facts = run_facts(run)
-    found = facts.training.overlap
-    assert found is not None
-    assert (found.known_prefix, found.known_prefix_is_right, found.clusters) == (2, 2, None)
+    rows = dict(training_overlap(facts))
+    assert rows["Prefix occurs in a training row"] == rows["… with the answer as its suffix"] == "2 of 10 (20.0%)"
+    assert "Shares a cluster with a training row" not in rows
     assert facts.score is not None and facts.score.examples == 10
 
 

@@ -1,6 +1,5 @@
 """Laws of the comparison of two submissions."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -106,7 +105,7 @@ def test_empty_submissions_are_identical() -> None:
     assert _agree([], [(0, 1, 1)], [1.0]).likeness is Likeness.DIFFERENT
 
 
-def test_each_likeness_has_a_summary_and_json() -> None:
+def test_each_likeness_has_a_summary() -> None:
     one, other = (0, 1, 1), (1, 1, 1)
     assert _agree([one], [one]).summary == "all 1 rows are equal and in the same order"
     assert _agree([one, other], [other, one], [1, 1]).summary.endswith("2 moved among rows with equal scores")
@@ -114,4 +113,3 @@ def test_each_likeness_has_a_summary_and_json() -> None:
     assert words.startswith(
         "the submissions differ from row 2 on: 1 of 2 submitted rows were not produced, 0 of 1 produced"
     )
-    assert json.loads(json.dumps(_agree([one], [other]).as_json()))["likeness"] == "different"
