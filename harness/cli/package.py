@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.completion import round_names, run_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.submit.bundle import Bundle
@@ -170,7 +170,7 @@ def _written(bundle: "Bundle", destination: Path, *, json: bool) -> None:
         print_json(told)
         return
     for mark in manifest.marks:
-        say(f"accepted: {mark.check} – {visible(mark.sentence)}")
+        say(f"accepted: {mark.check} – {sanitize(mark.sentence)}")
     print(f"{destination}\nsha256 {bundle.sha256}")
     if manifest.kind == "submission":
         pages, code = bundle.pages, manifest.code_bundle_sha256
@@ -184,10 +184,10 @@ def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool
     width = max(len(check.name) for check in checks)
     for check in checks:
         sign = "✓" if check.is_met else "–" if check.name in accepted else "✗"
-        print(f"{sign} {check.name:<{width}}  {visible(check.sentence)}")
+        print(f"{sign} {check.name:<{width}}  {sanitize(check.sentence)}")
         if not check.is_met:
             accept = f"; or --accept {check.name}" if check.can_be_accepted else ""
-            print(f"  {'':<{width}}  → {visible(check.mend)}{accept}")
+            print(f"  {'':<{width}}  → {sanitize(check.mend)}{accept}")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import run_names
-from harness.cli.output import visible
+from harness.cli.output import sanitize
 
 
 def report(
@@ -44,4 +44,4 @@ def report(
         write_export(out, page)
     except OSError as error:
         raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
-    print(visible(str(out)))
+    print(sanitize(str(out)))

@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -15,7 +16,7 @@ _MOST_ENTRIES = 50_000
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, is_private: bool = True) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path, *, is_private: bool = True) -> Iterator[IO[bytes]]:
     """Open a new binary file that replaces `path`, synced to disk, if the block ends without an error.
 
     A private file can be read by its owner only (mode 0600). Otherwise the umask decides (mode 0666 & ~umask).
@@ -35,15 +36,15 @@ def replacing(path: Path, *, is_private: bool = True) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
-def write_whole(path: Path, content: bytes | str) -> None:
+def write_atomically(path: Path, content: bytes | str) -> None:
     """Write a private file atomically: a reader finds either the old content or the new."""
-    with replacing(path) as file:
+    with atomic_file(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_export(path: Path, content: bytes | str) -> None:
     """Write a file that the user asked for, atomically and with the permissions that the umask allows."""
-    with replacing(path, is_private=False) as file:
+    with atomic_file(path, is_private=False) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -56,27 +57,44 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The hex SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def exclusive_lock(path: Path) -> IO[bytes] | None:
-    """Return an open file that holds the exclusive lock on `path` until it is closed.
+def try_lock(path: Path, *, patience: float = 0.5) -> IO[bytes] | None:
+    """Return an open file that holds the exclusive lock on `path` until it is closed; None if another process holds it.
 
-    Returns None if another process holds the lock.
+    Waits up to `patience` seconds, because `is_locked` holds a shared lock for a moment.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    until = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                file.close()
+                return None
+            time.sleep(0.01)
+        else:
+            return file
+
+
+def is_locked(path: Path) -> bool:
+    """Return True if a process holds the exclusive lock on `path`, in this PID namespace or any other."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
-        return None
-    return file
+        return True
+    except FileNotFoundError:
+        return False
+    return False
 
 
-def holds_more_than(path: Path, most: int) -> bool:
+def is_larger_than(path: Path, most: int) -> bool:
     """Return True if the files below `path` use more than `most` bytes, or number more than 50,000."""
     total, counted, folders = 0, 0, [str(path)]
     while folders:

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import files
-from harness.core.arrays import Bools, Floats, Ints, Tokens
-from harness.core.grouping import place_among_equals
+from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
 
 HEADER = b"Example ID,Suffix Guess\n"
 _BLOCK_ROWS = 1 << 13
@@ -54,10 +53,10 @@ def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens,
     """Write the official CSV: `Example ID,Suffix Guess`, then rows such as `616,"[1,2,3]"`, each ended by LF.
 
     `ids` [rows] and `suffixes` [rows, suffix length >= 1], none negative, in submission order. A path is replaced
-    atomically (`is_private` as in `harness.core.files.replacing`); an open binary file is written to.
+    atomically, with `is_private` as in `atomic_file`; an open binary file is written to.
     """
     if isinstance(destination, Path):
-        with files.replacing(destination, is_private=is_private) as file:
+        with files.atomic_file(destination, is_private=is_private) as file:
             write_submission(file, ids, suffixes)
         return
     destination.write(HEADER)

@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 
 from repro_zipfile import ReproducibleZipFile
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _CHUNK_BYTES = 1 << 20
 _LOCAL_HEADER_BYTES = 30
@@ -77,7 +78,7 @@ def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
         reason = getattr(error, "strerror", None) or "truncated"
         raise HarnessError(f"{archive}: cannot be unpacked ({reason}).") from None
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, NotImplementedError, RuntimeError) as error:
-        raise HarnessError(f"{archive}: not a valid zip file ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{archive}: not a valid zip file ({shorten(str(error), 120)}).") from None
     return sorted(entry.filename for entry in entries)
 
 
@@ -88,16 +89,16 @@ def _archive_fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) ->
     seen: set[str] = set()
     for entry in entries:
         if (fault := _entry_fault(entry, limits)) is not None:
-            return f"{shortened(entry.filename)!r} {fault}"
+            return f"{shorten(entry.filename)!r} {fault}"
         # Some file systems ignore case.
         name = entry.filename.rstrip("/").casefold()
         if name in seen:
-            return f"{shortened(entry.filename)!r} occurs twice"
+            return f"{shorten(entry.filename)!r} occurs twice"
         seen.add(name)
     files = {entry.filename.casefold() for entry in entries if not entry.is_dir()}
     for name in seen:
         if any(str(parent) in files for parent in PurePosixPath(name).parents):
-            return f"{shortened(name)!r} lies below a file"
+            return f"{shorten(name)!r} lies below a file"
     total = sum(entry.file_size for entry in entries)
     if total > limits.bytes:
         return f"{total:,} uncompressed bytes, at most {limits.bytes:,} are allowed"
@@ -130,7 +131,7 @@ def _overlap_fault(entries: list[zipfile.ZipInfo]) -> str | None:
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
-            return f"{shortened(entry.filename)!r} shares bytes with another entry"
+            return f"{shorten(entry.filename)!r} shares bytes with another entry"
         end = entry.header_offset + _LOCAL_HEADER_BYTES + entry.compress_size
     return None
 
@@ -145,7 +146,7 @@ def _write_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path)
             destination.write(chunk)
     # An entry is never longer than declared: zipfile stops reading there and compares the checksum.
     if written < entry.file_size:
-        raise zipfile.BadZipFile(f"{shortened(entry.filename)!r} is shorter than declared")
+        raise zipfile.BadZipFile(f"{shorten(entry.filename)!r} is shorter than declared")
 
 
 class _BoundedFile(io.FileIO):

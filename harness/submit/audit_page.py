@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from harness.core.counting import counted
-from harness.core.durations import clock
-from harness.core.errors import shortened
 from harness.core.findings import Findings, FoundTable, Passage
-from harness.core.moments import utc_date_and_time
 from harness.core.spec import PathRecord, TargetRecord
+from harness.core.text import pluralize, shorten
+from harness.core.times import format_duration, utc_date_and_time
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
 from harness.submit.html_page import inline_svg, page
 from harness.submit.run_tables import Monospace, Rows
@@ -99,7 +97,7 @@ def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath) -
     return PageTable(
         table.title,
         [name.replace("_", " ") for name in table.columns],
-        [[shortened(cell, _MAX_CELL) for cell in row] for row in zip(*map(format_column, first), strict=True)],
+        [[shorten(cell, _MAX_CELL) for cell in row] for row in zip(*map(format_column, first), strict=True)],
         [is_numeric_column(cells) for cells in first],
         rows,
         csv,
@@ -128,18 +126,18 @@ def _record(header: AuditHeader) -> Rows:
     if header.endpoint:
         rows.append(("Endpoint", header.endpoint))
     rows += [(name, Monospace(f"{record.path.name}, sha256 {record.sha256}")) for name, record in header.inputs.items()]
-    params = ", ".join(f"{name} = {shortened(str(value), _MAX_VALUE)}" for name, value in header.params.items())
+    params = ", ".join(f"{name} = {shorten(str(value), _MAX_VALUE)}" for name, value in header.params.items())
     rows += [
         ("Parameters", params or "none"),
         ("Seed", str(header.seed)),
         ("Status", f"{header.status}{f': {header.reason}' if header.reason else ''}"),
         ("Started", utc_date_and_time(header.created_at)),
-        ("Time", f"{clock(header.spent)} of {clock(header.budget)} (includes model loading)"),
+        ("Time", f"{format_duration(header.spent)} of {format_duration(header.budget)} (includes model loading)"),
         ("Sandbox", header.sandbox),
         ("Versions", ", ".join(f"{name} {version}" for name, version in header.versions.items())),
     ]
     if header.reference:
         rows.append(("Reference", header.reference))
     if header.warnings:
-        rows.append(("Warnings", f"{counted(len(header.warnings), 'warning')}, listed below"))
+        rows.append(("Warnings", f"{pluralize(len(header.warnings), 'warning')}, listed below"))
     return rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.core.findings import BarChart, Chart, Findings, FoundTable, HeatMap, LineChart, Passage, Stretch
-from harness.core.redaction import redacted_text
+from harness.core.redaction import redact_text
 from harness.submit.audit_tables import plain_value
 
 _REVEALING_WORDS, _REVEALING_CHARACTERS = 3, 16
@@ -49,11 +49,11 @@ def _redact_table(table: FoundTable) -> FoundTable:
 def _redact_cell(cell: Any) -> Any:
     if isinstance(cell, list):
         return [_redact_cell(item) for item in cell]
-    return redacted_text(cell) if isinstance(cell, str) else cell
+    return redact_text(cell) if isinstance(cell, str) else cell
 
 
 def _redact_passage(passage: Passage, redactor: "_Redactor") -> Passage:
-    texts = [(label, (Stretch(redacted_text(_joined(stretches))),)) for label, stretches in passage.texts]
+    texts = [(label, (Stretch(redact_text(_joined(stretches))),)) for label, stretches in passage.texts]
     return Passage(redactor.redact_label(passage.title), texts)
 
 
@@ -94,7 +94,7 @@ class _Redactor:
         """Return `sentence` with every secret text that it quotes replaced."""
         for text in self._quotable:
             if text in sentence:
-                sentence = sentence.replace(text, redacted_text(text))
+                sentence = sentence.replace(text, redact_text(text))
         return sentence
 
     def redact_label(self, label: str) -> str:
@@ -107,7 +107,7 @@ class _Redactor:
         )
         part = normalized.removesuffix("…").removesuffix("...").strip()
         is_part = _is_revealing(part) and any(part in text for text in self._normalized)
-        return redacted_text(label) if is_or_quotes or is_part else label
+        return redact_text(label) if is_or_quotes or is_part else label
 
 
 def _texts_in(cell: Any) -> Iterator[str]:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.core.rounds import Round
+from harness.core.times import format_duration
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import SPEC, CodeSpec, read_code_spec
@@ -72,7 +72,7 @@ def compare_with_frozen(folder: Path, frozen: Path, manifest: Manifest, work: Pa
     """
     work.mkdir()
     unpack(frozen, work)
-    difference = compare_code(folder, work, names_frozen=manifest.code_bundle_sha256 == sha256_of(frozen))
+    difference = compare_code(folder, work, names_frozen=manifest.code_bundle_sha256 == file_sha256(frozen))
     (log.record if difference.is_same else log.note)("frozen", difference.summary)
     return difference
 
@@ -91,7 +91,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
         log.fail("code", error_in_bundle(error, folder))
     is_in_manifest = (
         spec.attack.sha256 == manifest.attack_sha256
-        and sha256_of(code / REQUIREMENTS) == manifest.lock_sha256
+        and file_sha256(code / REQUIREMENTS) == manifest.lock_sha256
         and (None if spec.target is None else spec.target.identity) == manifest.target
     )
     log.check(
@@ -110,7 +110,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
     log.check(
         "rules",
         not differing,
-        f"the rules are those of {round_.name}, {clock(round_.budget)}",
+        f"the rules are those of {round_.name}, {format_duration(round_.budget)}",
         f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
     return CheckedCode(spec, round_)

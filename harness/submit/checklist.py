@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.controls import shown_name
-from harness.core.counting import counted
-from harness.core.durations import clock
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import sha256_of
-from harness.core.spec import AttackSpec
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
 from harness.core.syntax import syntax_tree
+from harness.core.text import display_name, pluralize, shorten
+from harness.core.times import format_duration
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.machine import versions
-from harness.runs.planning import what_changed
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
@@ -86,7 +85,7 @@ def _ended(summary: RunSummary) -> Check:
         return Check("ended", False, f"the run is {summary.status.words}", mend)
     if summary.status in (Status.FINISHED, Status.OUT_OF_TIME):
         return Check("ended", True, f"the run ended {summary.status.words}")
-    reason = f" ({shortened(summary.reason, 120).rstrip('.')})" if summary.reason else ""
+    reason = f" ({shorten(summary.reason, 120).rstrip('.')})" if summary.reason else ""
     sentence = f"the run {summary.status.words}{reason}"
     return Check("ended", False, sentence, f"continue the run with harness resume {summary.id}", True)
 
@@ -94,7 +93,7 @@ def _ended(summary: RunSummary) -> Check:
 def _control(spec: AttackSpec) -> Check:
     if not spec.attack.control:
         return Check("control", True, f"{spec.attack.name} is an attack")
-    name = shown_name(spec.attack.name, is_control=True)
+    name = display_name(spec.attack.name, is_control=True)
     return Check("control", False, f"{name} is a control and may not be submitted", "package a run of an attack")
 
 
@@ -113,10 +112,10 @@ def _partial(spec: AttackSpec) -> Check:
 
 
 def _budget(spec: AttackSpec, summary: RunSummary) -> Check:
-    spent, allowed = clock(summary.elapsed_s), clock(spec.round.budget)
+    spent, allowed = format_duration(summary.elapsed_s), format_duration(spec.round.budget)
     if spec.budget <= spec.round.budget or summary.elapsed_s <= spec.round.budget:
         return Check("budget", True, f"the run spent {spent} of the round's {allowed}")
-    sentence = f"the run spent {spent}, its budget of {clock(spec.budget)} exceeds the round's {allowed}"
+    sentence = f"the run spent {spent}, its budget of {format_duration(spec.budget)} exceeds the round's {allowed}"
     return Check("budget", False, sentence, "run the attack within the round's budget", True)
 
 
@@ -134,7 +133,7 @@ def _models(spec: AttackSpec) -> Check:
         return Check("models", True, f"the attack declares the models {', '.join(spec.attack.models)}")
     for name, record in spec.paths.items():
         if (file := _model_file(record.path)) is not None:
-            sentence = f"the parameter {name} contains a model ({shortened(file)}) that the attack does not declare"
+            sentence = f"the parameter {name} contains a model ({shorten(file)}) that the attack does not declare"
             return Check("models", False, sentence, "name the model in the class attribute `models`", True)
     return Check("models", True, "no parameter contains another model")
 
@@ -143,7 +142,7 @@ def _preprefixes(spec: AttackSpec) -> Check:
     preprefixes = spec.data_sha256.get(str(spec.round.preprefix_file))
     for name, record in spec.paths.items():
         files = [record.path] if record.path.is_file() else [path for path in record.path.rglob("*") if path.is_file()]
-        if preprefixes is not None and any(sha256_of(path) == preprefixes for path in files):
+        if preprefixes is not None and any(file_sha256(path) == preprefixes for path in files):
             sentence = f"the parameter {name} contains the pre-prefixes"
             return Check("preprefixes", False, sentence, "remove the parameter: attacks may use prefixes only", True)
     is_one_file = spec.round.train_prefix_file == spec.round.prefix_file
@@ -173,14 +172,14 @@ def _network(summary: RunSummary) -> Check:
     count = summary.refused.get(Refusal.NETWORK, 0)
     if not count:
         return Check("network", True, "the attack did not use the network")
-    sentence = f"the sandbox refused the attack {Refusal.NETWORK.words} ({counted(count, 'time')})"
+    sentence = f"the sandbox refused the attack {Refusal.NETWORK.words} ({pluralize(count, 'time')})"
     return Check("network", False, sentence, "remove the network access: verification fails if code uses it", True)
 
 
 def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
     # Weights are not packaged. Whoever runs the code hashes their own copy.
     weights = None if spec.target is None else spec.target.weights_sha256
-    changed = what_changed(spec, folder.code / spec.attack.file, weights)
+    changed = job_record(spec).changed_inputs(folder, spec, (weights,))
     # The bundle pins the versions that are installed now.
     now = versions()
     changed += [f"{name} is {now.get(name)}, was {was}" for name, was in spec.versions.items() if now.get(name) != was]
@@ -197,7 +196,7 @@ def _team(path: Path | None) -> Check:
         team = load_team(path)
     except HarnessError as error:
         return Check("team", False, str(error).rstrip("."), "correct the file")
-    return Check("team", True, f"the team is {shortened(team.title)}")
+    return Check("team", True, f"the team is {shorten(team.title)}")
 
 
 def _description(path: Path | None) -> Check:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.times import format_duration
 from harness.core.training import Training
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_toml
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
@@ -85,7 +85,7 @@ def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) ->
         round=code.round,
         summary=code.summary,
         run=run,
-        clock=clock,
+        format_duration=format_duration,
     )
     return text.encode()
 

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
 from harness.core.rounds import FILE_FIELDS, Round
-from harness.core.spec import SHIPPED_TARGETS, AttackRecord, AttackSpec, TargetRecord
+from harness.core.spec import SHIPPED_TARGETS, TargetRecord
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.manifest import BundleModel, Sha256, TargetIdentity
 from harness.submit.untrusted_files import first_fault, read_bounded
 
@@ -83,7 +84,7 @@ def write_blind_round(round_: Round, folder: Path) -> Path:
     unknown = {"source", "fold", "prefix_file", "answer_file", "preprefix_file", "answer_rows"}
     fields = round_.model_dump(mode="json", exclude=unknown, exclude_none=True)
     path = folder / ROUND
-    write_whole(path, to_toml(fields | {"prefix_file": "prefixes.npy"}))
+    write_atomically(path, to_toml(fields | {"prefix_file": "prefixes.npy"}))
     return path
 
 

@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
+from harness.core.text import pluralize
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
 from harness.submit import run_tables
 from harness.submit.markdown_to_typst import markdown_to_typst
@@ -41,18 +41,18 @@ def write_description(facts: RunFacts, team: Byline | None, markdown: str, folde
         )
     shutil.copyfile(TEMPLATES / MAIN, folder / TEMPLATE)
     for name, svg in _figures(facts).items():
-        write_whole(folder / name, svg)
-    write_whole(folder / _MARKDOWN, markdown)
-    write_whole(folder / MAIN, _document(facts, team, redact=redact))
-    write_whole(folder / _METHOD, '#import "template.typ": *\n')
+        write_atomically(folder / name, svg)
+    write_atomically(folder / _MARKDOWN, markdown)
+    write_atomically(folder / MAIN, _document(facts, team, redact=redact))
+    write_atomically(folder / _METHOD, '#import "template.typ": *\n')
     record_pages = TypesetDocument(folder / MAIN).pages
-    write_whole(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
+    write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
     typeset = TypesetDocument(folder / MAIN)
-    write_whole(folder / PDF, typeset.pdf)
+    write_atomically(folder / PDF, typeset.pdf)
     if typeset.pages > MAX_PAGES:
         raise HarnessError(
             f"{folder / PDF}: {typeset.pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. The run's record "
-            f"takes {counted(record_pages, 'page')}. Shorten the team's Markdown to about {MAX_PAGES - record_pages}."
+            f"takes {pluralize(record_pages, 'page')}. Shorten the team's Markdown to about {MAX_PAGES - record_pages}."
         )
     return typeset.pages
 

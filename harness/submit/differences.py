@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.core.submission_reader import Submission
 from harness.submit.code_folder import README
 
@@ -143,7 +143,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _hash(path: Path | None) -> str | None:
-    return None if path is None else sha256_of(path)
+    return None if path is None else file_sha256(path)
 
 
 def _change(name: str, old: Path | None, new: Path | None) -> str:

@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlparse
 
 from packaging.utils import canonicalize_name
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import CodeSpec
@@ -170,7 +171,7 @@ class _NewEnvironment:
             on_line=self._on_line,
         )
         if result.code != 0:
-            raise HarnessError(f"{step} failed: {result.ending} ({shortened(result.last_line, 300)}).")
+            raise HarnessError(f"{step} failed: {result.ending} ({shorten(result.last_line, 300)}).")
 
 
 def _torch_folders() -> Iterator[Path]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.core.clock import now
-from harness.core.files import holds_more_than
+from harness.core.files import is_larger_than
+from harness.core.times import seconds_since_boot
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.environment import plain_environment
@@ -100,7 +100,7 @@ def run_step(
 ) -> StepResult:
     """Run `argv` in the sandbox for at most `seconds`. It can only write to `scratch`, and its output goes to `log`."""
     pipe_out, pipe_in = os.pipe()
-    started = now()
+    started = seconds_since_boot()
     try:
         process = SandboxedProcess(
             argv,
@@ -118,7 +118,7 @@ def run_step(
     reader = _OutputReader(CappedLog(log), on_line)
     try:
         kill_reason, is_out_of_time = _wait_for_end(process, pipe_out, reader, scratch, started + seconds)
-        elapsed = now() - started
+        elapsed = seconds_since_boot() - started
         refusals = process.refusals()
     finally:
         process.close()
@@ -141,17 +141,18 @@ def _wait_for_end(
             selector.register(output, selectors.EVENT_READ)
             selector.register(exited, selectors.EVENT_READ)
             while True:
-                ready = {key.fd for key, _ in selector.select(max(0.0, min(_SIZE_CHECK_SECONDS, deadline - now())))}
+                timeout = max(0.0, min(_SIZE_CHECK_SECONDS, deadline - seconds_since_boot()))
+                ready = {key.fd for key, _ in selector.select(timeout)}
                 if output in ready and not reader.read_available(output):
                     selector.unregister(output)
                 if exited in ready:
                     reader.read_available(output)
                     return None, False
-                if now() >= deadline:
+                if seconds_since_boot() >= deadline:
                     return "its time was up", True
                 if time.monotonic() - checked_at >= _SIZE_CHECK_SECONDS:
                     checked_at = time.monotonic()
-                    if holds_more_than(scratch, MAX_SCRATCH_BYTES):
+                    if is_larger_than(scratch, MAX_SCRATCH_BYTES):
                         return f"it wrote more than {MAX_SCRATCH_BYTES >> 30} GiB to its scratch folder", False
     finally:
         os.close(exited)

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from harness import __version__
 from harness.core import paths
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.submit.run_tables import Monospace
 
 _TEMPLATES = paths.PACKAGE / "submit" / "templates"
@@ -26,7 +26,7 @@ def page(template: str, **context: Any) -> str:
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -43,5 +43,5 @@ def inline_svg(svg: str, name: str, label: str) -> Markup:
     body = _REMOVED.sub("", svg[svg.index("<svg") :])
     body = _ID.sub(f"{name}-", _REFERENCE.sub(f"{name}-", body))
     opening, rest = body.split(">", 1)
-    label = Markup.escape(visible(label))
+    label = Markup.escape(sanitize(label))
     return Markup(f'{opening} role="img" aria-label="{label}" stroke-linejoin="round">{rest.strip()}')  # noqa: S704

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.core.intervals import Walk, paired_difference
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
@@ -139,7 +139,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
             rows = read_submission(folder / "submission.csv", rules)
         except HarnessError as error:
             raise HarnessError(str(error).replace(f"{folder}/", "")) from None
-    verdict = load_verdict(path, sha256_of(path))
+    verdict = load_verdict(path, file_sha256(path))
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused it: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
@@ -155,7 +155,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
 def _read_produced(bundle: Path, verdict: StoredVerdict, rules: SubmissionRules) -> Submission:
     """Read the submission that verification produced. Raises HarnessError if the file is missing or was changed."""
     path = produced_path(bundle)
-    if not path.is_file() or sha256_of(path) != verdict.produced_sha256:
+    if not path.is_file() or file_sha256(path) != verdict.produced_sha256:
         raise HarnessError(
             f"{path.name}, which its code produced, is missing or was changed. Delete the verdict and verify again."
         )

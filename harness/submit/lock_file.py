@@ -12,7 +12,8 @@ from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _INDEX_SECONDS = 120.0
 _PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
@@ -61,7 +62,7 @@ def torch_install_arguments(version: str) -> str:
     Raises HarnessError if the text is not a version: it may be untrusted, and pip would read further words as options.
     """
     if not _VERSION.fullmatch(version):
-        raise HarnessError(f"{shortened(version)!r} is not a version of torch.")
+        raise HarnessError(f"{shorten(version)!r} is not a version of torch.")
     build = _BUILD.search(version)
     index = f" --index-url https://download.pytorch.org/whl/{build['build']}" if build else ""
     return f"torch=={version.partition('+')[0]}{index}"
@@ -99,7 +100,7 @@ def require_plain_lock(requirements: str) -> None:
     for number, line in enumerate(requirements.splitlines(), 1):
         if not _PLAIN_LINE.fullmatch(line):
             raise HarnessError(
-                f"requirements.txt, line {number}: {shortened(line.strip())!r} does not pin a distribution by version "
+                f"requirements.txt, line {number}: {shorten(line.strip())!r} does not pin a distribution by version "
                 "and hash."
             )
 
@@ -172,7 +173,7 @@ def _pins_from_index(versions: Mapping[str, str]) -> dict[str, str]:
             for item in json.loads(pip.stdout)["install"]
         }
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
-        names = shortened(", ".join(wanted), 200)
+        names = shorten(", ".join(wanted), 200)
         raise HarnessError(
             f"no hash is known for {names}: requirements.lock has other versions, and the package index did not "
             "answer. Install requirements.lock, or package with access to the index."

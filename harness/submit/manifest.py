@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import sha256_of
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
+from harness.core.text import shorten
 from harness.submit.untrusted_files import first_fault, read_bounded
 
 MANIFEST = "MANIFEST.json"
@@ -108,11 +109,11 @@ def manifest_faults(manifest: Manifest, folder: Path, names: list[str]) -> list[
     """Return the differences between the manifest and the files `names` in `folder`, one clause each."""
     present = set(names) - {MANIFEST}
     listed = set(manifest.files)
-    faults = [f"{shortened(name)} is listed but missing" for name in sorted(listed - present)]
-    faults += [f"{shortened(name)} is present but not listed" for name in sorted(present - listed)]
+    faults = [f"{shorten(name)} is listed but missing" for name in sorted(listed - present)]
+    faults += [f"{shorten(name)} is present but not listed" for name in sorted(present - listed)]
     faults += [
-        f"{shortened(name)} was changed: its SHA-256 is {sha256[:12]}…, the manifest says {manifest.files[name][:12]}…"
+        f"{shorten(name)} was changed: its SHA-256 is {sha256[:12]}…, the manifest says {manifest.files[name][:12]}…"
         for name in sorted(listed & present)
-        if (sha256 := sha256_of(folder / name)) != manifest.files[name]
+        if (sha256 := file_sha256(folder / name)) != manifest.files[name]
     ]
     return faults

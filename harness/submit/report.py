@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compared, require_one_round
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
+from harness.core.times import format_duration
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
@@ -79,11 +79,13 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
             recall = f"{score.recall_at_cap:.3f} [{score.interval.low:.3f}, {score.interval.high:.3f}]"
             precision = f"{score.precision_at_cap:.3f}"
             figures = (recall, precision, _fraction(run.exact_at_1), _fraction(run.any_guess_correct))
-        counts = (f"{len(run.submission.ids):,}", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}")
+        time = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"
         status = summary.status.words
         if run.spec.is_partial:
             status += f", partial: {run.spec.examples:,} examples, cap {run.spec.error_cap:,}"
-        rows.append((Monospace(run.spec.id), summary.shown_attack, status, *figures, *counts))
+        rows.append(
+            (Monospace(run.spec.id), summary.shown_attack, status, *figures, f"{len(run.submission.ids):,}", time)
+        )
     return rows
 
 

@@ -9,18 +9,19 @@ import numpy as np
 
 from harness.core import paths
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import replacing, sha256_of, write_whole
+from harness.core.errors import HarnessError
+from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
 from harness.core.submission import write_submission
+from harness.core.text import shorten
+from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.results import submission_with_scores
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.submit.code_folder import TRAIN
-from harness.submit.code_spec import ROUND, CodeSpec, to_toml
+from harness.submit.code_spec import ROUND, SPEC, CodeSpec, to_toml
 from harness.submit.prefixes import archived_array, opened_archive, read_prefixes, tokens_sha256
 from harness.submit.untrusted_files import read_bounded_text, read_bounded_toml
 
@@ -50,15 +51,15 @@ def prepare_rerun(code: Path, spec: CodeSpec, prefixes_file: Path) -> RerunPlan:
         raise HarnessError(f"{attack.path}: differs from the source that the bundle's spec names.")
     rules = read_round_rules(code)
     prefixes = read_prefixes(prefixes_file, length=rules.prefix_length, vocabulary=rules.vocabulary)
-    identity = f"{sha256_of(code / 'spec.json')} {sha256_of(code / ROUND)} {tokens_sha256(prefixes, rules.vocabulary)}"
-    folder = paths.state_home() / "reruns" / hashlib.sha256(identity.encode()).hexdigest()[:16]
+    hashes = (file_sha256(code / SPEC), file_sha256(code / ROUND), tokens_sha256(prefixes, rules.vocabulary))
+    folder = paths.state_home() / "reruns" / hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_array(folder / "prefixes.npy", prefixes)
     files = {"prefix_file": "prefixes.npy"}
     if spec.trains:
         files |= _write_training(code / TRAIN, folder)
     fields = rules.model_dump(mode="json", exclude_none=True, exclude={"source", "prefix_file"})
-    write_whole(folder / ROUND, to_toml(fields | files))
+    write_atomically(folder / ROUND, to_toml(fields | files))
     path_params = {name: str(_path_in_bundle(code, name)) for name in spec.paths}
     params = ValidatedParams(spec.params | path_params, tuple(path_params))
     return RerunPlan(attack, params, load_round(str(folder / ROUND)))
@@ -85,7 +86,7 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     submission, scores = submission_with_scores(folder)
     write_submission(out, submission.ids, submission.suffixes, is_private=False)
     path = out.parent / SCORES
-    with replacing(path, is_private=False) as file:
+    with atomic_file(path, is_private=False) as file:
         file.write(b"Example ID,Score\n")
         for id_, score in zip(submission.ids.tolist(), scores.tolist(), strict=True):
             file.write(f"{id_},{score!r}\n".encode())
@@ -113,7 +114,7 @@ def read_round_rules(code: Path) -> Round:
         fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
         return Round.model_validate(fields | {"prefix_file": code / "prefixes.npy", "target": "of the bundle"})
     except ValueError as error:
-        reason = shortened(str(error).partition("\n")[0], 120)
+        reason = shorten(str(error).partition("\n")[0], 120)
         raise HarnessError(f"{path}: not the rules of a round ({reason}).") from None
 
 
@@ -130,7 +131,7 @@ def _write_training(archive: Path, folder: Path) -> dict[str, str]:
 
 
 def _write_array(path: Path, array: Tokens) -> None:
-    with replacing(path) as file:
+    with atomic_file(path) as file:
         np.save(file, array)
 
 

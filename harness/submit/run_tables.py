@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Bools
-from harness.core.counting import counted
-from harness.core.durations import clock
-from harness.core.errors import shortened
 from harness.core.intervals import Interval
-from harness.core.moments import utc_date_and_time
 from harness.core.scoring import ERROR_COUNTS, Score
+from harness.core.text import pluralize, shorten
+from harness.core.times import format_duration, utc_date_and_time
 from harness.runs.reader import StageWork
 from harness.sandbox import SandboxBackend
 from harness.submit.run_facts import RunFacts
@@ -39,12 +37,12 @@ def headline(facts: RunFacts) -> str:
     attacked = f"{spec.examples:,} of {spec.round_examples:,}" if spec.is_partial else f"{spec.round_examples:,}"
     first = (
         f"The attack {summary.shown_attack} was run on {attacked} examples of round {spec.round.name} and used "
-        f"{clock(summary.elapsed_s)} of its budget of {clock(summary.budget_s)}."
+        f"{format_duration(summary.elapsed_s)} of its budget of {format_duration(summary.budget_s)}."
     )
     if score is None:
         return (
-            f"{first} It submits {counted(len(facts.submission.ids), 'row')}. The round is blind: its answers are not "
-            "known, so there is no score."
+            f"{first} It submits {pluralize(len(facts.submission.ids), 'row')}. The round is blind: its answers are "
+            "not known, so there is no score."
         )
     return (
         f"{first} Its Recall@{score.cap:,} is {score.recall_at_cap:.3f} (95 % interval {_bounds(score.interval)}, by "
@@ -58,8 +56,9 @@ def cautions(facts: RunFacts) -> list[str]:
     found = []
     if spec.is_partial:
         found.append(
-            f"Only the first {spec.examples:,} of the round's {counted(spec.round_examples, 'example')} were attacked "
-            f"(--limit), and the error cap is {spec.error_cap:,} in proportion. This is not a result of the round."
+            f"Only the first {spec.examples:,} of the round's {pluralize(spec.round_examples, 'example')} were "
+            f"attacked (--limit), and the error cap is {spec.error_cap:,} in proportion. This is not a result of "
+            "the round."
         )
     if not summary.status.is_over:
         found.append(f"The run was {summary.status.words} when this was written. Its figures are not final.")
@@ -116,10 +115,10 @@ def parameters(facts: RunFacts) -> Rows:
             record = spec.paths[name]
             rows.append((Monospace(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
         else:
-            rows.append((Monospace(name), shortened(str(value), _MAX_VALUE)))
+            rows.append((Monospace(name), shorten(str(value), _MAX_VALUE)))
     if len(rows) > _MAX_PARAMETERS:
         rest = len(rows) - _MAX_PARAMETERS
-        rows = [*rows[:_MAX_PARAMETERS], ("…", f"{counted(rest, 'more parameter')} in spec.json")]
+        rows = [*rows[:_MAX_PARAMETERS], ("…", f"{pluralize(rest, 'more parameter')} in spec.json")]
     return rows
 
 
@@ -133,7 +132,7 @@ def stages(facts: RunFacts) -> Rows:
 def query_summary(facts: RunFacts) -> str:
     """Return what the record says about the attack's queries to the target."""
     spec, queries = facts.spec, facts.queries
-    received = f"The attack received {spec.examples:,} prefixes of {counted(spec.round.prefix_length, 'token')}."
+    received = f"The attack received {spec.examples:,} prefixes of {pluralize(spec.round.prefix_length, 'token')}."
     if not spec.attack.uses_target:
         return f"{received} It does not use a target, and none was loaded."
     if queries.rows_at_once is None:
@@ -142,9 +141,9 @@ def query_summary(facts: RunFacts) -> str:
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     repeated = f" {queries.repeated_batches:,} batches started more than once." if queries.repeated_batches else ""
     return (
-        f"{received} Its batches made {counted(queries.engine_calls, 'call')} of the target's engine with up to {rows} "
-        f"rows at once.{repeated} A draw is one suffix for one prefix in one trial. The record does not say whether a "
-        "call sampled, searched or computed likelihoods; see the copy of the attack's source."
+        f"{received} Its batches made {pluralize(queries.engine_calls, 'call')} of the target's engine with up to "
+        f"{rows} rows at once.{repeated} A draw is one suffix for one prefix in one trial. The record does not say "
+        "whether a call sampled, searched or computed likelihoods; see the copy of the attack's source."
     )
 
 
@@ -157,7 +156,7 @@ def training_summary(facts: RunFacts) -> str:
         words = "The round has no training rows."
     else:
         read = "the attack read them" if training.was_read else "there is no record that the attack read them"
-        words = f"The round has {counted(training.rows, 'training row')}; {read}."
+        words = f"The round has {pluralize(training.rows, 'training row')}; {read}."
     files = [f"{name} ({record.path.name})" for name, record in facts.spec.paths.items()]
     return f"{words} Files named by its parameters: {', '.join(files)}." if files else words
 
@@ -197,8 +196,8 @@ def target_and_machine(facts: RunFacts) -> Rows:
         ("Round", f"{rules.name}: {rules.title}"),
         (
             "Rules",
-            f"prefixes of {rules.prefix_length} and suffixes of {counted(rules.suffix_length, 'token')}, error cap "
-            f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {clock(rules.budget)}",
+            f"prefixes of {rules.prefix_length} and suffixes of {pluralize(rules.suffix_length, 'token')}, error cap "
+            f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {format_duration(rules.budget)}",
         ),
     ]
     if spec.target is None:
@@ -211,7 +210,8 @@ def target_and_machine(facts: RunFacts) -> Rows:
         rows.append(("Loaded as", _loaded(loaded) if loaded else f"{target.dtype} on {target.device}; never loaded"))
     if spec.hardware:
         rows.append(("Machine", _machine(spec.hardware)))
-    rows.append(("Time", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} (includes model loading)"))
+    spent, budget = format_duration(summary.elapsed_s), format_duration(summary.budget_s)
+    rows.append(("Time", f"{spent} of {budget} (includes model loading)"))
     return rows
 
 
@@ -255,14 +255,14 @@ def _loaded(loaded: dict[str, Any]) -> str:
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
     return (
         f"{loaded['architecture']}, {loaded['parameters'] / 1e6:,.1f} M parameters, {loaded['dtype']} on "
-        f"{loaded['device']}{name}, {counted(int(loaded['threads']), 'thread')}"
+        f"{loaded['device']}{name}, {pluralize(int(loaded['threads']), 'thread')}"
     )
 
 
 def _machine(hardware: dict[str, Any]) -> str:
     gpus = ", ".join(map(str, hardware["gpus"]))
     return (
-        f"{hardware['processor'] or hardware['machine']}, {counted(int(hardware['cores']), 'usable core')}, "
+        f"{hardware['processor'] or hardware['machine']}, {pluralize(int(hardware['cores']), 'usable core')}, "
         f"{int(hardware['memory']) / _GIB:.1f} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
         f"{hardware['system']}, {hardware['machine']}"
     )

@@ -7,8 +7,8 @@ from unicodedata import category
 
 import typst
 
-from harness.core.errors import HarnessError, shortened
-from harness.core.visible import visible
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
 
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
@@ -46,7 +46,7 @@ def link(address: str, shown: str) -> str:
     """Return a link around the markup `shown`, or only `shown` if this is not a web or mail address."""
     if not address.startswith(("https://", "http://", "mailto:")) or len(address) > _MAX_LINK:
         return shown
-    return f"#link({_literal(visible(address))})[{shown}];"
+    return f"#link({_literal(sanitize(address))})[{shown}];"
 
 
 def _literal(text: str) -> str:
@@ -62,7 +62,7 @@ def _safe(text: str) -> str:
     spaced = "".join(" " if character == "\t" or category(character) == "Zs" else character for character in text)
     drawable = drawable_characters()
     drawn = "".join(
-        character if ord(character) in drawable else f"⟨U+{ord(character):04X}⟩" for character in visible(spaced)
+        character if ord(character) in drawable else f"⟨U+{ord(character):04X}⟩" for character in sanitize(spaced)
     )
     return _WORD.sub(lambda word: _ZERO_WIDTH_SPACE.join(_pieces(word.group())), drawn)
 
@@ -86,6 +86,6 @@ class TypesetDocument:
             pdf = compiler.compile(format="pdf", timestamp=0)
             self.pages = int(compiler.query("<pages>", field="value", one=True))
         except typst.TypstError as error:
-            raise HarnessError(f"{source}: cannot be typeset ({shortened(visible(error.message), 200)}).") from None
+            raise HarnessError(f"{source}: cannot be typeset ({shorten(sanitize(error.message), 200)}).") from None
         assert isinstance(pdf, bytes)  # Only image formats give several files.
         self.pdf = pdf

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 
 def read_bounded(path: Path, *, limit: int) -> bytes:
@@ -41,11 +42,11 @@ def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: not a TOML file ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
 
 
 def first_fault(error: ValidationError) -> str:
     """Return the first field that failed validation and the reason, as `field: reason`."""
     fault = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in fault["loc"])
-    return f"{shortened(field)}: {shortened(fault['msg'], 120)}"
+    return f"{shorten(field)}: {shorten(fault['msg'], 120)}"

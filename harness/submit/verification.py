@@ -9,13 +9,14 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens, token_rows
 from harness.core.clusters import cluster_ids
-from harness.core.durations import clock
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.core.rounds import Round
 from harness.core.scoring import correct_rows, score_rows
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
+from harness.core.text import shorten
+from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
 from harness.sandbox import SandboxBackend, detect_backend
 from harness.sandbox.refusals import Refusal
@@ -91,7 +92,7 @@ class Verification:
         self._frozen = frozen
         self._folder = work / "bundle"
         self._log = FindingLog()
-        self._report: dict[str, Any] = {"bundle_sha256": sha256_of(bundle)}
+        self._report: dict[str, Any] = {"bundle_sha256": file_sha256(bundle)}
         self._manifest: Manifest | None = None
         self._difference: CodeDifference | None = None
         self.produced: Path | None = None
@@ -206,7 +207,7 @@ class Verification:
         target: LocalTarget | None,
         budget: float,
     ) -> CodeResult:
-        settings.on_step(f"running the code, within {clock(budget)}")
+        settings.on_step(f"running the code, within {format_duration(budget)}")
         # README.md may differ from the frozen code's, so the code must not be able to read it.
         (self._folder / "code" / README).unlink(missing_ok=True)
         result = run_code(
@@ -230,12 +231,13 @@ class Verification:
         self._log.check(
             "budget",
             not step.is_out_of_time,
-            f"the code took {clock(step.seconds)} of {clock(budget)}, including startup",
-            f"the code was ended after {clock(budget)} plus {clock(_startup_allowance(budget))} for startup",
+            f"the code took {format_duration(step.seconds)} of {format_duration(budget)}, including startup",
+            f"the code was ended after {format_duration(budget)} plus "
+            f"{format_duration(_startup_allowance(budget))} for startup",
         )
         failure = f"the code failed: {step.ending}"
         if step.last_line:
-            failure += f" ({shortened(step.last_line, 300)})"
+            failure += f" ({shorten(step.last_line, 300)})"
         self._log.check("run", step.code == 0, "the code exited with code 0", failure)
         return result
 
@@ -248,7 +250,7 @@ class Verification:
             reason = error_in_bundle(error, result.out.parent)
             self._log.fail("produced", f"the code did not write a valid submission: {reason}")
         self.produced = result.out
-        self._report["produced_sha256"] = sha256_of(result.out)
+        self._report["produced_sha256"] = file_sha256(result.out)
         return produced
 
     def _score(self, name: str, submission: Submission, examples: _Examples, rules: Round) -> None:
@@ -271,7 +273,7 @@ class Verification:
         agreement = compare_submissions(submitted, produced, _read_scores(result, len(produced.ids)))
         self._report["agreement"] = agreement
         if agreement.likeness is Likeness.IDENTICAL:
-            is_same = sha256_of(result.out) == sha256_of(self._folder / "submission.csv")
+            is_same = file_sha256(result.out) == file_sha256(self._folder / "submission.csv")
             words = "byte for byte" if is_same else "row for row"
             self._log.record("agreement", f"{agreement.summary}, {words}")
             return self._verdict(Outcome.REPRODUCED, f"the code produces the submission, {words}")

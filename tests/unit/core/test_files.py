@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core import files
-from harness.core.files import holds_more_than, replacing, write_export, write_whole
+from harness.core.files import atomic_file, is_larger_than, write_atomically, write_export
 
 
 @pytest.fixture(params=[0o022, 0o027, 0o077], ids=oct)
@@ -23,15 +23,15 @@ def _mode(path: Path) -> int:
 
 def test_exported_files_respect_the_umask_and_other_files_are_private(tmp_path: Path, umask: int) -> None:
     write_export(tmp_path / "report.html", "text")
-    write_whole(tmp_path / "spec.json", b"bytes")
+    write_atomically(tmp_path / "spec.json", b"bytes")
     assert _mode(tmp_path / "report.html") == 0o666 & ~umask
     assert _mode(tmp_path / "spec.json") == 0o600
     assert (tmp_path / "report.html").read_text() == "text"
 
 
 def test_a_failed_replacement_keeps_the_old_file_and_leaves_nothing_else(tmp_path: Path) -> None:
-    write_whole(path := tmp_path / "file", "old")
-    with pytest.raises(RuntimeError), replacing(path) as file:
+    write_atomically(path := tmp_path / "file", "old")
+    with pytest.raises(RuntimeError), atomic_file(path) as file:
         file.write(b"new")
         raise RuntimeError
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
@@ -41,8 +41,8 @@ def test_bytes_are_counted_in_every_folder_and_links_are_not_followed(tmp_path: 
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(b"x" * 100_000)
     (tmp_path / "elsewhere").symlink_to("/usr")
-    assert holds_more_than(tmp_path, 50_000)
-    assert not holds_more_than(tmp_path, 1_000_000)
+    assert is_larger_than(tmp_path, 50_000)
+    assert not is_larger_than(tmp_path, 1_000_000)
 
 
 def test_more_names_than_anybody_counts_are_too_many_however_small(
@@ -50,16 +50,16 @@ def test_more_names_than_anybody_counts_are_too_many_however_small(
 ) -> None:
     for number in range(12):
         (tmp_path / f"{number}").touch()
-    assert not holds_more_than(tmp_path, 1_000_000)
+    assert not is_larger_than(tmp_path, 1_000_000)
     monkeypatch.setattr(files, "_MOST_ENTRIES", 10)
-    assert holds_more_than(tmp_path, 1_000_000)
+    assert is_larger_than(tmp_path, 1_000_000)
 
 
 def test_a_file_with_holes_weighs_what_it_takes(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert not holds_more_than(tmp_path, 1_000_000)
+    assert not is_larger_than(tmp_path, 1_000_000)
 
 
 def test_a_folder_that_is_gone_holds_nothing(tmp_path: Path) -> None:
-    assert not holds_more_than(tmp_path / "gone", 0)
+    assert not is_larger_than(tmp_path / "gone", 0)

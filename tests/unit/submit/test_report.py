@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.redaction import redacted
-from harness.core.visible import visible
-from harness.runs.results import submission_now
+from harness.core.redaction import redact_suffix
+from harness.core.text import sanitize
+from harness.jobs.attack.results import submission_now
 from harness.submit.html_page import inline_svg, page
 from harness.submit.report import report_page
 from harness.submit.run_facts import run_facts
@@ -50,7 +50,7 @@ def test_hostile_texts_are_escaped(home: Path) -> None:
         parsed = assert_harmless(text)
         assert "<script" not in text.lower()
         assert not {"\u202e", "\x1b"} & set(text)
-        assert parsed.text.count(visible(HOSTILE)) >= 6  # attack, reference, parameter, its value, note, tokens
+        assert parsed.text.count(sanitize(HOSTILE)) >= 6  # attack, reference, parameter, its value, note, tokens
 
 
 def test_two_runs_are_compared(home: Path) -> None:
@@ -105,9 +105,9 @@ def test_redaction_removes_guesses_and_answers(home: Path) -> None:
     for suffix in submitted.suffixes[:8]:
         shown = " ".join(map(str, suffix.tolist()))
         assert shown not in closed
-        assert redacted(suffix, run.spec().round.vocabulary) not in open_text
+        assert redact_suffix(suffix, run.spec().round.vocabulary) not in open_text
     assert " ".join(map(str, submitted.suffixes[0].tolist())) in open_text
-    assert redacted(submitted.suffixes[0], run.spec().round.vocabulary) in closed
+    assert redact_suffix(submitted.suffixes[0], run.spec().round.vocabulary) in closed
 
 
 def test_an_example_with_a_correct_row_is_not_shown_as_wrong(home: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harness.core.overlap import overlap
+from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
-from harness.runs.results import scorecard_of, submission_now
 from harness.submit.run_facts import CurvePoint, run_facts
 from harness.submit.run_tables import query_summary, training_overlap, training_summary
 from tests.unit.submit.ended import ended_run
