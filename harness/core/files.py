@@ -1,4 +1,4 @@
-"""Files that are never seen half-written, and what identifies their content."""
+"""Write files atomically, hash and lock them, measure and remove directories."""
 
 import contextlib
 import fcntl
@@ -58,7 +58,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The hex SHA-256 of a file's bytes."""
+    """Return the hex SHA-256 of the bytes of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

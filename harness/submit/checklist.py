@@ -17,7 +17,7 @@ from harness.runs.machine import versions
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
-from harness.sandbox import SandboxBackend
+from harness.sandbox import backend_named
 from harness.sandbox.refusals import Refusal
 from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text
@@ -162,7 +162,7 @@ def _sandbox(folder: RunFolder) -> Check:
     if folder.store.exists():
         with RunReader(folder.store) as reader:
             backends = [detail.get("sandbox") for _, _, name, detail in reader.events() if name == "worker"]
-    if backends and SandboxBackend.NONE not in backends:
+    if backends and all(backend_named(str(name)).is_sandbox for name in backends):
         return Check("sandbox", True, f"the attack ran in a sandbox ({backends[-1]})")
     sentence = "the attack ran without a sandbox, so its file accesses are unknown" if backends else "no worker started"
     return Check("sandbox", False, sentence, "set up a sandbox as harness doctor describes, and run it again", True)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.intervals import Walk, paired_difference
+from harness.core.intervals import paired_difference
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
+from harness.core.walk import JudgedRows
 from harness.submit.archive import unpack
 from harness.submit.audit_tables import spreadsheet_safe
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
@@ -81,7 +82,7 @@ class _ScoredBundle(NamedTuple):
     team: str
     manifest: Manifest
     verdict: StoredVerdict | None
-    walk: Walk | None
+    walk: JudgedRows | None
     score: Score | None
 
 
@@ -147,7 +148,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
         rows = _read_produced(path, verdict, rules)
     if judging.answers is None:
         return _ScoredBundle(path, team, manifest, verdict, None, None)
-    walk = Walk(correct_rows(rows.ids, rows.suffixes, judging.answers), rows.ids)
+    walk = JudgedRows(correct_rows(rows.ids, rows.suffixes, judging.answers), rows.ids)
     score = score_rows(*walk, cap=judging.error_cap, examples=len(judging.answers), clusters=judging.clusters)
     return _ScoredBundle(path, team, manifest, verdict, walk, score)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from harness.analysis import comparison_tables
-from harness.analysis.comparison import Comparison, compared, require_one_round
+from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.core.errors import HarnessError
 from harness.core.times import format_duration
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
@@ -123,24 +123,24 @@ def _comparison(runs: Sequence[RunFacts]) -> tuple[ComparisonSection | None, str
         return None, ""
     folders = [run.folder for run in runs]
     try:
-        whole = _without_redundant_part(compared(folders))
+        whole = _without_redundant_part(compare_runs(folders))
         pairs = [whole]
         if len(runs) > 2:
-            pairs = [_without_redundant_part(compared([folders[0], other])) for other in folders[1:]]
+            pairs = [_without_redundant_part(compare_runs([folders[0], other])) for other in folders[1:]]
     except HarnessError as error:
         # The rest of the page is valid in a blind round, and for runs with different --limit.
         return None, str(error)
     section = ComparisonSection(
-        unreachable=comparison_tables.unreachable_in_words(whole),
+        unreachable=comparison_tables.unreachable_heading(whole),
         unreachable_scores=comparison_tables.scores_on_unreachable(whole),
-        in_time=comparison_tables.recall_in_time_in_words(whole),
-        recall_in_time=comparison_tables.recall_in_time(whole),
+        in_time=comparison_tables.recall_over_budget_heading(whole),
+        recall_in_time=comparison_tables.recall_over_budget(whole),
         contrasts=[
-            comparison_tables.contrast_in_words(pair, contrast, where)
+            comparison_tables.contrast_lines(pair, contrast, where)
             for pair in pairs
             for where, contrast in comparison_tables.contrasts(pair)
         ],
-        differing=comparison_tables.settings_that_differ(whole),
+        differing=comparison_tables.differing_settings(whole),
     )
     return section, ""
 

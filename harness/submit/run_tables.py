@@ -14,7 +14,7 @@ from harness.core.scoring import ERROR_COUNTS, Score
 from harness.core.text import pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
 from harness.runs.reader import StageWork
-from harness.sandbox import SandboxBackend
+from harness.sandbox import backend_named
 from harness.submit.run_facts import RunFacts
 
 _MAX_VALUE = 160
@@ -226,7 +226,7 @@ def record(facts: RunFacts) -> Rows:
         ("Created", f"{utc_date_and_time(spec.created_at)}, started or resumed {started}"),
         ("Status", f"{summary.status.words}{f': {summary.reason}' if summary.reason else ''}"),
         ("Seed", f"{spec.seed}"),
-        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {SandboxBackend(sandbox).promise}"),
+        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {backend_named(sandbox).promise}"),
         ("Reproducible", reproducibility(facts)),
         ("Attack source", Monospace(f"{spec.attack.file}, sha256 {spec.attack.sha256}")),
         ("Data (sha256)", data),

@@ -18,7 +18,7 @@ from harness.core.submission_reader import Submission, SubmissionRules, read_sub
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
-from harness.sandbox import SandboxBackend, detect_backend
+from harness.sandbox import detect_backend
 from harness.sandbox.refusals import Refusal
 from harness.submit.bundle_checks import (
     check_code,
@@ -179,9 +179,9 @@ class Verification:
 
     def _require_sandbox(self, settings: RunSettings) -> None:
         backend = detect_backend()
-        self._report["sandbox"] = backend.value
-        if backend is not SandboxBackend.NONE:
-            self._log.record("sandbox", f"{backend}: {backend.promise}")
+        self._report["sandbox"] = backend.name
+        if backend.is_sandbox:
+            self._log.record("sandbox", f"{backend.name}: {backend.promise}")
         elif settings.may_run_without_sandbox:
             self._log.note("sandbox", "none: the code had all rights of the user who ran it")
         else:
