@@ -16,13 +16,14 @@ from harness.core.examples import load_answers, load_clusters
 from harness.core.overlap import overlap
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
-from harness.core.spec import AttackSpec
 from harness.core.text import display_name
 from harness.core.walk import JudgedRows
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import submission_of
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Point, RunReader
-from harness.runs.results import submission_of
+from harness.runs.reader import Point
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 
@@ -239,7 +240,7 @@ def _compare_run(
 ) -> tuple[ComparedRun, JudgedRows]:
     # The status is read before the guesses: if the run is over then, all its guesses are read.
     status = run_status(folder)
-    with RunReader(folder.store) as reader:
+    with GuessReader.of_run(folder, spec) as reader:
         submission = submission_of(spec, reader)
         ledger, done, guesses = reader.last_ledger(), reader.progress().done, reader.guess_count()
         points = reader.points()
@@ -289,7 +290,7 @@ def _trajectory(
 
 
 def _replayed(
-    points: Sequence[Point], part: Part, spec: AttackSpec, reader: RunReader, answers: Tokens
+    points: Sequence[Point], part: Part, spec: AttackSpec, reader: GuessReader, answers: Tokens
 ) -> list[tuple[float, float]]:
     """Return seconds spent and recall on `part` at some points of the running curve."""
     chosen = _chosen_points(points, spec.budget)
@@ -335,7 +336,7 @@ def _since_blind(history: Sequence[tuple[float, float | None]]) -> tuple[TimedRe
 
 def _settings(folder: RunFolder, spec: AttackSpec) -> dict[str, Any]:
     """Return the settings of a run by name; for the target, what the worker reported overrides what was requested."""
-    with RunReader(folder.store) as reader:
+    with GuessReader.of_run(folder, spec) as reader:
         reported = reader.last_event("worker_target") or {}
     target = {} if spec.target is None else spec.target.model_dump(mode="json", exclude={"path", "bytes"})
     groups = {

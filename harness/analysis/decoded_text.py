@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from harness.core.spec import AttackSpec
 from harness.core.text import sanitize
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 

@@ -6,11 +6,11 @@ from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.watching import score_in_words
-from harness.core.spec import AttackSpec, AuditSpec, JobSpec, TargetRecord
-from harness.core.text import display_name
+from harness.core.spec import JobSpec, TargetRecord
 from harness.core.times import date_and_time, format_duration
-from harness.runs.audit_reader import AuditReader
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 from harness.sandbox import SandboxBackend
@@ -31,7 +31,7 @@ def described(folder: RunFolder) -> str:
     rows = [
         ("run", summary.id),
         ("status", f"{summary.status}{f' – {sanitize(summary.reason)}' if summary.reason else ''}"),
-        *(_audit_rows(folder, spec, summary) if isinstance(spec, AuditSpec) else _attack_rows(folder, spec, summary)),
+        *_job_rows(folder, spec, summary),
     ]
     if summary.sandbox is not None:
         rows += _sandbox_rows(summary)
@@ -51,53 +51,22 @@ def _params_in_words(spec: JobSpec) -> str:
     return sanitize(", ".join(f"{name}={value}" for name, value in spec.params.items()) or "none")
 
 
-def _audit_rows(folder: RunFolder, spec: AuditSpec, summary: RunSummary) -> list[tuple[str, str]]:
-    """What an audit was given, and what it has found so far."""
-    rows = [("audit", spec.audit), ("of", sanitize(spec.subject)), ("params", _params_in_words(spec))]
-    rows.append(("seed", str(spec.seed)))
-    rows += [("model", f"{sanitize(model.id)}, weights {model.weights_sha256[:12]}") for model in spec.models]
-    rows += [(f"its {name}", sanitize(str(record.path))) for name, record in spec.paths.items()]
-    rows.append(("budget", f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"))
-    rows.append(("rows", f"{summary.guesses:,} committed"))
-    if not folder.store.exists():
-        return rows
-    with AuditReader(folder.store) as reader:
-        rows += [("figure", sanitize(figure.words)) for figure in reader.newest_figures()]
-        rows += [("warning", sanitize(sentence)) for sentence in reader.warnings()]
-    return rows
-
-
-def _attack_rows(folder: RunFolder, spec: AttackSpec, summary: RunSummary) -> list[tuple[str, str]]:
-    """What an attack was given, and what it came to."""
-    target = spec.target
-    origin = f"{display_name(spec.attack.name, is_control=spec.attack.control)}, from {sanitize(spec.attack.origin)}"
-    rows: list[tuple[str, str]] = [
-        ("attack", origin),
+def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what the job was given, and what it has found so far."""
+    rows = job_record(spec).describe(folder, spec)
+    rows += [
         ("params", _params_in_words(spec)),
         ("seed", str(spec.seed)),
-        ("round", _round_in_words(spec)),
-    ]
-    if target is not None:
-        commit = f" at {target.commit}" if target.commit else ""
-        rows += [
-            ("target", f"{sanitize(target.id)}{commit}, weights {target.weights_sha256[:12]}"),
-            ("device", _device_in_words(target, _loaded_target(folder))),
-        ]
-    rows += [
         ("budget", f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"),
-        ("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"),
+        ("rows", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"),
         ("score", score_in_words(summary)),
     ]
     if summary.recall_interval_unit:
         rows.append(("interval", f"95 %, by {summary.recall_interval_unit}"))
     if summary.exact_at_1 is not None and summary.any_of_n is not None:
-        rows.append(
-            ("candidates", f"exact@1 {summary.exact_at_1:.3f}, any of n {summary.any_of_n:.3f} (any ranker's ceiling)")
-        )
+        rows.append(("candidates", f"exact@1 {summary.exact_at_1:.3f}, upper bound (any guess) {summary.any_of_n:.3f}"))
     if summary.rows_left_out:
-        rows.append(
-            ("left out", f"{summary.rows_left_out:,} rows beyond the {spec.round.row_cap:,} that a round takes")
-        )
+        rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the row cap"))
     return rows
 
 
@@ -135,7 +104,7 @@ def _table_row(summary: RunSummary) -> tuple[str, ...]:
         recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
     return (
         summary.id,
-        summary.shown_status if summary.is_waiting_for_room else str(summary.status),
+        summary.status.words,
         summary.shown_attack,
         summary.round,
         recall,

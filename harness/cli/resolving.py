@@ -8,16 +8,17 @@ from pathlib import Path
 from harness.cli.output import say
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
-from harness.core.spec import AttackSpec, JobSpec, TargetRecord
+from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import parse_duration
 from harness.engine.devices import resolved_device
 from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
+from harness.jobs.attack.planning import plan_attack
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
-from harness.runs.planning import planned_run
 
 _SAY_PROGRESS_ABOVE_BYTES = 256 << 20
 _MOST_THREADS = 4096
@@ -64,7 +65,7 @@ def resolved_run(
         for option, value in named.items():
             if value is not None:
                 raise HarnessError(f"the attack {attack.name} uses no target; leave {option} away.")
-    spec = planned_run(
+    spec = plan_attack(
         attack,
         params,
         round_,

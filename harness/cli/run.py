@@ -47,8 +47,8 @@ def run(
     """Run an attack on a round, under its budget."""
     from harness.cli.resolving import resolved_run
     from harness.cli.watching import follow
+    from harness.jobs.attack.planning import start_attack
     from harness.runs.folder import RunFolder
-    from harness.runs.launch import start_run
     from harness.runs.summary import run_summary
 
     plan = resolved_run(
@@ -68,7 +68,7 @@ def run(
     if dry_run:
         print(plan.spec.model_dump_json(indent=None if json else 2))
         return
-    folder: RunFolder = start_run(plan.spec, plan.attack)
+    folder: RunFolder = start_attack(plan.spec, plan.attack)
     if detach:
         if json:
             print_json(run_summary(folder).as_json())
@@ -194,12 +194,12 @@ def export(
         raise HarnessError(f"{destination.parent}: no such folder.")
     if all_:
         from harness.core.tables import write_guesses
-        from harness.runs.results import every_guess
+        from harness.jobs.attack.results import every_guess
 
         write_guesses(destination, every_guess(folder))
     else:
         from harness.core.submission import write_submission
-        from harness.runs.results import submission_now
+        from harness.jobs.attack.results import submission_now
 
         submission = submission_now(folder)
         where = sys.stdout.buffer if str(destination) == "-" else destination

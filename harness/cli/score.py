@@ -135,8 +135,8 @@ def _judged_run(name: str, answers: Path | None, last: int | None, cap: int | No
     """A run's submission, made anew from its record; `answers` serve a round that was blind when it ran."""
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters
+    from harness.jobs.attack.results import submission_now
     from harness.runs.folder import run_folder
-    from harness.runs.results import submission_now
 
     folder = run_folder(name)
     spec = folder.spec()

@@ -135,7 +135,8 @@ def _go_on(tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] 
     """Runs one after the other, until there are `runs` of them."""
     from harness.cli.resolving import resolved_run, weights_sha256_now
     from harness.core.times import format_duration
-    from harness.runs.launch import resume_run, start_run
+    from harness.jobs.attack.planning import start_attack
+    from harness.runs.launch import resume_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
     from harness.runs.tuning import next_step, runs_of
@@ -162,7 +163,7 @@ def _go_on(tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] 
             attacks=None if folder is None else Path(folder),
             **options,
         )
-        started = start_run(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
+        started = start_attack(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
         _wait_for(started)
         recall = _figure(runs_of(tuning.id)[-1].recall)
         told = f"{sanitize(' '.join(step.settings))} · {step.fold} · recall {recall} · {started.id}"

@@ -39,7 +39,7 @@ def _followed(folder: RunFolder) -> RunSummary:
     """
     is_terminal = sys.stderr.isatty()
     began = time.monotonic()
-    last_status: tuple[Status, bool] | None = None
+    last_status: Status | None = None
     last_line_at = 0.0
     try:
         while True:
@@ -47,13 +47,10 @@ def _followed(folder: RunFolder) -> RunSummary:
             at = time.monotonic()
             if is_terminal:
                 print(f"\r\x1b[2K{fitted(live_line(summary))}", end="", file=sys.stderr, flush=True)
-            elif (
-                summary.status,
-                summary.is_waiting_for_room,
-            ) != last_status or at - last_line_at >= _SECONDS_BETWEEN_LINES:
+            elif summary.status != last_status or at - last_line_at >= _SECONDS_BETWEEN_LINES:
                 say(live_line(summary))
                 last_line_at = at
-            last_status = (summary.status, summary.is_waiting_for_room)
+            last_status = summary.status
             if summary.status.is_over:
                 break
             is_young = at - began < _YOUNG_SECONDS
@@ -70,7 +67,7 @@ def live_line(summary: RunSummary) -> str:
     """The run in one line: elapsed of budget, progress, ETA, guesses, recall at the cap."""
     parts = [
         summary.id,
-        summary.shown_status if summary.is_waiting_for_room else str(summary.status),
+        summary.status.words,
         f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
     ]
     if summary.progress is not None:

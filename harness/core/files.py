@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -52,18 +53,35 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def try_lock(path: Path) -> IO[bytes] | None:
-    """Return an open file that holds the exclusive lock on `path` until it is closed.
+def try_lock(path: Path, *, patience: float = 0.5) -> IO[bytes] | None:
+    """Return an open file that holds the exclusive lock on `path` until it is closed; None if another process holds it.
 
-    Returns None if another process holds the lock.
+    Waits up to `patience` seconds, because `is_locked` holds a shared lock for a moment.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    until = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                file.close()
+                return None
+            time.sleep(0.01)
+        else:
+            return file
+
+
+def is_locked(path: Path) -> bool:
+    """Return True if a process holds the exclusive lock on `path`, in this PID namespace or any other."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
-        return None
-    return file
+        return True
+    except FileNotFoundError:
+        return False
+    return False
 
 
 def is_larger_than(path: Path, most: int) -> bool:

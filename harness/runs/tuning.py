@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from harness.core.errors import HarnessError, unknown_name
 from harness.core.files import write_atomically
 from harness.core.paths import runs_home
-from harness.core.spec import AttackSpec
 from harness.core.text import shorten
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameter_space import Span, every_setting, settings_of
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status

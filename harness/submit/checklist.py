@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.spec import AttackSpec
 from harness.core.syntax import syntax_tree
 from harness.core.text import display_name, pluralize, shorten
 from harness.core.times import format_duration
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.machine import versions
-from harness.runs.planning import what_changed
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
@@ -208,7 +208,7 @@ def _network(summary: RunSummary) -> Check:
 def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
     # The weights are not packed: whoever runs the code hashes them.
     weights = None if spec.target is None else spec.target.weights_sha256
-    changed = what_changed(spec, folder.code / spec.attack.file, weights)
+    changed = job_record(spec).changed_inputs(folder, spec, (weights,))
     # What is installed here is what the bundle pins.
     now = versions()
     changed += [

@@ -11,8 +11,9 @@ from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.rounds import FILE_FIELDS, Round
-from harness.core.spec import SHIPPED_TARGETS, AttackRecord, AttackSpec, TargetRecord
+from harness.core.spec import SHIPPED_TARGETS, TargetRecord
 from harness.core.text import shorten
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.manifest import NamedTarget, Sha256
 
 SPEC = "spec.json"

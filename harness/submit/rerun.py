@@ -15,10 +15,10 @@ from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
 from harness.core.submission import write_submission
 from harness.core.text import shorten
+from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.results import submission_with_scores
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.submit.code import TRAIN

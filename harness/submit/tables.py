@@ -8,9 +8,9 @@ from typing import Any
 
 from harness.core.intervals import Interval
 from harness.core.scoring import ERROR_COUNTS, Score
-from harness.core.spec import AttackSpec
 from harness.core.text import pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.reader import StageWork
 from harness.sandbox import SandboxBackend
 from harness.submit.facts import RunFacts

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.worker.plugin import exception_in, load_attack
+from harness.worker.plugin import describe_exception, load_attack
 
 _NONE_WORDS = ("none", "null")
 _SENTENCES = {
@@ -70,7 +70,7 @@ def main(path: Path) -> None:
     except HarnessError as error:
         text = json.dumps({"error": str(error)})
     except Exception as error:
-        text = json.dumps({"error": f"{path}: its parameters cannot be described ({exception_in(path, error)})."})
+        text = json.dumps({"error": f"{path}: its parameters cannot be described ({describe_exception(path, error)})."})
     with os.fdopen(answers, "w", encoding="utf-8") as output:
         output.write(text)
     sys.stderr.flush()

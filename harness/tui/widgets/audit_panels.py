@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harness.core.text import pluralize, sanitize, shorten
 from harness.core.times import time_of_day
-from harness.runs.audit_reader import AuditFigure
+from harness.jobs.audit.reader import AuditFigure
 from harness.tui.snapshot import AuditRow, AuditSnapshot
 from harness.tui.widgets.keyed_table import Row
 from harness.tui.widgets.panels import gauge, machine_lines

@@ -108,11 +108,11 @@ def _run_row(run: RunSummary, *, is_marked: bool, is_narrow: bool) -> Row:
     recall = _what_came_of_it(run)
     started = day_and_time(run.created_at)
     elapsed, budget = format_duration(run.elapsed_s), format_duration(run.budget_s)
-    cells: tuple[str, ...] = (name, run.shown_status, recall, elapsed, started)
+    cells: tuple[str, ...] = (name, run.status.words, recall, elapsed, started)
     if not is_narrow:
         if run.recall_interval is not None:
             recall += " [{:.3f}, {:.3f}]".format(*run.recall_interval)
-        cells = (name, run.shown_status, run.shown_attack, run.round, recall, f"{elapsed} / {budget}", started)
+        cells = (name, run.status.words, run.shown_attack, run.round, recall, f"{elapsed} / {budget}", started)
     return Row(run.id, cells, "bold" if is_marked else "")
 
 

@@ -19,7 +19,7 @@ def header_lines(snapshot: Snapshot | AuditSnapshot, *, width: int) -> tuple[str
     target = "" if summary.target is None else f" · target {sanitize(summary.target)}"
     blind = ", which is blind" if summary.is_blind else ""
     first = (
-        f"{sanitize(summary.shown_attack)} on {sanitize(summary.round)}{blind} · {summary.shown_status} · "
+        f"{sanitize(summary.shown_attack)} on {sanitize(summary.round)}{blind} · {summary.status.words} · "
         f"{sanitize(summary.id)}{target}"
     )
     left = max(0.0, summary.budget_s - summary.elapsed_s)

@@ -12,7 +12,7 @@ import typst
 
 from harness.core.errors import HarnessError
 from harness.core.redaction import redact_suffix
-from harness.runs.results import submission_now
+from harness.jobs.attack.results import submission_now
 from harness.submit.description import write_description
 from harness.submit.facts import run_facts
 from tests.functional.machine import ROOT

@@ -8,7 +8,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.core.redaction import redact_suffix
 from harness.core.text import sanitize
-from harness.runs.results import submission_now
+from harness.jobs.attack.results import submission_now
 from harness.submit.examples import chosen_examples
 from harness.submit.facts import run_facts
 from harness.submit.pages import inline_svg, page

@@ -1,6 +1,5 @@
-"""What a running attack sees of its run: inputs from scratch, progress and guesses out over the channel."""
+"""The context of a running attack: inputs come from the scratch directory, guesses and progress go to the supervisor."""
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,37 +7,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.core import requests as inputs
 from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.attack import Batch
 from harness.core.errors import HarnessError
 from harness.core.frames import MAX_BODY_BYTES
-from harness.core.guesses import Guesses, fault_in, joined
-from harness.core.requests import AttackRequest
+from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
+from harness.core.rows import split_into_frames
 from harness.core.submission import submission_order
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.core.training import Training
-from harness.worker.batches import LONGEST_NAME, OUTSIDE_ANY_BATCH, BatchLog
-from harness.worker.channel import Channel, travelling
+from harness.jobs.attack.request import AttackRequest, read_guesses, read_kept, read_prefixes, read_training
+from harness.worker.batches import LONGEST_NAME, BatchLog, derive_seed
+from harness.worker.channel import Channel, as_frame_dtype
 
 if TYPE_CHECKING:
     from harness.engine.target import Target
 
-_GUESSES_A_FRAME = 1 << 13
 
+class AttackContext:
+    """The context of one execution; `harness.core.attack.Context` documents its members."""
 
-class RunContext:
-    """The context of one execution (`harness.core.attack.Context` says what each member means to an attack)."""
-
-    def __init__(self, job: AttackRequest, folder: Path, channel: Channel) -> None:
-        self._job = job
+    def __init__(self, request: AttackRequest, folder: Path, channel: Channel) -> None:
+        self._request = request
         self._folder = folder
         self._channel = channel
-        self._prefixes: Tokens = inputs.read_prefixes(folder)
-        self._log = BatchLog(channel, done=job.done, engine_rows=job.engine_rows)
-        self._begun_outside = False
-        self._kept = inputs.read_kept(folder)
+        self._prefixes: Tokens = read_prefixes(folder)
+        self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
+        self._kept = read_kept(folder)
         self._committed: list[Guesses] = []
         self._earlier_is_read = False
         self._target: Target | None = None
@@ -56,30 +52,30 @@ class RunContext:
 
     @property
     def suffix_length(self) -> int:
-        return self._job.suffix_length
+        return self._request.suffix_length
 
     @property
     def vocabulary(self) -> int:
-        return self._job.vocabulary
+        return self._request.vocabulary
 
     @property
     def seed(self) -> int:
-        return self._job.seed
+        return self._request.seed
 
     @property
     def target(self) -> "Target":
         if self._target is None:
-            order = self._job.target
-            if order is None:
-                raise HarnessError("the attack touched context.target, and its class says uses_target = False.")
+            config = self._request.target
+            if config is None:
+                raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
             from harness.engine.loading import load_target
 
             self._target = load_target(
-                order.path,
-                device=order.device,
-                dtype=order.dtype,
-                threads=order.threads,
-                rows_at_once=self._job.rows_at_once,
+                config.path,
+                device=config.device,
+                dtype=config.dtype,
+                threads=config.threads,
+                rows_at_once=self._request.rows_at_once,
                 suffix_length=self.suffix_length,
             )
             self._target.require(
@@ -92,13 +88,13 @@ class RunContext:
     @property
     def train(self) -> Training:
         if self._training is None:
-            self._training = inputs.read_training(self._folder)
+            self._training = read_training(self._folder)
             if self._training is not None:
                 self._channel.send("event", name="read_train")
         if self._training is None or len(self._training) == 0:
             raise HarnessError(
-                "the round has no training examples, and the attack asks for them: "
-                "take a round that names train_prefix_file and train_suffix_file."
+                "the attack needs training examples, and the round has none. "
+                "Use a round with train_prefix_file and train_suffix_file."
             )
         return self._training
 
@@ -109,7 +105,7 @@ class RunContext:
         passes = list(doubling_passes(trials)) if over is None else [trials]
         self._log.enter(stage, float(len(prefixes) * trials), noun="attack")
         for number, trials_in_pass in enumerate(passes):
-            seed = derived_seed(self.seed, stage, number)
+            seed = derive_seed(self.seed, stage, number)
             for first in range(0, len(prefixes), size):
                 ids = np.arange(first, min(first + size, len(prefixes)))
                 key = f"{stage}/{number}/{first}"
@@ -126,14 +122,14 @@ class RunContext:
         if not self._clock_was_read:
             self._clock_was_read = True
             self._channel.send("event", name="read_clock")
-        return max(0.0, self._job.finish_at - seconds_since_boot())
+        return max(0.0, self._request.finish_at - seconds_since_boot())
 
     def keep(self, name: str, array: ArrayLike) -> None:
-        values = travelling(np.asarray(array))
+        values = as_frame_dtype(np.asarray(array))
         if len(name) > LONGEST_NAME or values.nbytes > MAX_BODY_BYTES:
             raise HarnessError(
                 f"context.keep({shorten(name)!r}): at most {LONGEST_NAME} characters and "
-                f"{MAX_BODY_BYTES >> 20} MiB are kept under one name; split what is larger."
+                f"{MAX_BODY_BYTES >> 20} MiB per name. Split larger arrays."
             )
         self._kept[name] = values
         self._channel.send("kept", {"data": values.reshape(-1)}, name=name, shape=" ".join(map(str, values.shape)))
@@ -144,36 +140,32 @@ class RunContext:
     def guesses(self) -> Guesses:
         if not self._earlier_is_read:
             self._earlier_is_read = True
-            if (earlier := inputs.read_guesses(self._folder)) is not None:
+            if (earlier := read_guesses(self._folder)) is not None:
                 self._committed.insert(0, earlier)
-        all_ = joined(self._committed, suffix_length=self.suffix_length)
-        rows = submission_order(all_.ids, all_.suffixes, all_.score, per_example=self._job.guesses_per_example)
+        all_ = concatenate_guesses(self._committed, suffix_length=self.suffix_length)
+        rows = submission_order(all_.ids, all_.suffixes, all_.score, per_example=self._request.guesses_per_example)
         return all_.part(rows)
 
     def finish(self, order: Guesses) -> None:
         self._check(order)
         suffixes = self._narrowed(order.suffixes)
         if order.ids.nbytes + suffixes.nbytes > MAX_BODY_BYTES:
-            raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission holds; cut the order.")
-        self._channel.send("final", {"ids": order.ids, "suffixes": suffixes})
+            raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission may have.")
+        self._channel.send("final", {"example": order.ids, "suffix": suffixes})
 
     def emit(self, guesses: Guesses) -> None:
-        """Hand the attack's guesses to the supervisor, under the batch that is open."""
+        """Send the attack's guesses to the supervisor in the open batch."""
         if not isinstance(guesses, Guesses):
-            raise HarnessError(f"the attack yielded {type(guesses).__name__} where Guesses are expected.")
+            raise HarnessError(f"the attack yielded {type(guesses).__name__}, but must yield Guesses.")
         self._check(guesses)
-        if self._log.key == OUTSIDE_ANY_BATCH and not self._begun_outside:
-            self._begun_outside = True
-            self._channel.send("begin", key=OUTSIDE_ANY_BATCH, weight=0.0)
+        self._log.begin_outside()
         self._committed.append(guesses)
-        suffixes = self._narrowed(guesses.suffixes)
-        for first in range(0, len(guesses), _GUESSES_A_FRAME):
-            rows = slice(first, first + _GUESSES_A_FRAME)
-            columns = {"ids": guesses.ids[rows], "suffixes": suffixes[rows], "score": guesses.score[rows]}
+        narrowed = Guesses(guesses.ids, self._narrowed(guesses.suffixes), guesses.score)
+        for columns in split_into_frames(GUESSES, narrowed.columns()):
             self._channel.send("guess", columns, key=self._log.key)
 
     def _check(self, guesses: Guesses) -> None:
-        fault = fault_in(
+        fault = find_fault(
             guesses, examples=len(self._prefixes), suffix_length=self.suffix_length, vocabulary=self.vocabulary
         )
         if fault is not None:
@@ -184,15 +176,9 @@ class RunContext:
 
 
 def doubling_passes(trials: int) -> Iterator[int]:
-    """1, 2, 4, … and what is left, adding up to `trials`."""
+    """Yield 1, 2, 4, … and the rest, with the sum `trials`."""
     size = 1
     while trials > 0:
         yield min(size, trials)
         trials -= size
         size *= 2
-
-
-def derived_seed(seed: int, stage: str, number: int) -> int:
-    """A seed of 63 bits for one pass of one stage, a pure function of its arguments."""
-    digest = hashlib.sha256(f"{seed}/{stage}/{number}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
