@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.scoring import score_rows
-from harness.figures.curves import DrawnRun, comparison_figure, recall_figure, write_comparison, write_recall_curve
+from harness.figures.curves import PlottedRun, comparison_figure, recall_figure, write_comparison, write_recall_curve
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
@@ -51,7 +51,7 @@ TIMES = ((0.0, 0.0), (1.0, 0.1), (90.0, 0.4), (300.0, 0.45))
 
 
 def drawn(*scores, unreachable=None):
-    return [DrawnRun(f"run-{place}", score, unreachable, TIMES) for place, score in enumerate(scores)]
+    return [PlottedRun(f"run-{place}", score, unreachable, TIMES) for place, score in enumerate(scores)]
 
 
 def looks(axes):
@@ -88,7 +88,7 @@ def test_the_unreachable_part_has_panels_of_its_own_where_there_is_one():
 
 
 def test_runs_without_a_guess_or_a_curve_in_time_are_drawn_as_well(tmp_path: Path):
-    runs = [DrawnRun("costs $5 and $6_{x", EMPTY, EMPTY, ()), DrawnRun("b", EMPTY, EMPTY, ())]
+    runs = [PlottedRun("costs $5 and $6_{x", EMPTY, EMPTY, ()), PlottedRun("b", EMPTY, EMPTY, ())]
     for name in ("one.svg", "two.svg", "three.png"):
         write_comparison(runs, tmp_path / name, title="$5 and $6_{x")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
