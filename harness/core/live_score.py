@@ -92,7 +92,7 @@ class LiveScore:
 
     def replace(self, ranked: Guesses) -> None:
         """Take the best of `ranked`, all valid guesses in submission order, as the submission."""
-        self._pending.clear()
+        self._merge()
         self._rows = ranked.part(slice(0, self._row_cap))
         self._is_stale = False
 
