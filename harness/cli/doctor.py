@@ -10,9 +10,9 @@ from harness.cli.output import print_json, sanitize
 def doctor(json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False) -> None:
     """Print versions, device, memory, disk, paths and the sandbox that this machine offers."""
     from harness.cli.machine_report import Finding, as_json, findings
-    from harness.engine.devices import resolved_device
+    from harness.engine.devices import resolve_device
 
-    report = [*findings(), Finding("device", resolved_device())]
+    report = [*findings(), Finding("device", resolve_device())]
     if json:
         print_json(as_json(report))
     else:

@@ -137,7 +137,7 @@ def test_a_field_tells_its_bounds_its_default_and_what_it_is_for() -> None:
         (
             "--round",
             "~nobody-of-this-name/x.toml",
-            "~nobody-of-this-name/x.toml: there is no such user's home; write the whole path",
+            "~nobody-of-this-name/x.toml: unknown user. Write the complete path",
         ),
         ("--round", "", "required"),
     ],
