@@ -80,7 +80,7 @@ class _Search:
         for step in range(self.length):
             evaluations += len(states)
             children = self._children(states, grown, context_tokens(self.policy, tokens, grown, step))
-            followed, given_up = self._followed(children, grown.owner, rank, len(prefixes))
+            followed, given_up = self._select(children, grown.owner, rank, len(prefixes))
             dropped = np.fmax(dropped, given_up)
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
@@ -126,7 +126,9 @@ class _Search:
             raise non_finite_error("the target returned NaN", self.predictor.dtype)
         return _Children(parent.cpu().numpy(), token.cpu().numpy(), to_host(token_logprob), likelihood)
 
-    def _followed(self, children: "_Children", owner: Ints, rank: Ints, prefixes: int) -> tuple["_Children", Floats]:
+    def _select_children(
+        self, children: "_Children", owner: Ints, rank: Ints, prefixes: int
+    ) -> tuple["_Children", Floats]:
         """Return the children that are kept, by prefix and likelihood, and the best dropped log-probability,
         [prefixes].
 
