@@ -156,11 +156,14 @@ FILES: dict[str, tuple[Callable[[Path], None], str]] = {
     "longer prefixes": (_change("prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round has 8"),
     "shorter prefixes": (_change("prefix", lambda rows: rows[:, 1:]), "rows of 7 tokens where the round has 8"),
     "other answers": (_change("answer", lambda rows: rows[1:]), "63 answers beside 64 attacked prefixes"),
-    "no integers": (_change("prefix", lambda rows: rows.astype(float)), "wanted integers of shape [rows, tokens]"),
+    "no integers": (_change("prefix", lambda rows: rows.astype(float)), "expected integers of shape [rows, tokens]"),
     "no rows": (_change("prefix", lambda rows: rows[:0]), "round small has no examples to attack"),
-    "large ids": (_change("prefix", lambda rows: rows.astype(int) + 50_000), "holds a token outside 0..50256"),
+    "large ids": (_change("prefix", lambda rows: rows.astype(int) + 50_000), "contains a token outside 0..50256"),
     "longer training": (_change("train_prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round"),
-    "other training": (_change("train_suffix", lambda rows: rows[1:]), "63 rows beside 64 training prefixes"),
+    "other training": (
+        _change("train_suffix", lambda rows: rows[1:]),
+        "has 63 rows, but there are 64 training prefixes",
+    ),
     "large training": (_change("train_suffix", lambda rows: rows.astype(int) + 50_000), "a token outside 0..50256"),
     "no training": (lambda folder: (folder / "train_suffix-64.npy").unlink(), "train_suffix-64.npy: no such file"),
 }

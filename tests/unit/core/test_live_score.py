@@ -87,9 +87,7 @@ def assert_is_score_of(figures: Figures, some: list[Row], submission: Guesses) -
 
 
 @given(chunked, limits)
-def test_chunks_of_guesses_score_like_all_guesses_at_once(
-    chunks: list[list[Row]], limits: tuple[int, int]
-) -> None:
+def test_chunks_of_guesses_score_like_all_guesses_at_once(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
     chunks = never_lowered(chunks)
     everything = [row for chunk in chunks for row in chunk]
     live = filled(chunks, *limits)
@@ -98,9 +96,7 @@ def test_chunks_of_guesses_score_like_all_guesses_at_once(
 
 
 @given(chunked, limits)
-def test_figures_are_exact_or_stale_until_they_are_replaced(
-    chunks: list[list[Row]], limits: tuple[int, int]
-) -> None:
+def test_figures_are_exact_or_stale_until_they_are_replaced(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
     everything = [row for chunk in chunks for row in chunk]
     exact = submitted(everything, *limits)
     live = filled(chunks, *limits)
