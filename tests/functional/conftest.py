@@ -12,6 +12,10 @@ from tests.functional.machine import ROOT, Machine, homes, processes_that_name, 
 from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop
 
 
+SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
+"""The fast tier takes the sandbox that needs nothing installed; what the other tests start takes the machine's best."""
+
+
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A machine with a small round; what runs there still is ended with the test."""
@@ -43,7 +47,7 @@ def drawn(workshop: Workshop) -> Packed:
     return workshop.packed("draws", *SETTLED)
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=SANDBOXES)
 def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop:
     """The workshop with each means that is a sandbox."""
     if request.param == "bwrap":
@@ -51,22 +55,25 @@ def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop
     return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.made)
 
 
-@pytest.fixture(params=["bwrap", "landlock", "none"])
-def confined_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+@pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
+def confined_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """The machine with each means of confining a worker."""
-    return _machine_with(request.param, request, machine, monkeypatch)
+    yield _machine_with(request.param, request, machine, monkeypatch)
+    detect_backend.cache_clear()
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
-def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+@pytest.fixture(params=SANDBOXES)
+def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """The machine with each means that is a sandbox."""
-    return _machine_with(request.param, request, machine, monkeypatch)
+    yield _machine_with(request.param, request, machine, monkeypatch)
+    detect_backend.cache_clear()
 
 
 @pytest.fixture
-def bare_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def bare_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """The machine without a sandbox."""
-    return _machine_with("none", request, machine, monkeypatch)
+    yield _machine_with("none", request, machine, monkeypatch)
+    detect_backend.cache_clear()
 
 
 @pytest.fixture(params=["bwrap", "landlock"])

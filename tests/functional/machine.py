@@ -193,8 +193,8 @@ def processes_that_name(text: str) -> list[psutil.Process]:
     return found
 
 
-def wait_until(holds: Callable[[], Any], *, seconds: float = 30.0) -> Any:
-    """The first true value of `holds`, which must come within `seconds`."""
+def wait_until(holds: Callable[[], Any], *, seconds: float = 120.0) -> Any:
+    """Return the first true value of `holds`, which must come within `seconds`, more than any busy machine needs."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if value := holds():
