@@ -74,6 +74,7 @@ def test_its_defaults_are_values_that_it_would_accept(attack: AttackFile) -> Non
     assert params.model_validate(resolved).model_dump(mode="json") == resolved
 
 
+@pytest.mark.slow
 @every_attack
 def test_it_answers_every_example_of_a_small_run(attack: AttackFile, tmp_path: Path) -> None:
     rows = 4

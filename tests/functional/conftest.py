@@ -11,7 +11,6 @@ from harness.sandbox import detect_backend
 from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
 from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop
 
-
 SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
 """The fast tier takes the sandbox that needs nothing installed; what the other tests start takes the machine's best."""
 
@@ -56,21 +55,27 @@ def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop
 
 
 @pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
-def confined_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def confined_machine(
+    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
     """The machine with each means of confining a worker."""
     yield _machine_with(request.param, request, machine, monkeypatch)
     detect_backend.cache_clear()
 
 
 @pytest.fixture(params=SANDBOXES)
-def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def sandboxed_machine(
+    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
     """The machine with each means that is a sandbox."""
     yield _machine_with(request.param, request, machine, monkeypatch)
     detect_backend.cache_clear()
 
 
 @pytest.fixture
-def bare_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def bare_machine(
+    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
     """The machine without a sandbox."""
     yield _machine_with("none", request, machine, monkeypatch)
     detect_backend.cache_clear()

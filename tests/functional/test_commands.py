@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,15 @@ KEYS = {
     "directory",
     "submission",
 }
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, list[dict[str, Any]]]:
+    """A machine with two finished runs, which tests only read, and their summaries."""
+    folder = tmp_path_factory.mktemp("listed")
+    write_round(folder)
+    machine = Machine(folder)
+    return machine, [machine.attack("draws", "--set", "pause=0") for _ in range(2)]
 
 
 def _in_terminal(machine: Machine, *arguments: str) -> tuple["subprocess.Popen[bytes]", int]:
@@ -78,8 +88,8 @@ def test_a_record_that_is_no_json_leaves_the_other_runs_listed(machine: Machine)
     assert "a record in it is no JSON object" in machine.run("show", broken["id"], code=1).stderr
 
 
-def test_run_and_show_print_one_line_of_json(machine: Machine) -> None:
-    summary = machine.attack("draws", "--set", "pause=0")
+def test_run_and_show_print_one_line_of_json(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
+    machine, (summary, _) = listed
     shown = machine.json("show", summary["id"])
     assert set(summary) >= KEYS and set(shown) >= KEYS
     assert {key: shown[key] for key in KEYS} == {key: summary[key] for key in KEYS}
@@ -181,8 +191,8 @@ def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
     assert machine.run("logs", summary["id"], "--follow", "-n", "1").stdout == "batch 0 �[2J\n"
 
 
-def test_a_run_is_exported_as_its_submission_and_as_every_guess(machine: Machine) -> None:
-    summary = machine.attack("draws", "--set", "pause=0")
+def test_a_run_is_exported_as_its_submission_and_as_every_guess(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
+    machine, (summary, _) = listed
     out = machine.folder / "out.csv"
     machine.run("export", summary["id"], "--out", str(out))
     assert out.read_bytes() == Path(summary["submission"]).read_bytes()
@@ -246,8 +256,9 @@ def test_a_mistake_is_one_sentence_with_a_suggestion(
         assert word in done.stderr
 
 
-def test_a_run_is_named_by_an_unambiguous_start(machine: Machine) -> None:
-    ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
+def test_a_run_is_named_by_an_unambiguous_start(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
+    machine, summaries = listed
+    ids = [summary["id"] for summary in summaries]
     assert machine.json("show", ids[0][:4])["id"] == ids[0]
     assert machine.json("show", "latest")["id"] == ids[1]
     near = machine.run("show", ids[0][:-1] + "x", code=1).stderr
@@ -282,6 +293,7 @@ def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
     assert last is not None and last.recall == scored["recall_at_cap"]
 
 
+@pytest.mark.slow
 def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
     weights = Path(__file__).parents[2] / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
     assert weights.exists()
@@ -314,8 +326,8 @@ def test_a_folds_cap_is_in_proportion_to_its_examples(machine: Machine) -> None:
     assert (summary["is_blind"], summary["error_cap"]) == (False, 25)
 
 
-def test_an_export_refuses_what_it_would_not_write(machine: Machine) -> None:
-    machine.attack("draws", "--set", "pause=0")
+def test_an_export_refuses_what_it_would_not_write(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
+    machine, _ = listed
     assert "a submission is a .csv" in machine.run("export", "latest", "--out", "a.parquet", code=1).stderr
     assert "no such folder" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
 

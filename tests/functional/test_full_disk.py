@@ -29,6 +29,8 @@ from tests.functional.machine import (
 )
 from tests.tui.piloting import until, words_on
 
+pytestmark = pytest.mark.slow
+
 SMALL, ROOMY = "3m", "64m"
 GUESSES = 200_000
 

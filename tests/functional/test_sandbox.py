@@ -279,6 +279,7 @@ def test_an_attack_that_asks_for_a_network_is_refused_before_it_starts(machine: 
     assert "declares network = 'endpoint'; an attack runs without one" in refused.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_target_answers_the_same_under_each_means(bubblewrap: None, machine: Machine) -> None:
     submissions = {}
     for means in ("bwrap", "landlock", "none"):

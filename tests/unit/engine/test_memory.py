@@ -27,6 +27,7 @@ print(rows)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits on a process's memory are Linux's")
 def test_a_process_at_its_limit_goes_on_with_fewer_rows(tmp_path: Path) -> None:
     # The logits of 512 rows take 98 MiB, twice what is left.

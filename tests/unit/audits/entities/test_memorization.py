@@ -11,6 +11,8 @@ from harness.audits.entities.ranking import chance_error, ranked
 from harness.core.requests import TargetConfig
 from harness.engine.demo_classifier import NAMES, Family, fine_tuned, invented_names
 
+pytestmark = pytest.mark.slow
+
 STEPS = {Family.BERT: 500, Family.ALBERT: 450, Family.ROBERTA: 500}
 
 
