@@ -7,12 +7,14 @@ import pytest
 
 
 def first_is_fast(parameters: Iterable[Any], *, fast: int = 1) -> list[Any]:
-    """Mark all but the `fast` first parameters slow: each costs real processes, and shows the same behaviour."""
-    made = [
-        one if hasattr(one, "marks") else pytest.param(*(one if isinstance(one, tuple) else (one,)))
-        for one in parameters
-    ]
-    return [
-        one if place < fast else pytest.param(*one.values, id=one.id, marks=(*one.marks, pytest.mark.slow))
-        for place, one in enumerate(made)
-    ]
+    """Mark all but the `fast` first parameters of a test slow; a tuple holds the values of several arguments.
+
+    For tests whose parameters cost processes or models each, and show one behaviour.
+    """
+    rows = [row if isinstance(row, tuple) else (row,) for row in parameters]
+    return [pytest.param(*row, marks=() if place < fast else pytest.mark.slow) for place, row in enumerate(rows)]
+
+
+def slow_values(values: Iterable[Any]) -> list[Any]:
+    """Mark each value of one argument slow."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]

@@ -176,7 +176,7 @@ def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
     assert f"harness stop {second.id} ends it, or --force" in refused.stderr
     machine.run("runs", "rm", second.id, first["id"][:4], "--force")
     assert machine.json_list("runs") == [] and list(machine.runs.iterdir()) == []
-    assert processes_that_name(str(second.path)) == []
+    wait_until(lambda: not processes_that_name(str(second.path)))
 
 
 def test_logs_show_what_the_worker_printed(machine: Machine) -> None:

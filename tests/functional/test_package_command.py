@@ -61,11 +61,13 @@ def test_the_manifest_names_every_file_and_what_it_came_from(workshop: Workshop,
 
 @pytest.mark.parametrize(
     "environment",
-    [
-        {"SOURCE_DATE_EPOCH": "1700000000", "REPRO_ZIPFILE_FILE_MODE": "600"},
-        {"TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "5", "LANG": "C", "LC_ALL": "C"},
-    ],
-    ids=["times and modes", "zone, hashing and language"],
+    first_is_fast(
+        [
+            {"TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "5", "LANG": "C", "LC_ALL": "C"},
+            {"SOURCE_DATE_EPOCH": "1700000000", "REPRO_ZIPFILE_FILE_MODE": "600"},
+        ]
+    ),
+    ids=["zone, hashing and language", "times and modes"],
 )
 def test_the_same_run_is_the_same_bytes(
     workshop: Workshop, drawn: Packed, tmp_path: Path, environment: dict[str, str]
@@ -76,6 +78,7 @@ def test_the_same_run_is_the_same_bytes(
     assert (tmp_path / "again.zip").read_bytes() == drawn.zip.read_bytes()
 
 
+@pytest.mark.slow
 def test_no_name_of_the_author_s_machine_is_in_it(workshop: Workshop) -> None:
     packed = workshop.packed("draws", *SETTLED, "--set", "file=team.toml")
     files = files_of(packed.zip)
@@ -140,12 +143,14 @@ def test_what_is_not_met_is_refused_and_leaves_a_mark_where_it_is_accepted(
     assert mark["check"] == check and mark["sentence"].startswith(words)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_sandbox_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
     run = bare.attack("draws", *SETTLED)["id"]
     assert bare.run("package", run, code=1).stderr.startswith("harness: sandbox: it ran without a sandbox")
 
 
+@pytest.mark.slow
 def test_a_run_beyond_its_round_s_budget_is_refused(team: Machine) -> None:
     round_ = team.folder / "round.toml"
     round_.write_text(round_.read_text().replace('budget = "60s"', 'budget = "1s"'))
@@ -162,6 +167,7 @@ def test_a_control_cannot_be_accepted(team: Machine) -> None:
     assert told.startswith("harness: --accept control: ") and told.endswith("; that cannot be accepted.\n")
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_declared_is_refused(team: Machine) -> None:
     (folder := team.folder / "other").mkdir()
     (folder / "model.safetensors").write_bytes(b"weights")
@@ -172,6 +178,7 @@ def test_a_model_that_is_not_declared_is_refused(team: Machine) -> None:
     )
 
 
+@pytest.mark.slow
 def test_pre_prefixes_of_attacked_examples_are_refused(team: Machine) -> None:
     before = np.random.default_rng(1).integers(0, 100, (EXAMPLES, 4), dtype=np.uint16)
     np.save(team.folder / "before.npy", before)
@@ -202,6 +209,7 @@ def test_what_is_missing_or_changed_is_named(team: Machine) -> None:
         (team.folder / name).write_bytes(before)
 
 
+@pytest.mark.slow
 def test_a_run_of_other_versions_than_are_installed_here_is_packaged_where_it_ran(team: Machine) -> None:
     summary = team.attack("draws", *SETTLED)
     spec_file = Path(summary["directory"]) / "spec.json"
@@ -243,6 +251,7 @@ def test_what_was_asked_wrongly_is_told(
     assert words in " ".join(workshop.machine.run("package", *options, code=code).stderr.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_force_replaces_and_a_folder_takes_the_zip_under_the_run_s_name(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -260,6 +269,7 @@ def _code_only(machine: Machine, *options: str, code: int = 0) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_code_is_packaged_before_the_prefixes_are_known_and_a_later_bundle_names_it(team: Machine) -> None:
     aside = team.folder / "aside"
     aside.mkdir()
@@ -277,6 +287,7 @@ def test_code_is_packaged_before_the_prefixes_are_known_and_a_later_bundle_names
     assert changed == ["code/README.md"]
 
 
+@pytest.mark.slow
 def test_code_alone_names_no_prefixes_and_prints_its_hash(team: Machine) -> None:
     told = team.json("package", "draws", "--code-only", *team.plugin(), *SETTLED)
     bundle = team.folder / told["bundle"]
@@ -287,6 +298,7 @@ def test_code_alone_names_no_prefixes_and_prints_its_hash(team: Machine) -> None
     assert set(manifest["data_sha256"]) == {"train_prefix_file", "train_suffix_file"}
 
 
+@pytest.mark.slow
 def test_a_blind_round_s_bundle_has_no_scorecard_and_answers_that_arrive_change_no_run(team: Machine) -> None:
     answers = team.folder / f"answer-{EXAMPLES}.npy"
     answers.rename(team.folder / "later.npy")

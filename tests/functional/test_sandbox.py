@@ -111,6 +111,7 @@ def test_the_record_keeps_what_was_in_force_and_show_tells_it(confined_machine: 
     assert "4.0 GiB a file (RLIMIT_FSIZE)" in confined_machine.run("show", summary["id"]).stdout
 
 
+@pytest.mark.slow
 def test_an_attack_that_fails_at_what_it_was_refused_is_crashed_with_both_words(
     sandboxed_machine: Machine, scene: Scene
 ) -> None:
@@ -119,6 +120,7 @@ def test_an_attack_that_fails_at_what_it_was_refused_is_crashed_with_both_words(
     assert summary["reason"].endswith(". The sandbox refused it a network socket (once).")
 
 
+@pytest.mark.slow
 def test_refusals_without_end_do_not_hold_up_the_supervisor(sandboxed_machine: Machine, scene: Scene) -> None:
     summary, _ = _tried(sandboxed_machine, scene, "sockets_without_end")
     assert summary["refused"] == {"network": 3000}
@@ -215,10 +217,12 @@ def _run_inside(machine: Machine, means: str, name: str, *settings: str) -> tupl
     return out, log.read_text()
 
 
+@pytest.mark.slow
 def test_a_run_without_a_sandbox_of_its_own_goes_through_inside_one(sandboxed: str, machine: Machine) -> None:
     _run_inside(machine, "none", "draws", "--set", "pause=0")
 
 
+@pytest.mark.slow
 def test_landlock_holds_where_no_namespace_is_to_be_had(sandboxed: str, machine: Machine) -> None:
     deeds = ("read_by_path", "read_parents_environment", "tcp", "unix", "write_outside", "kill_victim", "ptrace")
     answers = f"answers={machine.folder / 'answer-64.npy'}"
