@@ -34,10 +34,12 @@ OVER = ("finished", "out_of_time", "stopped", "crashed", "lost")
 
 @dataclass(frozen=True)
 class Machine:
-    """Commands run as a user runs them, in processes of their own."""
+    """Commands as a user types them, in this folder and with its environment."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    in_process: bool = True
+    """Commands run in this process where that is possible; false where several threads run them."""
 
     @property
     def runs(self) -> Path:
@@ -54,6 +56,8 @@ class Machine:
 
     def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
         """Run a command in this process; it must exit with `code`. Runs that it starts are real processes."""
+        if not self.in_process:
+            return self.run_process(*arguments, code=code)
         done = run_command(arguments, folder=self.folder, environment=self.env())
         return _checked(done, code)
 

@@ -285,7 +285,7 @@ def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
     known = np.load(answers)
     known[::3] = prefixes[::3]
     np.save(answers, known)
-    summary = machine.attack("patient", "--limit", "64", "--budget", "3s")
+    summary = machine.attack("patient", "--limit", "64", "--budget", "8s")
     scored = machine.json("score", summary["submission"], "--answers", str(answers))
     assert summary["recall_at_cap"] == scored["recall_at_cap"] == pytest.approx(22 / 64)
     with RunReader(RunFolder(Path(summary["directory"])).store) as reader:

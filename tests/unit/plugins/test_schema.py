@@ -1,7 +1,6 @@
 """Learning an attack's parameters from a process that imports it, however the import behaves."""
 
 import os
-import time
 from pathlib import Path
 
 import psutil
@@ -11,6 +10,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import sha256_of
 from harness.plugins import schema
 from harness.plugins.schema import AttackSchema, fetch_schema, validated_params
+from tests.functional.machine import wait_until
 
 SOURCE = '''"""A line.
 
@@ -92,12 +92,14 @@ def test_a_schema_tells_types_bounds_defaults_and_paths_though_the_plugin_prints
     assert fetched.path_params == ("source", "sources")
 
 
-def test_a_schema_is_kept_for_as_long_as_the_file_is_the_same(attack: Path, own_cache: Path) -> None:
+def test_a_schema_is_kept_for_as_long_as_the_file_is_the_same(
+    attack: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = _fetched(attack)
     (kept,) = own_cache.iterdir()
-    started = time.perf_counter()
-    assert _fetched(attack) == first
-    assert time.perf_counter() - started < 0.1
+    with monkeypatch.context() as without_processes:
+        without_processes.setattr(schema, "SandboxedProcess", None)
+        assert _fetched(attack) == first
     attack.write_text(SOURCE.replace("Field(2,", "Field(3,"))
     assert _fetched(attack).schema["properties"]["trials"]["default"] == 3
     kept.write_text("{half a file")
@@ -215,20 +217,14 @@ def test_an_import_that_never_ends_is_given_up_and_leaves_no_process(
     monkeypatch.setattr(schema, "IMPORT_SECONDS", 2.0)
     mark = f"{os.getpid()}.25"
     source = f"import subprocess, sys\nsubprocess.Popen(['sleep', '{mark}'])\nimport time\ntime.sleep(600)\n"
-    started = time.monotonic()
     assert "importing it takes longer than 2 s" in _refusal(_file(tmp_path, source))
-    assert time.monotonic() - started < 4
-    deadline = time.monotonic() + 5
-    while (left := _processes_with(mark)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left
+    wait_until(lambda: not _processes_with(mark))
 
 
 def test_an_attack_that_leaves_a_thread_behind_answers_at_once(tmp_path: Path) -> None:
     source = SOURCE + "\nimport threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
-    started = time.monotonic()
+    # Waiting for the thread would end in a refusal after `IMPORT_SECONDS`.
     assert _fetched(_file(tmp_path, source)).params is not None
-    assert time.monotonic() - started < 5
 
 
 def test_an_import_sees_neither_the_environment_nor_the_current_folder(

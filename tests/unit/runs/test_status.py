@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
@@ -39,7 +38,8 @@ def test_a_process_is_itself_as_long_as_it_runs() -> None:
     process = process_in(process_with(child.pid).as_record())
     assert process.is_alive
     child.kill()
-    time.sleep(0.1)
+    # Wait until it is a zombie, and leave it one.
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not process.is_alive, "a zombie is dead"
     child.wait()
     assert not process.is_alive
