@@ -10,17 +10,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from harness.core.clock import now
-from harness.core.frames import Frame, FrameReader, encoded
-from harness.core.requests import AttackRequest, read_job
-from harness.core.spec import AttackSpec
+from harness.core.files import remove_tree
+from harness.core.frames import Frame, FrameReader, encode_frame
+from harness.core.request import write_request
+from harness.core.times import seconds_since_boot
+from harness.jobs.attack import worker
+from harness.jobs.attack.results import write_results
+from harness.jobs.attack.spec import AttackSpec
+from harness.jobs.attack.supervised import Job
 from harness.runs.folder import RunFolder
-from harness.runs.results import write_results
+from harness.runs.reader import RunReader
 from harness.runs.store import RunStore
-from harness.supervisor.attack_job import AttackJob
 from harness.supervisor.intake import Intake
-from harness.worker.context import RunContext
-from harness.worker.plugin import load_attack
 
 
 class Killed(BaseException):
@@ -44,7 +45,7 @@ class DirectChannel:
             raise Killed
         columns = columns or {}
         rows = len(next(iter(columns.values()))) if columns else 0
-        content = encoded(Frame(table, rows, columns, fields), self.sent)
+        content = encode_frame(Frame(table, rows, columns, fields), self.sent)
         with self._store.transaction():
             for _, size, frame in self._frames.feed(content):
                 self._intake.take(frame, size)
@@ -66,20 +67,18 @@ def execute(folder: RunFolder, *, most_frames: int | None = None) -> int:
 
     Returns the number of frames that were sent. Raises Killed after `most_frames` of them.
     """
-    spec = folder.spec()
+    spec = AttackSpec.model_validate_json(folder.spec_file.read_bytes())
+    inputs = folder.scratch / "inputs"
+    remove_tree(folder.scratch)
+    inputs.mkdir(parents=True)
     store = RunStore(folder.store)
     try:
-        job = AttackJob(folder, spec)
+        job = Job(folder, spec)
         channel = DirectChannel(store, job.intake(store), most_frames)
-        job.lay_inputs(finish_at=now() + 3600)
-        inputs = folder.scratch / "inputs"
-        request = read_job(inputs)
-        assert isinstance(request, AttackRequest)
-        attack_type = load_attack(request.attack_file)
-        context = RunContext(request, inputs, channel)  # type: ignore[arg-type]
-        for guesses in attack_type(attack_type.params_type().model_validate(request.params)).run(context):
-            context.emit(guesses)
-        channel.send("end", cut_short=context.was_cut_short)
+        job.write_inputs(inputs)
+        with RunReader(folder.store) as reader:
+            write_request(inputs, job.request(reader, finish_at=seconds_since_boot() + 3600, device=None))
+        channel.send("end", cut_short=worker.run(inputs, channel))  # type: ignore[arg-type]
     finally:
         store.close()
     write_results(folder, spec)

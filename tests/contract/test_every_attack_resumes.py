@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from tests.functional.machine import Machine, wait_until
 
 COMMAND = ("tune", "draws", "--limit", "12", "--vary", "trials=1..3")
