@@ -58,7 +58,7 @@ def new_run(path: Path, spec: AttackSpec, source: Path) -> RunFolder:
     folder.code.mkdir(parents=True)
     shutil.copyfile(source, folder.code / spec.attack.file)
     folder.spec_file.write_text(spec.model_dump_json())
-    RunStore(folder.store).close()
+    RunStore(folder.store, spec.stored_tables).close()
     return folder
 
 
@@ -71,7 +71,7 @@ def execute(folder: RunFolder, *, most_frames: int | None = None) -> int:
     inputs = folder.scratch / "inputs"
     remove_tree(folder.scratch)
     inputs.mkdir(parents=True)
-    store = RunStore(folder.store)
+    store = RunStore(folder.store, spec.stored_tables)
     try:
         job = Job(folder, spec)
         channel = DirectChannel(store, job.intake(store), most_frames)

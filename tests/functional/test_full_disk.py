@@ -77,7 +77,7 @@ def test_a_run_whose_ending_would_find_no_room_never_starts_its_worker(small_dis
     rest = small_disk.folder / "state" / "rest"
     rest.write_bytes(b"x" * (5 << 19))
     said = small_disk.run("run", "million", *small_disk.plugin(), "--set", "guesses=9", code=1).stderr
-    assert "crashed: disk full" in said and "make room, then harness resume" in said
+    assert "crashed: disk full" in said and "Free some space, then harness resume" in said
     (folder,) = small_disk.folders()
     assert last_event(folder, "worker") is None
     rest.unlink()
