@@ -68,7 +68,7 @@ def test_windows_do_not_cross_the_end_of_a_row():
     assert cluster_ids([rows, np.array([[4, 9, 9, 3]], np.uint16)], 4).tolist() == [0, 1, 2, 3]
 
 
-def test_the_challenge_rows_have_their_known_clusters():
+def test_the_challenge_rows_make_their_known_clusters():
     if not SATML.exists():
         pytest.skip(f"the challenge's files are not at {SATML}")
     rows = np.concatenate([np.load(SATML / f"train_{part}.npy") for part in ("preprefix", "prefix", "suffix")], axis=1)
