@@ -57,11 +57,11 @@ def package_run(
     from harness.core.errors import HarnessError
     from harness.runs.folder import run_folder
     from harness.submit.checklist import checklist, refusal
-    from harness.submit.places import DESCRIPTION, TEAM, file_there
+    from harness.submit.default_paths import DESCRIPTION, TEAM, default_file
 
     folder = run_folder(run)
-    team = team or file_there(TEAM)
-    description = description or file_there(DESCRIPTION)
+    team = team or default_file(TEAM)
+    description = description or default_file(DESCRIPTION)
     checks = checklist(folder, team=team, description=description)
     accepted = _accepted(accept or [], checks)
     refused = refusal(checks, accepted)
@@ -149,7 +149,7 @@ def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:
 def _destination(out: Path | None, name: str, *, force: bool) -> Path:
     """Return the path of the zip, and make its directory."""
     from harness.core.errors import HarnessError
-    from harness.submit.places import bundle_path
+    from harness.submit.default_paths import bundle_path
 
     destination = bundle_path(out, name)
     try:
@@ -164,10 +164,10 @@ def _destination(out: Path | None, name: str, *, force: bool) -> Path:
 def _write(bundle: "Bundle", destination: Path, *, json: bool) -> None:
     """Write a bundle, and print its path and hash."""
     from harness.core.errors import HarnessError
-    from harness.core.files import write_atomically
+    from harness.core.files import write_export
 
     try:
-        write_atomically(destination, bundle.content)
+        write_export(destination, bundle.content)
     except OSError as error:
         raise HarnessError(f"cannot write {destination}: {error.strerror}.") from None
     manifest = bundle.manifest
@@ -208,11 +208,11 @@ def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool
 def _round_with_prefixes(name: str) -> Iterator[str]:
     """Yield the name of a round. If its prefixes are not known yet, yield a temporary round that stands in for it."""
     from harness.core.rounds import load_round
-    from harness.submit.code_spec import write_round_ahead
+    from harness.submit.code_spec import write_blind_round
 
     round_ = load_round(name)
     if round_.prefix_file.exists():
         yield name
         return
     with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
-        yield str(write_round_ahead(round_, Path(folder)))
+        yield str(write_blind_round(round_, Path(folder)))

@@ -23,7 +23,7 @@ def report(
     The page holds scores, curves, a comparison and examples, and needs no other file.
     """
     from harness.core.errors import HarnessError
-    from harness.core.files import write_atomically
+    from harness.core.files import write_export
     from harness.runs.folder import run_folder
     from harness.submit.report import report_page
 
@@ -36,7 +36,7 @@ def report(
     folders = [run_folder(name) for name in runs]
     page = report_page(folders, redact=redact)
     try:
-        write_atomically(out, page)
+        write_export(out, page)
     except OSError as error:
         raise HarnessError(f"cannot write {out}: {error.strerror}.") from None
     if json:

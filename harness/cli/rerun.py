@@ -38,7 +38,7 @@ def rerun(
     from harness.runs.launch import resume_run
     from harness.runs.summary import run_status
     from harness.submit.code_spec import read_code_spec
-    from harness.submit.rerun import SCORES, laid_out, unfinished_run, write_outcome
+    from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
 
     if not out.absolute().parent.is_dir():
         raise HarnessError(f"{out.parent}: no such directory.")
@@ -48,7 +48,7 @@ def rerun(
         raise HarnessError(f"{out} is the name of the scores. Name the submission differently.")
     seconds = None if budget is None else budget_seconds(budget)
     spec = read_code_spec(code)
-    laid = laid_out(code.resolve(), spec, prefixes)
+    laid = prepare_rerun(code.resolve(), spec, prefixes)
     record = None
     if (wanted := spec.target) is not None:
         if wanted.is_folder and target is None:
@@ -90,7 +90,7 @@ def rerun(
     finally:
         # The outcome is written however the run ended; the exit code says how.
         if run_status(folder).is_over:
-            beside = write_outcome(folder, out)
+            beside = write_rerun_results(folder, out)
             say(f"{out} · {beside}")
     if not json:
         print(out)

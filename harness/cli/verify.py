@@ -19,10 +19,10 @@ from harness.cli.progress import StatusLine
 
 if TYPE_CHECKING:
     from harness.core.rounds import Round
-    from harness.submit.environment import Install
-    from harness.submit.given import FoundTarget
-    from harness.submit.manifest import NamedTarget
+    from harness.submit.environment import InstallOptions
+    from harness.submit.manifest import TargetIdentity
     from harness.submit.verdict import Verdict
+    from harness.submit.verification import LocalTarget
 
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -82,7 +82,7 @@ def verify(
     """
     from harness.core.errors import HarnessError
     from harness.core.rounds import load_round
-    from harness.submit.environment import Install
+    from harness.submit.environment import InstallOptions
     from harness.submit.verification import Verification
 
     if not bundle.is_file():
@@ -102,12 +102,12 @@ def verify(
         raise HarnessError(f"{work} is not empty. Choose an empty directory.")
     if is_static:
         with _work_folder(work) as place:
-            verdict = Verification(bundle, work=place, frozen=frozen).static()
+            verdict = Verification(bundle, work=place, frozen=frozen).compare_code()
         beside = bundle if out is None else out / bundle.name
         # A verdict of running the code may exist; it is not replaced, because nothing ran.
         _write(verdict, beside.with_name(f"{bundle.stem}.frozen.json"))
     else:
-        prepare(install := Install(own_environment, wheels, allow_network_install))
+        prepare(install := InstallOptions(own_environment, wheels, allow_network_install))
         verdict = verified(
             bundle,
             prefixes=prefixes,
@@ -136,7 +136,7 @@ def verified(
     target: str | None,
     budget: str | None,
     frozen: Path | None = None,
-    install: "Install",
+    install: "InstallOptions",
     device: str | None = None,
     unsafe: bool,
     work: Path | None = None,
@@ -149,7 +149,7 @@ def verified(
     from harness.submit.verdict import produced_file, verdict_file
     from harness.submit.verification import How, Verification
 
-    given = Given(
+    given = OrganizerInputs(
         find_target=lambda named: _found_target(named, target, round_),
         round=round_,
         prefixes=prefixes,
@@ -197,7 +197,7 @@ def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None
     from harness.core.errors import HarnessError
     from harness.core.spec import SHIPPED_TARGETS
     from harness.engine.resolving import resolve_target
-    from harness.submit.given import FoundTarget
+    from harness.submit.verification import LocalTarget
 
     if asked is not None:
         found = resolve_target(asked)
@@ -207,18 +207,18 @@ def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None
         raise HarnessError(f"the bundle's target is the directory {sanitize(named.id)}. Name it with --target.")
     else:
         found = resolve_target(named.id, named.commit or named.revision, offline=True)
-    return FoundTarget(found.path, found.weights_sha256)
+    return LocalTarget(found.path, found.weights_sha256)
 
 
 def _write(verdict: "Verdict", path: Path) -> None:
     """Write the verdict as JSON to `path`, and as an HTML page next to it."""
     from json import dumps
 
-    from harness.core.files import write_atomically
-    from harness.submit.pages import page
+    from harness.core.files import write_export
+    from harness.submit.html_page import page
 
-    write_atomically(path, dumps(verdict.as_json(), indent=2) + "\n")
-    write_atomically(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
+    write_export(path, dumps(verdict.as_json(), indent=2) + "\n")
+    write_export(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
     say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
 
 
@@ -246,7 +246,7 @@ def prepare(install: "Install") -> None:
     """
     from harness.core.errors import HarnessError
 
-    if not (install.is_own or install.may_use_network or install.wheels is not None):
+    if not (install.use_own or install.may_use_network or install.wheels is not None):
         raise HarnessError(
             "no source to install the bundle's environment from. Use --allow-network-install (the package index), "
             "--wheels DIR, or --own-environment (this Python)."
