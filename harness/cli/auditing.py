@@ -64,7 +64,7 @@ def run_audit(
     if out is not None:
         from harness.submit.audit_export import check_audit_folder
 
-        require_room_for_audit(out)
+        check_audit_folder(out)
     seconds = budget_seconds(budget)
     label = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")

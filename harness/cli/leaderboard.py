@@ -117,7 +117,7 @@ def _judging(name: str, answers_file: Path | None) -> "JudgingData":
         answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
         if len(answers) != len(prefixes):
             raise HarnessError(f"{answers_file}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
-    return Judging(
+    return JudgingData(
         round=round_.name,
         prefixes=prefixes,
         answers=answers,

@@ -114,7 +114,7 @@ def package_code(
     Prints the SHA-256 of the zip, which `harness verify --frozen` compares later.
     """
     from harness.cli.resolving import resolve_run
-    from harness.submit.bundle import code_only_bundle
+    from harness.submit.bundle import code_bundle
 
     with _round_with_prefixes(round_) as name:
         plan = resolve_run(
@@ -131,7 +131,7 @@ def package_code(
         )
     name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
     destination = _destination(out, name, force=force)
-    _write(code_only_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
+    _write(code_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
 
 
 def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:

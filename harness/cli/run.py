@@ -223,7 +223,8 @@ def export(
         from harness.jobs.attack.results import submission_now
 
         submission = submission_now(folder)
-        write_submission(sys.stdout.buffer if is_stdout else destination, submission.ids, submission.suffixes)
+        where = sys.stdout.buffer if is_stdout else destination
+        write_submission(where, submission.ids, submission.suffixes, is_private=False)
         rows = len(submission.ids)
     if json:
         print_json({"run": folder.id, "path": str(destination.absolute()), "rows": rows})

@@ -143,11 +143,10 @@ def verified(
     out: Path | None = None,
 ) -> "Verdict":
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
-    from harness.core.files import write_atomically
+    from harness.core.files import write_export
     from harness.core.times import format_duration
-    from harness.submit.given import Given
-    from harness.submit.verdict import produced_file, verdict_file
-    from harness.submit.verification import How, Verification
+    from harness.submit.verdict import produced_path, verdict_path
+    from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
     given = OrganizerInputs(
         find_target=lambda named: _found_target(named, target, round_),
@@ -164,11 +163,11 @@ def verified(
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.whole(given, How(place, install, device, unsafe, on_step))
+        verdict = verification.run(given, RunSettings(place, install, device, unsafe, on_step))
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
-            write_atomically(produced_file(beside), verification.produced.read_bytes())
-    _write(verdict, verdict_file(beside))
+            write_export(produced_path(beside), verification.produced.read_bytes())
+    _write(verdict, verdict_path(beside))
     return verdict
 
 
@@ -189,7 +188,7 @@ def _work_folder(asked: Path | None) -> Iterator[Path]:
             remove_tree(temporary)
 
 
-def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None") -> "FoundTarget":
+def _found_target(named: "TargetIdentity", asked: str | None, round_: "Round | None") -> "LocalTarget":
     """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
 
     A bundle cannot choose a path on this machine or make it download: its target is shipped or in the hub cache.
@@ -239,7 +238,7 @@ def _print(verdict: "Verdict") -> None:
     print(f"\n{verdict.outcome.words}: {sanitize(verdict.sentence)}")
 
 
-def prepare(install: "Install") -> None:
+def prepare(install: "InstallOptions") -> None:
     """Check the options of installation, and clean up when a signal ends this process.
 
     Raises HarnessError if there is no source to install environments from.

@@ -235,11 +235,12 @@ class Verification:
             f"the code was ended after {format_duration(budget)} plus "
             f"{format_duration(_startup_allowance(budget))} for startup",
         )
-        said = f" ({shorten(step.last_words, 300)})" if step.last_words else ""
-        # 3: the run ended at its budget, and what it had written by then counts.
-        has_ended = step.code in (0, 3)
-        self._findings.check("run", has_ended, "the code ran to its end", f"the code failed: {step.ending}{said}")
-        return executed
+        failure = f"the code failed: {step.ending}"
+        if step.last_line:
+            failure += f" ({shorten(step.last_line, 300)})"
+        # Exit code 3: the run ended at its budget, and what it had written by then counts.
+        self._log.check("run", step.code in (0, 3), f"the code exited with code {step.code}", failure)
+        return result
 
     def _read_produced(self, result: CodeResult, examples: _Examples, rules: Round) -> Submission:
         try:
