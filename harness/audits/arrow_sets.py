@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.audits.notes import Notes
 from harness.audits.text_files import parse_json
-from harness.core.errors import HarnessError, shortened
-from harness.core.visible import visible
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize, shorten
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 _SHOWN_NAMES = 6
@@ -43,21 +43,21 @@ def values_in_arrow_set(folder: Path, *, field: str, split: str | None, notes: N
         for text in _column(part / name, field, notes):
             row += 1
             if text is not None:
-                yield f"{visible(folder.name if split is None else split)}:{row}", text
+                yield f"{sanitize(folder.name if split is None else split)}:{row}", text
 
 
 def _split_folder(folder: Path, split: str | None) -> Path:
     """Return the directory of the selected split, or `folder` if there are no splits."""
     if not (folder / _SPLITS).is_file():
         if split is not None:
-            raise HarnessError(f"{folder} is a data set without splits. Remove --split {shortened(split)}.")
+            raise HarnessError(f"{folder} is a data set without splits. Remove --split {shorten(split)}.")
         return folder
     splits = _read_object(folder / _SPLITS).get("splits")
     known = [name for name in splits if isinstance(name, str) and Path(name).name == name] if splits else []
     if split is None and len(known) == 1:
         return folder / known[0]
     if split not in known:
-        found = "has several splits" if split is None else f"has no split {shortened(split)!r}"
+        found = "has several splits" if split is None else f"has no split {shorten(split)!r}"
         raise HarnessError(f"{folder} {found}. Choose one with --split: {_listed(known)}.")
     return folder / split
 
@@ -96,7 +96,7 @@ def _open_stream(source: Any) -> Any:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(visible(shortened(name, 30)) for name in names[:_SHOWN_NAMES]) or "(none)"
+    return ", ".join(sanitize(shorten(name, 30)) for name in names[:_SHOWN_NAMES]) or "(none)"
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from harness.audits.arrow_sets import is_arrow_set, values_in_arrow_set
 from harness.audits.notes import Notes
 from harness.audits.text_files import parse_json, without_surrogates
-from harness.core.counting import counted
-from harness.core.errors import HarnessError, shortened
-from harness.core.visible import visible
+from harness.core.errors import HarnessError
+from harness.core.text import pluralize, sanitize, shorten
 
 _LONGEST_RECORD = 1 << 26  # bytes
 _PIECE = 1 << 16  # characters
@@ -63,12 +62,12 @@ def documents_in(path: Path, *, field: str, split: str | None, notes: Notes) -> 
             yield Document(name, io.StringIO(text, newline=None))
         return
     if split is not None:
-        raise HarnessError(f"{path} is not a data set with splits. Remove --split {shortened(split)}.")
+        raise HarnessError(f"{path} is not a data set with splits. Remove --split {shorten(split)}.")
     files = _files_in(path) if path.is_dir() else [path]
     for file in files:
         if not file.is_file():
             raise HarnessError(f"neither a file nor a directory: {file}.")
-        name = visible(file.name if file == path else str(file.relative_to(path)))
+        name = sanitize(file.name if file == path else str(file.relative_to(path)))
         if file.suffix.lower() in RECORD_SUFFIXES:
             for record in records_in(file, name, (field,), notes):
                 yield Document(f"{name}:{record.line}", io.StringIO(record.texts[0], newline=None))
@@ -138,7 +137,7 @@ def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) ->
         texts = [record.get(field) for field in fields]
         absent = next((field for field, text in zip(fields, texts, strict=True) if not isinstance(text, str)), None)
         if absent is not None:
-            found = "the field does not hold text" if absent in record else f"it has {counted(len(record), 'field')}"
+            found = "the field does not hold text" if absent in record else f"it has {pluralize(len(record), 'field')}"
             notes.add("lines without the field", f"{where}: no text in the field {absent!r} ({found}).")
         else:
             yield Record(number, [without_surrogates(str(text)) for text in texts])
@@ -166,7 +165,7 @@ def _table_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -
             reader = csv.reader(stream, _TABLES[file.suffix.lower()])
             header = next(reader, [])
             if absent := [field for field in fields if field not in header]:
-                columns = counted(len(header), "column")
+                columns = pluralize(len(header), "column")
                 notes.add("tables without the column", f"Skipped {name}: no column {absent[0]!r} among {columns}.")
                 return
             places = [header.index(field) for field in fields]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from harness.core.counting import counted
+from harness.core.text import pluralize
 
 _IN_FULL = 3
 
@@ -24,7 +24,7 @@ class Notes:
     def sentences(self) -> list[str]:
         """The notes in full, in the order of `add`, then how many more there were of each kind."""
         further = [
-            f"Skipped {counted(number - _IN_FULL, 'further record')} ({kind})."
+            f"Skipped {pluralize(number - _IN_FULL, 'further record')} ({kind})."
             for kind, number in self._counts.items()
             if number > _IN_FULL
         ]

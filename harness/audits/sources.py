@@ -7,7 +7,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.rounds import Round, load_round
-from harness.core.visible import visible
+from harness.core.text import sanitize
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def select_source(path: Path | None, round_name: str | None, *, field: str, spli
         try:
             str(path.absolute()).encode()
         except UnicodeEncodeError:
-            raise HarnessError(f"the path is not UTF-8: {visible(str(path))}. Rename the file.") from None
+            raise HarnessError(f"the path is not UTF-8: {sanitize(str(path))}. Rename the file.") from None
         return CorpusFiles(path, field, split)
     return None if round_name is None else load_round(round_name)
 

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.audits.text_files import read_text
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -17,7 +18,7 @@ def parse_tokenizer(content: str, where: str) -> "Tokenizer":
     try:
         return Tokenizer.from_str(content)
     except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-        raise HarnessError(f"not a tokenizer.json: {where} ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"not a tokenizer.json: {where} ({shorten(str(error), 120)}).") from None
 
 
 def load_tokenizer(file: Path) -> "Tokenizer":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.completion import round_names
-from harness.cli.output import counted, print_json, say
+from harness.cli.output import pluralize, print_json, say
 
 if TYPE_CHECKING:
     from harness.core.audit import Audit, AuditInputs
@@ -96,23 +96,23 @@ def run_audit(
     cannot start or fails.
     """
     from harness.cli.watching import follow_audit
-    from harness.core.durations import seconds_in
+    from harness.core.times import parse_duration
+    from harness.jobs.audit.planning import plan_audit
     from harness.runs.folder import new_run_id
-    from harness.runs.launch import started_job
-    from harness.runs.planning import planned_audit
+    from harness.runs.launch import start_job
     from harness.runs.summary import run_summary
 
     if options.out is not None:
         from harness.submit.audit import require_room_for_audit
 
         require_room_for_audit(options.out)
-    seconds = seconds_in(options.budget)
+    seconds = parse_duration(options.budget)
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
 
-    folder = started_job(
+    folder = start_job(
         id_,
-        lambda laid: planned_audit(
+        lambda laid: plan_audit(
             audit,
             inputs,
             id_=id_,
@@ -145,7 +145,7 @@ def findings_of(folder: "RunFolder") -> "Findings":
     from harness.audits.registry import audit_named
     from harness.core.audit import AuditInputs
     from harness.core.errors import HarnessError
-    from harness.runs.audit_reader import AuditReader
+    from harness.jobs.audit.reader import AuditReader
     from harness.runs.errors import as_harness_error
 
     spec = folder.audit()
@@ -170,7 +170,7 @@ def print_findings(folder: "RunFolder", *, out: Path | None, redact: bool, json:
         from harness.submit.audit import write_audit
 
         files = write_audit(out, findings, _header(folder), redact=redact)
-        say(f"wrote {counted(len(files), 'file')} to {out}; open {out / 'index.html'}")
+        say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
     shown = without_text(findings) if redact else findings
     if json:
         print_json(shown.figures)
@@ -182,7 +182,7 @@ def print_findings(folder: "RunFolder", *, out: Path | None, redact: bool, json:
 
 def _header(folder: "RunFolder") -> "AuditHeader":
     from harness.audits.registry import audit_named
-    from harness.runs.audit_reader import AuditReader
+    from harness.jobs.audit.reader import AuditReader
     from harness.runs.status import Status
     from harness.runs.summary import run_summary
     from harness.submit.audit import AuditHeader

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.audit import FIGURES, Kind, Table
-from harness.core.errors import shortened
-from harness.runs.audit_reader import AuditFigure, AuditReader, finite
+from harness.core.audit import FIGURES
+from harness.core.rows import Kind, Table
+from harness.core.text import shorten
+from harness.jobs.audit.reader import AuditFigure, AuditReader, finite_or_none
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from harness.tui.feed import finite_readings, last_log_lines
@@ -93,7 +94,9 @@ class AuditFeed(Polled[AuditSnapshot]):
         for name, then, value, low, high, of in rows:
             if name not in self._points and len(self._points) == _MOST_FIGURES:
                 continue
-            self._figures[name] = AuditFigure(name, finite(value), finite(low), finite(high), of)
+            self._figures[name] = AuditFigure(
+                name, finite_or_none(value), finite_or_none(low), finite_or_none(high), of
+            )
             points = self._points.setdefault(name, [])
             points.append((then, value, low, high))
             if len(points) > _MOST_POINTS:
@@ -101,7 +104,7 @@ class AuditFeed(Polled[AuditSnapshot]):
                 self._points[name] = [*points[:-1:2], points[-1]]
 
     def _take_rows(self, reader: AuditReader, table: Table) -> None:
-        after = max(self._rows_seen[table.name], reader.row_count(table) - ROWS_HELD)
+        after = max(self._rows_seen[table.name], reader.row_count(f"audit_{table.name}") - ROWS_HELD)
         found = reader.audit_rows(table, after=after)
         for place, (seq, at) in enumerate(zip(found.seq.tolist(), found.at.tolist(), strict=True)):
             self._rows.append(AuditRow(seq, at, table.name, _in_words(table, found.columns, place)))
@@ -127,4 +130,4 @@ def _numbers(table: Table, columns: dict[str, Any], place: int) -> list[str]:
 def _texts(table: Table, columns: dict[str, Any], place: int) -> Iterator[str]:
     for column in table.columns:
         if column.kind is Kind.TEXT:
-            yield f"{column.name} {shortened(columns[column.name][place], _LONGEST_TEXT)}"
+            yield f"{column.name} {shorten(columns[column.name][place], _LONGEST_TEXT)}"

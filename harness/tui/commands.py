@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from harness.core import paths
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _ANSWER_BYTES = 1 << 20
 _TALK_BYTES = 4096
@@ -90,7 +91,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 def _last_line(talk: IO[bytes]) -> str:
     line = _end_of(talk, _TALK_BYTES).decode(errors="replace").strip().rpartition("\n")[2]
-    return shortened(line.rpartition("\r")[2].removeprefix("harness: "), 500)
+    return shorten(line.rpartition("\r")[2].removeprefix("harness: "), 500)
 
 
 def _end_of(file: IO[bytes], limit: int) -> bytes:

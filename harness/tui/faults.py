@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from harness.core.durations import clock, seconds_in
-from harness.core.errors import HarnessError, shortened
-from harness.core.paths import with_home
+from harness.core.errors import HarnessError
+from harness.core.paths import expand_home
 from harness.core.rounds import load_round
+from harness.core.text import shorten
+from harness.core.times import format_duration, parse_duration
 from harness.plugins.parameters import parameters_in
 from harness.tui.form import Field, Kind
 
@@ -40,7 +41,7 @@ def fault_in(field: Field, text: str) -> str | None:
     if field.is_optional and value.strip().lower() in ("none", "null"):
         return None
     if field.choices:
-        return None if value in field.choices else f"one of {shortened(', '.join(field.choices))}"
+        return None if value in field.choices else f"one of {shorten(', '.join(field.choices))}"
     check = _CHECKS.get(field.kind)
     return None if check is None else check(value, field.rules)
 
@@ -48,7 +49,7 @@ def fault_in(field: Field, text: str) -> str | None:
 def round_in_words(name: str) -> str:
     """What the round called `name` is, as a clause. Raises HarnessError when it cannot be loaded."""
     round_ = load_round(name)
-    words = (round_.title, f"budget {clock(round_.budget)}", *(("blind",) if round_.is_blind else ()))
+    words = (round_.title, f"budget {format_duration(round_.budget)}", *(("blind",) if round_.is_blind else ()))
     return ", ".join(words)
 
 
@@ -104,14 +105,14 @@ def _json(text: str, rules: Mapping[str, Any]) -> str | None:
 
 def _path(text: str, rules: Mapping[str, Any]) -> str | None:
     try:
-        return None if with_home(text).exists() else "no such file or folder"
+        return None if expand_home(text).exists() else "no such file or folder"
     except (HarnessError, OSError, ValueError):
         return "not a path of this machine"
 
 
 def _file(text: str, rules: Mapping[str, Any]) -> str | None:
     try:
-        path = with_home(text)
+        path = expand_home(text)
         if path.is_dir():
             return "a folder, not a file"
         return None if path.exists() else "no such file"
@@ -122,15 +123,15 @@ def _file(text: str, rules: Mapping[str, Any]) -> str | None:
 def _destination(text: str, rules: Mapping[str, Any]) -> str | None:
     """A .zip or a folder, neither of which need be there: what is made on the way must be possible."""
     try:
-        path = with_home(text).absolute()
+        path = expand_home(text).absolute()
         if path.suffix == ".zip":
             if path.is_dir():
                 return "a folder, not a .zip"
             path = path.parent
         there = next(place for place in (path, *path.parents) if place.exists())
         if not there.is_dir():
-            return f"{shortened(there.name)} is a file, not a folder"
-        return None if os.access(there, os.W_OK | os.X_OK) else f"{shortened(str(there))} may not be written to"
+            return f"{shorten(there.name)} is a file, not a folder"
+        return None if os.access(there, os.W_OK | os.X_OK) else f"{shorten(str(there))} may not be written to"
     except (HarnessError, OSError, ValueError):
         return "not a path of this machine"
 
@@ -145,7 +146,7 @@ def _round_fault(text: str, rules: Mapping[str, Any]) -> str | None:
 
 def _duration(text: str, rules: Mapping[str, Any]) -> str | None:
     try:
-        seconds_in(text)
+        parse_duration(text)
     except HarnessError:
         return "a duration such as 24h, 90m or 1h30m"
     return None

@@ -13,10 +13,11 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
 from harness.core.live_score import LiveScore
 from harness.core.scoring import correct_rows
+from harness.jobs.attack.reader import Arrivals, GuessReader
+from harness.jobs.attack.results import ranked_guesses, submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Arrivals, Point, RunReader
-from harness.runs.results import ranked_guesses, submission_of
+from harness.runs.reader import Point
 from harness.runs.summary import run_summary
 from harness.tui.polled import Polled
 from harness.tui.snapshot import GuessLine, History, Snapshot, Verdict
@@ -66,7 +67,7 @@ class RunFeed(Polled[Snapshot]):
         summary = run_summary(self.folder)
         telemetry: dict[str, float] = {}
         if self.folder.store.exists():
-            with RunReader(self.folder.store) as reader:
+            with GuessReader.of_run(self.folder, self.spec) as reader:
                 self._take_guesses(reader)
                 self._take_points(reader)
                 self._take_work(reader)
@@ -84,17 +85,15 @@ class RunFeed(Polled[Snapshot]):
             loaded=1.0 if not summary.guesses else min(1.0, self._seq / summary.guesses),
         )
 
-    def _take_guesses(self, reader: RunReader) -> None:
+    def _take_guesses(self, reader: GuessReader) -> None:
         repeated = reader.repeated_batches()
         if repeated != self._repeated:
             self._begin_anew(repeated)
         until = time.monotonic() + _READING_SECONDS
         while True:
             arrived = reader.arrivals(
-                suffix_length=self.spec.round.suffix_length,
-                vocabulary=self.spec.round.vocabulary,
                 after=self._seq,
-                most=_ROWS_AT_ONCE,
+                limit=_ROWS_AT_ONCE,
             )
             if not len(arrived.seq):
                 return
@@ -104,14 +103,14 @@ class RunFeed(Polled[Snapshot]):
                 return
 
     def _take(self, arrived: Arrivals) -> None:
-        rows = arrived.rows_that_count(self._repeated)
+        rows = arrived.valid_rows(self._repeated)
         guesses = arrived.guesses.part(rows)
         if len(guesses) and not (int(guesses.ids.min()) >= 0 and int(guesses.ids.max()) < self.spec.examples):
             raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round lacks.")
         self._standing.add(guesses)
         self._lines.extend(guess_lines(arrived, rows[-LINES_HELD:], self.answers))
 
-    def _take_points(self, reader: RunReader) -> None:
+    def _take_points(self, reader: GuessReader) -> None:
         points = reader.points(self._points_seen)
         if not points:
             return
@@ -121,14 +120,14 @@ class RunFeed(Polled[Snapshot]):
             # The newest stays: it is the one that the header's recall agrees with.
             self._points = [*self._points[:-1:2], self._points[-1]]
 
-    def _take_work(self, reader: RunReader) -> None:
+    def _take_work(self, reader: GuessReader) -> None:
         for seq, at, weight in reader.work_done(self._work_seen):
             self._work_seen = seq
             self._work.append((at, weight))
         while len(self._work) > 2 and self._work[-1][0] - self._work[1][0] > _RATE_SECONDS:
             self._work.popleft()
 
-    def _settle(self, reader: RunReader, *, is_over: bool) -> None:
+    def _settle(self, reader: GuessReader, *, is_over: bool) -> None:
         """Read the submission whole where arrivals alone cannot tell it: a final order, or scores that fell."""
         is_final = is_over and self._settled_at != self._seq and reader.last_event("final_order") is not None
         if not (self._standing.is_stale or is_final) or time.monotonic() < self._exact_due:
@@ -136,10 +135,10 @@ class RunFeed(Polled[Snapshot]):
         before = time.monotonic()
         if self._standing.is_stale:
             ranked = ranked_guesses(self.spec, reader)
-            self._standing.hold_exactly(ranked.part(np.arange(min(len(ranked), self.spec.round.row_cap))))
+            self._standing.replace(ranked.part(np.arange(min(len(ranked), self.spec.round.row_cap))))
         if is_final:
             final = submission_of(self.spec, reader)
-            self._standing.hold_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))
+            self._standing.set_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))
             self._settled_at = self._seq
         after = time.monotonic()
         self._exact_due = after + (after - before) / _SHARE_FOR_EXACT

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import shortened
+from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import AttackSchema
@@ -77,8 +77,8 @@ class Field:
         """Which values there are and which one is taken unless another is typed, in a few words."""
         # A choice shows its values by itself, and where there are bounds, what they are bounds of goes without saying.
         values = (*self.bounds, *(("or none",) if self.is_optional else ())) if self.bounds else (self.type,)
-        default = f"default {shortened(self.default)}" if self.default else ""
-        return "; ".join(filter(None, (shortened(", ".join(values), 120), default)))
+        default = f"default {shorten(self.default)}" if self.default else ""
+        return "; ".join(filter(None, (shorten(", ".join(values), 120), default)))
 
     def given(self, text: str) -> str | None:
         """What `text` asks for; None when that is the default, as an empty text is unless it is the value."""

@@ -5,7 +5,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.visible import visible
+from harness.core.text import sanitize
 
 _MOST_BYTES = 1 << 20
 
@@ -45,4 +45,4 @@ class _VisibleLines(logging.Formatter):
     """Lines that steer no terminal when the log is looked at."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(visible, super().format(record).split("\n")))
+        return "\n".join(map(sanitize, super().format(record).split("\n")))

@@ -6,8 +6,8 @@ import numpy as np
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Ints
+from harness.jobs.attack.reader import Arrivals, GuessReader
 from harness.runs.errors import as_harness_error
-from harness.runs.reader import Arrivals, RunReader
 from harness.tui.feed import RunFeed, guess_lines
 from harness.tui.snapshot import GuessLine
 
@@ -31,29 +31,25 @@ def guesses_for(
     id_, rules = example_meant(wanted), feed.spec.round
     if id_ is not None and id_ >= feed.spec.examples:
         return ()
-    with as_harness_error(feed.folder.path), RunReader(feed.folder.store) as reader:
+    with as_harness_error(feed.folder.path), GuessReader.of_run(feed.folder, feed.spec) as reader:
         repeated = reader.repeated_batches()
         if id_ is not None:
             arrived = reader.arrivals(
-                suffix_length=rules.suffix_length,
-                vocabulary=rules.vocabulary,
-                most=MOST_FOUND,
+                limit=MOST_FOUND,
                 example=id_,
-                is_newest_first=True,
+                newest_first=True,
             )
-            return guess_lines(arrived, arrived.rows_that_count(repeated)[::-1], feed.answers)
+            return guess_lines(arrived, arrived.valid_rows(repeated)[::-1], feed.answers)
         needle = wanted.strip('"').casefold()
         prefixes = [prefix.casefold() for prefix in text.texts(feed.prefixes)]
         found: tuple[GuessLine, ...] = ()
         last = reader.guess_count()
         for after in range(max(0, last - _ROWS_AT_ONCE), -_ROWS_AT_ONCE, -_ROWS_AT_ONCE):
             arrived = reader.arrivals(
-                suffix_length=rules.suffix_length,
-                vocabulary=rules.vocabulary,
                 after=max(0, after),
-                most=min(_ROWS_AT_ONCE, _ROWS_AT_ONCE + after),
+                limit=min(_ROWS_AT_ONCE, _ROWS_AT_ONCE + after),
             )
-            rows = arrived.rows_that_count(repeated)
+            rows = arrived.valid_rows(repeated)
             matching = rows[_holding(needle, arrived, rows, prefixes, text)]
             found = guess_lines(arrived, matching[-(MOST_FOUND - len(found)) :], feed.answers) + found
             if len(found) >= MOST_FOUND or after <= 0 or not goes_on(1 - after / last):

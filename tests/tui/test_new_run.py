@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Select, Static, Switch
 
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.summary import run_summary
@@ -222,7 +222,7 @@ def test_an_attack_that_cannot_be_read_is_one_sentence_and_r_looks_again(
     path = written(plugins, source)
     # As it was found before the mistake was made.
     screen = NewRunScreen(
-        AttackFile("some", path, "--attacks", sha256_of(path)), attacks_folder=plugins, round_name="demo"
+        AttackFile("some", path, "--attacks", file_sha256(path)), attacks_folder=plugins, round_name="demo"
     )
 
     async def scenario(pilot: Pilot[None]) -> None:

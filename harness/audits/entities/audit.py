@@ -13,9 +13,10 @@ from harness.audits.options import AuditParams
 from harness.audits.report import finite_mean
 from harness.core.arrays import Floats
 from harness.core.attack import Field
-from harness.core.audit import Audit, AuditContext, AuditInputs, Kind, RowsOf, table
+from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
+from harness.core.rows import Kind, table
 
 _PROMPTS_PER_BATCH = 4
 _TYPICAL_LENGTH = 10
@@ -68,20 +69,20 @@ class EntitiesAudit(Audit[EntitiesParams]):
     )
 
     def run(self, context: AuditContext) -> None:
-        if not context.orders:
+        if not context.models:
             raise HarnessError("the entities audit needs a local model. Give --target.")
         names = all_names(context.inputs)
         faults: list[HarnessError] = []
-        for model in range(len(context.orders)):
+        for model in range(len(context.models)):
             _announce(context, model, self.params.attention_prompts)
-        for model, order in enumerate(context.orders):
+        for model, order in enumerate(context.models):
             try:
                 probe = NameProbe(order, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
             except HarnessError as error:
                 # The other models can still be measured.
                 faults.append(error)
                 _cancel_stages(context, model, is_measured=False)
-                if len(context.orders) > 1:
+                if len(context.models) > 1:
                     context.warn(f"Model {model + 1} is left out: {error}")
                 continue
             _measure_prompts(context, probe, model)
@@ -95,7 +96,7 @@ class EntitiesAudit(Audit[EntitiesParams]):
             for chain in Chain:
                 _engineer(context, probe, measured, model, chain)
             _measure_attention(context, probe, measured, model, self.params.attention_prompts)
-        if len(faults) == len(context.orders):
+        if len(faults) == len(context.models):
             raise faults[0]
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
@@ -214,7 +215,7 @@ class _LiveScores:
         self._context = context
         self._half, _ = split_names(context.inputs, probe.has_tokens)
         self._given = len(context.inputs.texts["prompts"])
-        self._prefix = f"model {model + 1}: " if len(context.orders) > 1 else ""
+        self._prefix = f"model {model + 1}: " if len(context.models) > 1 else ""
         self._m_mem: list[float] = []
         # Sums and counts of each name's placements, for both lists.
         self._sums = [np.zeros(len(side)) for side in self._half]

@@ -14,7 +14,7 @@ from harness.audits.entities.measurements import Measurements
 from harness.audits.entities.prompt import Prompt
 from harness.audits.entities.ranking import PairScore
 from harness.core.arrays import Floats
-from harness.core.audit import Rows
+from harness.core.rows import Rows
 
 
 class Chain(IntEnum):

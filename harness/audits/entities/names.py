@@ -11,7 +11,8 @@ import numpy as np
 
 from harness.audits.entities.prompt import lines_of
 from harness.audits.text_files import parse_json, read_text
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _PERSONS = ("PER", "PERSON")
@@ -51,8 +52,8 @@ def read_names(file: Path) -> tuple[list[str], list[str]]:
 def conll_names(files: Sequence[Path]) -> list[str]:
     """Return distinct person names of two words or more in CoNLL-2003 files (word first, tag last), in order.
 
-    Both IOB1 (B- only between neighbours) and IOB2 (B- at each beginning) are read: a name begins at B-, and at I- if no
-    name of that kind precedes it. Raises HarnessError for a line without a tag, and if no name is found.
+    Both IOB1 (B- only between neighbours) and IOB2 (B- at each beginning) are read: a name begins at B-, and at I-
+    without a name of that kind before. Raises HarnessError for a line without a tag, and if no name is found.
     """
     found: list[str] = []
     for file in files:
@@ -63,7 +64,7 @@ def conll_names(files: Sequence[Path]) -> list[str]:
             tag = cells[-1] if len(cells) > 1 else "O"
             if len(cells) == 1 or not _TAG.fullmatch(tag):
                 raise HarnessError(
-                    f"not a line of a CoNLL-2003 file: {file}, line {number}, {shortened(line.strip(), 40)!r}. Expected "
+                    f"not a line of a CoNLL-2003 file: {file}, line {number}, {shorten(line.strip(), 40)!r}. Expected "
                     "a word first and a tag such as B-PER or O last."
                 )
             prefix, _, kind = tag.partition("-")
@@ -91,14 +92,14 @@ def wikidata_names(file: Path) -> list[str]:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     labelled = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
     if not labelled and len(columns) != 1:
-        shown = shortened(", ".join(columns), 80) or "none"
+        shown = shorten(", ".join(columns), 80) or "none"
         raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
     # A query may return other labels too, such as countryLabel.
     column = min(labelled or columns, key=_rank)
     cells = (_normalized(row[column]) for row in rows if isinstance(row.get(column), str))
     names = _distinct(name for name in cells if " " in name and not _UNNAMED.fullmatch(name))
     if not names:
-        raise HarnessError(f"the column {shortened(column)!r} of {file} contains no name of two words or more.")
+        raise HarnessError(f"the column {shorten(column)!r} of {file} contains no name of two words or more.")
     return names
 
 

@@ -14,9 +14,10 @@ from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES,
 from harness.audits.report import share_of
 from harness.audits.tokenizing import parse_tokenizer
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, RowsOf, Table
+from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
+from harness.core.rows import Table
 
 _DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
 _INEXACT_WEIGHT = 8.0
@@ -44,7 +45,7 @@ class LeakageAudit(Audit[LeakageParams]):
             )
         lengths = _lengths(pairs, self.params)
         chosen = np.sort(np.random.default_rng(context.seed).permutation(len(pairs))[: self.params.inexact])
-        models = range(len(context.orders) - (1 if given.documents else 0))
+        models = range(len(context.models) - (1 if given.documents else 0))
         for model in models:
             for length in reversed(lengths):
                 context.announce(_exact_stage(model, length), len(pairs))
@@ -92,7 +93,7 @@ class LeakageAudit(Audit[LeakageParams]):
 
     def _measure(self, context: AuditContext, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
-        is_single = len(_lengths(pairs, self.params)) == len(context.orders) == 1
+        is_single = len(_lengths(pairs, self.params)) == len(context.models) == 1
         live = _LiveShares(context, model, length, prefix="" if is_single else f"{_exact_stage(model, length)}: ")
         policies = list(self.params.policies.values())
         for batch in context.batches(_exact_stage(model, length), len(pairs), size=_SEQUENCES):
@@ -208,7 +209,7 @@ def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
 def _load_tagger(context: AuditContext) -> Tagger:
     from harness.engine.classification import load_classifier  # loads torch, and only a corpus needs a classifier
 
-    order = context.orders[-1]
+    order = context.models[-1]
     return load_classifier(order.path, device=order.device, dtype=order.dtype, threads=order.threads)
 
 

@@ -19,8 +19,9 @@ from harness.audits.text_files import parse_json, read_text
 from harness.audits.tokenizing import parse_tokenizer
 from harness.core.arrays import Tokens, mapped_array
 from harness.core.audit import AuditInputs
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.text import shorten
 from harness.engine.demo import SIZES as DEMO_SIZES
 
 _LENGTH = 50
@@ -223,7 +224,7 @@ def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # zipfile, zlib and numpy each have their own
-        raise HarnessError(f"not an archive of plain arrays: {path} ({shortened(str(error), 100)}).") from None
+        raise HarnessError(f"not an archive of plain arrays: {path} ({shorten(str(error), 100)}).") from None
     if absent := {"prefixes", "suffixes"} - set(arrays):
         raise HarnessError(f"no array {sorted(absent)[0]!r} in {path}. An .npz of pairs has `prefixes` and `suffixes`.")
     prefixes, suffixes = (_checked_tokens(arrays[name], f"{path}, {name}") for name in ("prefixes", "suffixes"))

@@ -7,8 +7,8 @@ from pydantic import field_validator
 
 from harness.audits.options import AuditParams
 from harness.core.attack import Field
-from harness.core.counting import counted
 from harness.core.policy import Policy
+from harness.core.text import pluralize
 
 
 class Scheme(StrEnum):
@@ -34,7 +34,7 @@ def describe_matches(suffix_length: int) -> str:
     """Return among which matches the likeliest partial matches were found."""
     if suffix_length > LONGEST_FOLLOWED:
         return "sampled, with one token substituted"
-    return f"at most {counted(min(MOST_ERRORS, suffix_length), 'token')} substituted"
+    return f"at most {pluralize(min(MOST_ERRORS, suffix_length), 'token')} substituted"
 
 
 class LeakageParams(AuditParams):

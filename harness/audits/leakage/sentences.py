@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from harness.audits.leakage.params import LONGEST_FOLLOWED, RANDOM_SCHEMES, Scheme, describe_matches
 from harness.audits.leakage.results import LeakageResults, Trend, wrong_positions
 from harness.audits.leakage.trends import CLASSES
-from harness.core.counting import counted
+from harness.core.text import pluralize
 
 _SHOWN = 0.005
 """The smallest number that two decimals do not show as 0."""
@@ -28,7 +28,7 @@ def leakage_sentences(results: LeakageResults) -> list[str]:
 
 def _progress(results: LeakageResults) -> Iterator[str]:
     if not results.is_complete:
-        yield f"Measured so far: {len(results.reference.sequences):,} of {counted(len(results.pairs), 'sequence')}."
+        yield f"Measured so far: {len(results.reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
 
 
 def _leakage(results: LeakageResults) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _leakage(results: LeakageResults) -> Iterator[str]:
             f"decoding after {min(exceeding)} to {max(exceeding)} queries."
         )
     if never := len(RANDOM_SCHEMES) - len(exceeding):
-        yield f"{counted(never, 'scheme')} did not exceed greedy decoding within a million queries."
+        yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
     factors = [one.factors[0] for one in results.schemes if one.factors[0] >= _SHOWN]
     if factors:
         yield (
@@ -71,8 +71,8 @@ def _trend(results: LeakageResults, trend: Trend) -> str:
     in_classes = float(trend.classes[place, decreasing].sum())
     return (
         f"Over {trend.settings} {trend.over}, the probability of {parts[[1, 3, 5, 7]].sum():.1%} of "
-        f"{counted(trend.sequences, 'sequence')} decreases from first to last under {results.label(Scheme.TOP_K)}. The "
-        f"source's classes count {in_classes:.1%}: the {parts[6] + parts[7]:.1%} with both extremes inside are in two "
+        f"{pluralize(trend.sequences, 'sequence')} decreases from first to last under {results.label(Scheme.TOP_K)}. "
+        f"The source's classes count {in_classes:.1%}: the {parts[6] + parts[7]:.1%} with both extremes inside are in two "
         "classes."
     )
 
@@ -81,8 +81,8 @@ def _inexact(results: LeakageResults) -> Iterator[str]:
     for one in results.inexact:
         if one.scheme is Scheme.TOP_K:
             yield (
-                f"With exactly {counted(one.errors, 'token')} substituted, {one.over_esp} sequences are likelier than "
-                f"without substitution under {results.label(Scheme.TOP_K)}."
+                f"With exactly {pluralize(one.errors, 'token')} substituted, {one.over_esp} sequences are likelier "
+                f"than without substitution under {results.label(Scheme.TOP_K)}."
             )
     if not results.inexact:
         return

@@ -20,7 +20,7 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.rate_limit import RateLimiter, backoff_seconds, retry_after_seconds
 from harness.audits.text_files import parse_json, without_surrogates
 from harness.core.errors import HarnessError
-from harness.core.requests import ENDPOINT_KEYS
+from harness.core.request import ENDPOINT_KEYS
 
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _LARGEST_ANSWER = 8 << 20  # bytes

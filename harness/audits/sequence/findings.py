@@ -17,8 +17,8 @@ from harness.audits.sequence.similarity import mark_common_runs
 from harness.audits.sequence.tables import document_tables, paragraph_table, rates_table
 from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.audit import RowsOf
-from harness.core.counting import counted
 from harness.core.findings import Findings, Passage, Stretch
+from harness.core.text import pluralize
 
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5
@@ -121,7 +121,7 @@ def _passages(dataset: Dataset, results: Results) -> list[Passage]:
 def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
     suffix, completion = dataset.suffixes[paragraph], results.texts[paragraph]
     passed = [TITLES[threshold] for threshold in Threshold if results.own.verdicts[threshold][paragraph] == 1]
-    run = counted(int(results.own.run_words[paragraph]), "word")
+    run = pluralize(int(results.own.run_words[paragraph]), "word")
     title = f"{dataset.documents[int(dataset.document[paragraph])]}, paragraph {int(dataset.number[paragraph])}"
     return Passage(
         f"{title}: longest run {run}; passes {', '.join(passed) or 'no threshold'}",

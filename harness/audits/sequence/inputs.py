@@ -16,9 +16,9 @@ from harness.audits.sequence.shared_runs import shared_runs
 from harness.audits.sequence.words import cut_after, paragraphs_of, word_spans
 from harness.audits.sources import CorpusFiles, Source
 from harness.core.audit import AuditInputs
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.text import pluralize
 
 PROMPT_LENGTH = 35
 """Words of a prompt in the source of the method."""
@@ -110,7 +110,7 @@ def _fail(name: str, sample: Sample, cutting: Cutting, notes: Notes) -> NoReturn
     if number := sample.counts.paragraphs:
         length = cutting.prompt_length
         wanted = "words on both sides of its cut" if length is None else f"more than {length} words (--prompt-length)"
-        raise HarnessError(f"{name} contains {counted(number, 'paragraph')}, none of which has {wanted}.")
+        raise HarnessError(f"{name} contains {pluralize(number, 'paragraph')}, none of which has {wanted}.")
     raise HarnessError(f"{name} contains no paragraph. {notes.sentences[0] if notes.sentences else 'It is empty.'}")
 
 

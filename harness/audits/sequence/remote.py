@@ -19,8 +19,8 @@ from harness.audits.sequence.endpoint import Answer, Endpoint
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
 from harness.core.arrays import Ints
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
+from harness.core.text import pluralize
 
 _BYTES_PER_TOKEN = 2
 _MARGIN, _MOST_TOKENS = 16, 4_096
@@ -79,7 +79,7 @@ class RemoteCompleter:
         if self._failures == _MOST_FAILURES:
             raise HarnessError(
                 f"{self._params.endpoint}: the endpoint {answer.fault}; {_MOST_FAILURES} paragraphs in a row got no "
-                f"answer after {counted(self._params.retries + 1, 'request')} each. All answers are kept; resume the "
+                f"answer after {pluralize(self._params.retries + 1, 'request')} each. All answers are kept; resume the "
                 "audit when the endpoint works."
             )
         return paragraph, Completion(State.UNANSWERED, fault=answer.fault)

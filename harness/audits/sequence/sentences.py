@@ -11,7 +11,7 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.rates import SIDES, Contrasts
 from harness.audits.sequence.shared_runs import RUN
 from harness.audits.sequence.thresholds import TITLES
-from harness.core.counting import counted
+from harness.core.text import pluralize
 
 
 def sequence_sentences(
@@ -33,9 +33,9 @@ def sequence_sentences(
 
 def _method(params: SequenceParams, dataset: Dataset, results: Results, model: str) -> str:
     length = dataset.prompt_length
-    prompt = "the round's own prefixes" if length is None else f"their first {counted(length, 'word')}"
+    prompt = "the round's own prefixes" if length is None else f"their first {pluralize(length, 'word')}"
     how = "greedy decoding" if params.temperature == 0 else f"sampling at temperature {params.temperature:g}"
-    number = counted(int((results.own.is_compared & ~dataset.is_control).sum()), "paragraph")
+    number = pluralize(int((results.own.is_compared & ~dataset.is_control).sum()), "paragraph")
     if dataset.control is Control.CORPUS:
         control = int((results.own.is_compared & dataset.is_control).sum())
         number += f" of the corpus and {control:,} of the control"
@@ -72,7 +72,7 @@ def _control(dataset: Dataset) -> Iterator[str]:
         "test, one-sided."
     )
     if dataset.is_shared.any():
-        corpus = counted(int((dataset.is_shared & ~dataset.is_control).sum()), "paragraph")
+        corpus = pluralize(int((dataset.is_shared & ~dataset.is_control).sum()), "paragraph")
         control = int((dataset.is_shared & dataset.is_control).sum())
         yield (
             f"{corpus} of the corpus and {control:,} of the control share a run of {RUN} words with the other side. "
@@ -85,27 +85,27 @@ def _read(params: SequenceParams, side: str, counts: ReadCounts) -> Iterator[str
     if counts.too_short:
         parts.append(f"{counts.too_short:,} without a word after the prompt")
     if counts.repeated:
-        parts.append(f"{counted(counts.repeated, 'repetition')} (a repeated paragraph is asked for once)")
+        parts.append(f"{pluralize(counts.repeated, 'repetition')} (a repeated paragraph is asked for once)")
     if counts.not_chosen:
         parts.append(f"{counts.not_chosen:,} beyond the limit of {params.limit:,} (sampled by seed)")
     if parts:
-        yield f"Not used of {counted(counts.paragraphs, 'paragraph')} of the {side}: {', '.join(parts)}."
+        yield f"Not used of {pluralize(counts.paragraphs, 'paragraph')} of the {side}: {', '.join(parts)}."
     if counts.shortened:
-        longest = counted(params.longest_suffix, "word")
-        yield f"{counted(counts.shortened, 'paragraph')} of the {side} had a suffix cut to {longest}."
+        longest = pluralize(params.longest_suffix, "word")
+        yield f"{pluralize(counts.shortened, 'paragraph')} of the {side} had a suffix cut to {longest}."
 
 
 def _states(results: Results) -> Iterator[str]:
     states = Counter(results.states)
     if number := states[None]:
-        yield f"Not measured yet: {counted(number, 'paragraph')}."
+        yield f"Not measured yet: {pluralize(number, 'paragraph')}."
     if number := states[State.NO_ROOM]:
         yield (
-            f"Left out: {counted(number, 'paragraph')} whose prompt and suffix exceed the model's context, or whose "
+            f"Left out: {pluralize(number, 'paragraph')} whose prompt and suffix exceed the model's context, or whose "
             "prompt has none of its tokens."
         )
     if number := states[State.UNANSWERED]:
         is_unanswered = [state is State.UNANSWERED for state in results.states]
         faults = Counter(fault for fault, is_one in zip(results.faults, is_unanswered, strict=True) if is_one)
-        reasons = ", ".join(f"it {fault} ({counted(times, 'time')})" for fault, times in sorted(faults.items()))
-        yield f"Left out: {counted(number, 'paragraph')} without an answer from the endpoint: {reasons}."
+        reasons = ", ".join(f"it {fault} ({pluralize(times, 'time')})" for fault, times in sorted(faults.items()))
+        yield f"Left out: {pluralize(number, 'paragraph')} without an answer from the endpoint: {reasons}."

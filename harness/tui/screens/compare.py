@@ -19,10 +19,9 @@ from textual.widgets import Static
 
 from harness.analysis import comparison_tables as tables
 from harness.analysis.comparison import Comparison, compared
-from harness.core.columns import aligned, cut
 from harness.core.errors import HarnessError
 from harness.core.scoring import DRAWN_POINTS, Score, log_spaced
-from harness.core.visible import visible
+from harness.core.text import align_columns, sanitize, shorten_middle
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.paneled import PaneledScreen
@@ -131,7 +130,7 @@ class CompareScreen(PaneledScreen[None]):
 
     @on(Failed)
     def _say_fault(self, event: Failed) -> None:
-        self.query_one("#header", Static).update(Content(visible(event.reason)))
+        self.query_one("#header", Static).update(Content(sanitize(event.reason)))
 
     @on(Compared)
     def _take(self, event: Compared) -> None:
@@ -146,11 +145,11 @@ class CompareScreen(PaneledScreen[None]):
             return
         part = comparison.unreachable if self._is_on_part and comparison.unreachable is not None else comparison.whole
         which = "" if part is comparison.whole else " that cannot be reached"
-        words = f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} examples{which}"
+        words = f"{len(comparison.runs)} runs of {sanitize(comparison.round)} · {len(part):,} examples{which}"
         going_on = sum(not run.status.is_over for run in comparison.runs)
         if going_on:
             words += f" · {going_on} not over yet: figures are of now"
-        legend = "  ".join(f"{marker(place)} {visible(run.id)}" for place, run in enumerate(comparison.runs))
+        legend = "  ".join(f"{marker(place)} {sanitize(run.id)}" for place, run in enumerate(comparison.runs))
         self.query_one("#header", Static).update(Content(f"{words}\n{legend}"))
         self._draw_curves(comparison, cap=part.cap, is_on_part=part is comparison.unreachable)
         self._draw_history(comparison, is_on_part=part is comparison.unreachable)
@@ -162,7 +161,7 @@ class CompareScreen(PaneledScreen[None]):
         table.display = bool(differing)
         if differing:
             header, *rows = differing
-            table.fill(header, [Row(row[0], [cut(cell, _CELL) for cell in row]) for row in rows])
+            table.fill(header, [Row(row[0], [shorten_middle(cell, _CELL) for cell in row]) for row in rows])
 
     def _draw_curves(self, comparison: Comparison, *, cap: int, is_on_part: bool) -> None:
         scores = [run.unreachable if is_on_part else run.score for run in comparison.runs]
@@ -191,7 +190,7 @@ class CompareScreen(PaneledScreen[None]):
             self.query_one("#pair-text", Static).update("two runs, and no more, are compared example by example")
             return
         words = [line for where, found in contrasts for line in tables.contrast_in_words(comparison, found, where)]
-        self.query_one("#pair-text", Static).update(Content("\n".join(map(visible, words))))
+        self.query_one("#pair-text", Static).update(Content("\n".join(map(sanitize, words))))
         _, whole = contrasts[0]
         part = comparison.whole if comparison.unreachable is None else comparison.unreachable
         unreachable = set(part.ids.tolist())
@@ -215,7 +214,7 @@ class CompareScreen(PaneledScreen[None]):
         """Draw all examples, or those that cannot be reached from the training rows."""
         comparison = self._comparison
         if comparison is not None and comparison.unreachable is None:
-            self.notify(visible(tables.unreachable_in_words(comparison)), markup=False)
+            self.notify(sanitize(tables.unreachable_in_words(comparison)), markup=False)
             return
         self._is_on_part = not self._is_on_part
         self._show()
@@ -224,7 +223,7 @@ class CompareScreen(PaneledScreen[None]):
         """Copy the command that prints this comparison."""
         command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
         self.app.copy_to_clipboard(command)
-        self.notify(f"copied {visible(command)}", markup=False)
+        self.notify(f"copied {sanitize(command)}", markup=False)
 
 
 def _curve(score: Score, place: int) -> Curve:
@@ -244,5 +243,5 @@ def _score_sections(comparison: Comparison) -> list[str]:
 
 
 def _in_text(sign: dict[str, str], title: str, table: tables.Table) -> str:
-    rows = [(visible(sign.get(row[0], row[0])), *map(visible, row[1:])) for row in table]
-    return "\n".join(filter(None, (visible(title), aligned(rows) if rows else "")))
+    rows = [(sanitize(sign.get(row[0], row[0])), *map(sanitize, row[1:])) for row in table]
+    return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))

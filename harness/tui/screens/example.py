@@ -15,9 +15,8 @@ from textual.widgets import Static
 
 from harness.analysis.candidates import VERDICTS, Candidate, Example, example_in
 from harness.analysis.decoded_text import TokenText, text_of_run
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.text import marked
 from harness.tui.widgets.key_footer import KeyFooter
@@ -85,7 +84,7 @@ class ExampleScreen(Screen[None]):
         if event.id_ != self._ids[self._place]:
             return
         self._shown = event.found
-        words = Content(visible(event.fault)) if event.fault else example_in_words(event.found)
+        words = Content(sanitize(event.fault)) if event.fault else example_in_words(event.found)
         self.query_one("#example-text", Static).update(words)
         self.query_one("#example").scroll_home(animate=False)
 
@@ -110,13 +109,13 @@ def example_in_words(found: Sequence[tuple[str, Example, TokenText]]) -> Content
     ]
     for id_, of_run, text_of in found:
         candidates = of_run.candidates
-        parts.append(Content.styled(f"\n\n{visible(id_)}: {counted(len(candidates), 'candidate')}\n", "bold"))
+        parts.append(Content.styled(f"\n\n{sanitize(id_)}: {pluralize(len(candidates), 'candidate')}\n", "bold"))
         wanted = None if of_run.answer is None else of_run.answer.tolist()
         for place, candidate in enumerate(candidates[:_MOST_CANDIDATES], 1):
             parts += [_candidate(place, candidate), marked(text_of, candidate.suffix.tolist(), wanted), Content("\n")]
         if len(candidates) > _MOST_CANDIDATES:
             more = len(candidates) - _MOST_CANDIDATES
-            parts.append(Content(f"… and {more:,} more: harness show {visible(id_)} --example {of_run.id}"))
+            parts.append(Content(f"… and {more:,} more: harness show {sanitize(id_)} --example {of_run.id}"))
     return Content("").join(parts)
 
 

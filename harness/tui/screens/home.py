@@ -18,7 +18,7 @@ from textual.widgets import DataTable, Input, Static
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile, attack_folders
 from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import fetch_schema
@@ -162,7 +162,7 @@ class HomeScreen(Screen[None]):
             )
             if overview.fault is not None:
                 self._described = None
-                self.query_one("#words", Static).update(Content(visible(overview.fault)))
+                self.query_one("#words", Static).update(Content(sanitize(overview.fault)))
             else:
                 self._describe()
 
@@ -189,7 +189,7 @@ class HomeScreen(Screen[None]):
         try:
             words = in_full(attack, fetch_schema(attack.path, digest=attack.sha256))
         except HarnessError as error:
-            words = visible(str(error))
+            words = sanitize(str(error))
         self.post_message(self.Described(key, words))
 
     @on(Described)
@@ -204,7 +204,7 @@ class HomeScreen(Screen[None]):
         if attack is None:
             return
         if attack.error is not None:
-            self.notify(visible(attack.error), severity="error", markup=False)
+            self.notify(sanitize(attack.error), severity="error", markup=False)
             return
         screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=self._round)
         self.app.push_screen(screen, self._open_run)
@@ -313,14 +313,14 @@ class HomeScreen(Screen[None]):
             try:
                 path = new_attack(name, folder)
             except HarnessError as error:
-                self.notify(visible(str(error)), severity="error", markup=False)
+                self.notify(sanitize(str(error)), severity="error", markup=False)
                 return
             # Once the question is gone: the editor gets the whole terminal.
             self.call_after_refresh(self._edit, path)
 
         taken = {path.stem for path in folder.glob("*.py")}
         number = next(number for number in count(1) if f"my_attack_{number}" not in taken)
-        words = visible(f"a new attack in {folder}, called")
+        words = sanitize(f"a new attack in {folder}, called")
         self.app.push_screen(NamePrompt(words, f"my_attack_{number}"), named)
 
     def action_edit(self) -> None:
@@ -333,7 +333,7 @@ class HomeScreen(Screen[None]):
         try:
             edited(self.app, path)
         except HarnessError as error:
-            self.notify(visible(str(error)), severity="error", markup=False)
+            self.notify(sanitize(str(error)), severity="error", markup=False)
 
 
 def _own_name(round_: str) -> str:

@@ -19,7 +19,7 @@ from textual.widgets import Button, Input, Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import fetch_schema
 from harness.tui.faults import fault_in
@@ -108,9 +108,9 @@ class NewRunScreen(Screen[str | None]):
         self._started: str | None = None
 
     def compose(self) -> ComposeResult:
-        about = visible("".join(f"  {part}" for part in (self._attack.summary, f"({self._attack.origin})") if part))
+        about = sanitize("".join(f"  {part}" for part in (self._attack.summary, f"({self._attack.origin})") if part))
         yield Static(
-            Content.assemble(("New run · ", "bold"), (visible(self._attack.shown_name), "bold"), about), id="title"
+            Content.assemble(("New run · ", "bold"), (sanitize(self._attack.shown_name), "bold"), about), id="title"
         )
         yield Static(Content(""), id="state")
         yield RunFields(id="fields", can_focus=False)
@@ -268,11 +268,11 @@ class NewRunScreen(Screen[str | None]):
         _show(self.query_one("#message", Static), words, is_error=is_error)
 
     def _show_command(self) -> None:
-        self.query_one("#command Static", Static).update(Content(visible(self._command())))
+        self.query_one("#command Static", Static).update(Content(sanitize(self._command())))
 
 
 def _show(static: Static, words: str, *, is_error: bool) -> None:
-    static.update(Content(visible(words)))
+    static.update(Content(sanitize(words)))
     static.display = bool(words)
     static.set_class(is_error, "-error")
 

@@ -1,7 +1,7 @@
 """Which screen watches a run: that of an attack's run, or that of an audit."""
 
 from harness.core.errors import HarnessError
-from harness.core.spec import AuditSpec
+from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.run import RunScreen

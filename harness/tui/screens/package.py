@@ -18,9 +18,9 @@ from textual.screen import Screen
 from textual.widgets import Button, Input, Static
 from textual.worker import get_current_worker
 
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
+from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.tui import packaging
 from harness.tui.commands import answer_of
@@ -106,7 +106,7 @@ class PackageScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="header"):
-            yield Static(Content(f"Package {visible(self._folder.id)}"), id="what")
+            yield Static(Content(f"Package {sanitize(self._folder.id)}"), id="what")
             yield Static(Content("reading …"), id="who")
         yield PackageFields(id="fields", can_focus=False)
         yield Checklist(id="checklist")
@@ -229,7 +229,7 @@ class PackageScreen(Screen[None]):
 
         self._enter(Phase.EDITING)
         self.app.push_screen(
-            Question(visible(f"{self._packaging.destination} is there already. Replace it?")), answered
+            Question(sanitize(f"{self._packaging.destination} is there already. Replace it?")), answered
         )
 
     @on(Said)
@@ -244,11 +244,11 @@ class PackageScreen(Screen[None]):
         if event.packaged is None:
             self._say(event.reason or "given up.", is_error=bool(event.reason))
             return
-        self._say(f"packaged in {clock(time.monotonic() - self._began)}.")
+        self._say(f"packaged in {format_duration(time.monotonic() - self._began)}.")
         first, *others = event.packaged.lines
         lines = [
-            Content.styled(f"✓ {visible(first)}", "bold $text-success"),
-            *(Content(f"  {visible(one)}") for one in others),
+            Content.styled(f"✓ {sanitize(first)}", "bold $text-success"),
+            *(Content(f"  {sanitize(one)}") for one in others),
         ]
         self.query_one("#result", Static).update(Content("\n").join(lines))
         self.query_one("#result").display = True
@@ -299,7 +299,7 @@ class PackageScreen(Screen[None]):
                 checklist = self.query_one(Checklist)
                 checklist.show(state)
                 checklist.border_title = Content(f"checklist · {state.tally}")
-            self.query_one("#command Static", Static).update(Content(visible(self._command())))
+            self.query_one("#command Static", Static).update(Content(sanitize(self._command())))
             is_ready = self._phase is Phase.EDITING and state.hindrance is None
             self.query_one("#package", Button).disabled = not is_ready
             self._show_message()
@@ -309,16 +309,16 @@ class PackageScreen(Screen[None]):
         who.set_class(look.fault is not None, "-error")
         if look.summary is not None:
             first, second = packaging.run_in_words(look.summary)
-            self.query_one("#what", Static).update(Content(f"Package · {visible(first)}"))
-            who.update(Content(visible(second)))
+            self.query_one("#what", Static).update(Content(f"Package · {sanitize(first)}"))
+            who.update(Content(sanitize(second)))
         if look.fault is not None:
-            who.update(Content(visible(look.fault)))
+            who.update(Content(sanitize(look.fault)))
 
     def _show_message(self) -> None:
         words, is_error = self._message or (self._packaging.awaited, False)
         if self._phase is Phase.PACKAGING:
             what = "giving up …" if self._given_up.is_set() else self._said or "packaging …"
-            words, is_error = f"{clock(time.monotonic() - self._began)}  {what}", False
+            words, is_error = f"{format_duration(time.monotonic() - self._began)}  {what}", False
         message = self.query_one("#message", Static)
-        message.update(Content(visible(words)))
+        message.update(Content(sanitize(words)))
         message.set_class(is_error, "-error")

@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round, shipped_rounds
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.tui.faults import round_in_words
 from harness.tui.remembered import remembered_rounds
 
@@ -43,8 +43,8 @@ class RoundChooser(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static("round: a name, or the path of a .toml file")
-            yield Input(placeholder=visible(self._current), id="round", compact=True)
-            yield OptionList(*(Option(Content(visible(name))) for name in self._known), id="known")
+            yield Input(placeholder=sanitize(self._current), id="round", compact=True)
+            yield OptionList(*(Option(Content(sanitize(name))) for name in self._known), id="known")
             yield Static("", id="words")
 
     def on_mount(self) -> None:
@@ -63,7 +63,7 @@ class RoundChooser(ModalScreen[str | None]):
             words = round_in_words(self._known[event.option_index])
         except (HarnessError, OSError) as error:
             words = str(error)
-        self.query_one("#words", Static).update(Content(visible(words)))
+        self.query_one("#words", Static).update(Content(sanitize(words)))
 
     @on(OptionList.OptionSelected)
     def _choose(self, event: OptionList.OptionSelected) -> None:
@@ -77,6 +77,6 @@ class RoundChooser(ModalScreen[str | None]):
         try:
             load_round(name)
         except (HarnessError, OSError) as error:
-            self.query_one("#words", Static).update(Content(visible(str(error))))
+            self.query_one("#words", Static).update(Content(sanitize(str(error))))
             return
         self.dismiss(name)

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.status import Status
@@ -84,7 +84,7 @@ class WatchScreen(PaneledScreen[None], Generic[Seen]):
     def compose_header(self) -> Iterator[Widget]:
         """What stands above the panels."""
         with Vertical(id="header"):
-            yield Static(Content(visible(self._folder.id)), id="who")
+            yield Static(Content(sanitize(self._folder.id)), id="who")
             yield Static("", id="how-far")
         yield Static("", id="tabs")
 
@@ -114,7 +114,7 @@ class WatchScreen(PaneledScreen[None], Generic[Seen]):
 
     @on(Unreadable)
     def _say_fault(self, event: Unreadable) -> None:
-        self.query_one("#how-far", Static).update(Content(visible(event.reason)))
+        self.query_one("#how-far", Static).update(Content(sanitize(event.reason)))
 
     @on(Looked)
     def _take(self, event: Looked) -> None:
@@ -146,7 +146,7 @@ class WatchScreen(PaneledScreen[None], Generic[Seen]):
     def action_copy_id(self) -> None:
         """Copy the run's id."""
         self.app.copy_to_clipboard(self._folder.id)
-        self.notify(f"copied {visible(self._folder.id)}", markup=False)
+        self.notify(f"copied {sanitize(self._folder.id)}", markup=False)
 
     def action_stop(self) -> None:
         """Ask once, then stop the run."""
@@ -183,11 +183,11 @@ class WatchScreen(PaneledScreen[None], Generic[Seen]):
                 here = get_current_worker()
                 started_run(
                     ["resume", self._folder.id],
-                    on_words=lambda said: self.notify(visible(said), markup=False),
+                    on_words=lambda said: self.notify(sanitize(said), markup=False),
                     is_given_up=lambda: False,
                     is_left_alone=lambda: here.is_cancelled,
                 )
         except HarnessError as error:
-            words, is_fault = visible(str(error)), True
+            words, is_fault = sanitize(str(error)), True
         severity: Literal["error", "information"] = "error" if is_fault else "information"
         self.notify(words, severity=severity, markup=False)

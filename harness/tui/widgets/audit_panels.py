@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from harness.core.counting import counted
-from harness.core.errors import shortened
-from harness.core.moments import time_of_day
-from harness.core.visible import visible
-from harness.runs.audit_reader import AuditFigure
+from harness.core.text import pluralize, sanitize, shorten
+from harness.core.times import time_of_day
+from harness.jobs.audit.reader import AuditFigure
 from harness.tui.snapshot import AuditRow, AuditSnapshot
 from harness.tui.widgets.keyed_table import Row
 from harness.tui.widgets.panels import gauge, machine_lines
@@ -23,7 +21,7 @@ def figure_rows(figures: Sequence[AuditFigure]) -> list[Row]:
         Row(
             figure.name,
             (
-                shortened(figure.name, _LONGEST_NAME),
+                shorten(figure.name, _LONGEST_NAME),
                 _number(figure.value),
                 "" if figure.low is None or figure.high is None else f"[{figure.low:.4g}, {figure.high:.4g}]",
                 f"{figure.of:,}" if figure.of else "",
@@ -35,7 +33,7 @@ def figure_rows(figures: Sequence[AuditFigure]) -> list[Row]:
 
 def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     """Each stage with what is done of it, what the machine does meanwhile, and what was left out."""
-    stages = [(shortened(visible(work.stage), _LONGEST_STAGE), work) for work in snapshot.stages]
+    stages = [(shorten(sanitize(work.stage), _LONGEST_STAGE), work) for work in snapshot.stages]
     widest = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:
@@ -44,7 +42,7 @@ def progress_lines(snapshot: AuditSnapshot) -> list[str]:
         lines.append(f"{name:<{widest}}  {bar} {share:>4.0%}  {work.batches_done:,} done")
     if not stages:
         lines.append("no stage was begun yet")
-    lines.append(counted(snapshot.summary.guesses, "row") + " written")
+    lines.append(pluralize(snapshot.summary.guesses, "row") + " written")
     if not snapshot.summary.status.is_over:
         lines += machine_lines(snapshot.telemetry)
     return lines + warning_lines(snapshot.warnings)
@@ -54,15 +52,15 @@ def warning_lines(warnings: Sequence[str]) -> list[str]:
     """What was left out or went wrong, the newest first."""
     if not warnings:
         return []
-    lines = ["", f"{counted(len(warnings), 'warning')}:"]
-    lines += [f"! {visible(sentence)}" for sentence in reversed(warnings[-_MOST_WARNINGS:])]
+    lines = ["", f"{pluralize(len(warnings), 'warning')}:"]
+    lines += [f"! {sanitize(sentence)}" for sentence in reversed(warnings[-_MOST_WARNINGS:])]
     rest = len(warnings) - _MOST_WARNINGS
     return lines + ([f"… and {rest:,} before"] if rest > 0 else [])
 
 
 def row_line(row: AuditRow) -> str:
     """`14:03:59 reply · document 3 · text …`, on one line."""
-    return visible(f"{time_of_day(row.at)} {row.table} · {row.words}")
+    return sanitize(f"{time_of_day(row.at)} {row.table} · {row.words}")
 
 
 def _number(value: float | None) -> str:

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.submit.checklist import Check
 from harness.tui.packaging import CheckState, Packaging
 
@@ -81,7 +81,7 @@ class Checklist(OptionList):
         indent = len(standing) + 1 + names + 2
         room = max(_LEAST_CELLS, self.scrollable_content_region.width - indent)
         style = _STYLES[standing]
-        lines = Content(visible(check.sentence)).wrap(room)
+        lines = Content(sanitize(check.sentence)).wrap(room)
         if standing is not CheckState.MET:
             lines += _after_arrow(_mend(check, standing), room)
         head = Content.assemble((f"{standing} ", style), (f"{check.name:<{names}}  ", style))
@@ -96,5 +96,5 @@ def _mend(check: Check, standing: CheckState) -> str:
 
 def _after_arrow(words: str, room: int) -> list[Content]:
     arrow, beside = "→ ", "  "
-    lines = Content(visible(words)).wrap(room - len(arrow))
+    lines = Content(sanitize(words)).wrap(room - len(arrow))
     return [Content(arrow if number == 0 else beside) + line for number, line in enumerate(lines)]

@@ -15,7 +15,7 @@ from textual_plot.axis_formatter import AxisFormatter
 from textual_plot.plot_widget import Legend
 
 from harness.core.arrays import Floats
-from harness.core.durations import clock
+from harness.core.times import format_duration
 
 # Told apart by those who see fewer colours: Okabe and Ito's (2008), the lighter and the darker ones.
 _ON_DARK = ("#56b4e9", "#e69f00", "#00b184", "#e08fc0", "#f0e442", "#ff7f50")
@@ -55,7 +55,7 @@ class ClockAxis(AxisFormatter):
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
         """Each tick as a clock reads."""
-        return [clock(tick) for tick in ticks]
+        return [format_duration(tick) for tick in ticks]
 
 
 class ScoreAxis(AxisFormatter):

@@ -13,7 +13,7 @@ from textual.worker import get_current_worker
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.tui.feed import RunFeed
 from harness.tui.search import guesses_for
 from harness.tui.snapshot import GuessLine
@@ -123,8 +123,8 @@ class GuessPanel(Vertical):
         words = f"searching: {event.share:.0%}"
         if event.fault:
             words = "failed, escape shows all"
-            self.notify(visible(event.fault), severity="error", markup=False)
+            self.notify(sanitize(event.fault), severity="error", markup=False)
         if event.lines is not None:
             words = f"{len(event.lines):,} found, escape shows all"
             self.stream.hold(event.lines)
-        self.border_title = Content(f"{_TITLE} · {visible(event.wanted)[:40]} · {words}")
+        self.border_title = Content(f"{_TITLE} · {sanitize(event.wanted)[:40]} · {words}")

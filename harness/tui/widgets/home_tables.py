@@ -6,10 +6,8 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from harness.core.durations import clock
-from harness.core.errors import shortened
-from harness.core.moments import day_and_time
-from harness.core.visible import visible
+from harness.core.text import sanitize, shorten
+from harness.core.times import day_and_time, format_duration
 from harness.plugins.discovery import AttackFile
 from harness.runs.summary import RunSummary
 from harness.tui.overview import Overview
@@ -46,7 +44,7 @@ class AttackTable(KeyedTable):
     def show(self, overview: Overview, *, round_name: str) -> None:
         """List the attacks, each with its best recall on the round."""
         self.fill(_ATTACK_COLUMNS, [_attack_row(attack, overview, round_name) for attack in overview.attacks])
-        self.border_title = Content(f"attacks · best on {visible(round_name)}")
+        self.border_title = Content(f"attacks · best on {sanitize(round_name)}")
 
 
 class RunTable(KeyedTable):
@@ -109,19 +107,19 @@ def _run_row(run: RunSummary, *, is_marked: bool, is_narrow: bool) -> Row:
     name = f"{_MARK if is_marked else ' '} {run.id}"
     recall = _what_came_of_it(run)
     started = day_and_time(run.created_at)
-    elapsed, budget = clock(run.elapsed_s), clock(run.budget_s)
-    cells: tuple[str, ...] = (name, run.shown_status, recall, elapsed, started)
+    elapsed, budget = format_duration(run.elapsed_s), format_duration(run.budget_s)
+    cells: tuple[str, ...] = (name, run.status.words, recall, elapsed, started)
     if not is_narrow:
         if run.recall_interval is not None:
             recall += " [{:.3f}, {:.3f}]".format(*run.recall_interval)
-        cells = (name, run.shown_status, run.shown_attack, run.round, recall, f"{elapsed} / {budget}", started)
+        cells = (name, run.status.words, run.shown_attack, run.round, recall, f"{elapsed} / {budget}", started)
     return Row(run.id, cells, "bold" if is_marked else "")
 
 
 def _what_came_of_it(run: RunSummary) -> str:
     """The recall; of an audit its first figure, by name."""
     for name, value in run.figures.items():
-        return shortened(f"{name} {'–' if value is None else f'{value:.3g}'}", _LONGEST_FIGURE)
+        return shorten(f"{name} {'–' if value is None else f'{value:.3g}'}", _LONGEST_FIGURE)
     return "blind" if run.is_blind else "–" if run.recall_at_cap is None else f"{run.recall_at_cap:.3f}"
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from harness.core.durations import clock
-from harness.core.visible import visible
+from harness.core.text import sanitize
+from harness.core.times import format_duration
 from harness.tui.snapshot import AuditSnapshot, Snapshot
 
 _LEAST_GAUGE_CELLS, _MOST_GAUGE_CELLS = 6, 40
@@ -16,22 +16,26 @@ def header_lines(snapshot: Snapshot | AuditSnapshot, *, width: int) -> tuple[str
     The gauge takes what the words leave of `width` columns.
     """
     summary = snapshot.summary
-    target = "" if summary.target is None else f" · target {visible(summary.target)}"
+    target = "" if summary.target is None else f" · target {sanitize(summary.target)}"
     blind = ", which is blind" if summary.is_blind else ""
     first = (
-        f"{visible(summary.shown_attack)} on {visible(summary.round)}{blind} · {summary.shown_status} · "
-        f"{visible(summary.id)}{target}"
+        f"{sanitize(summary.shown_attack)} on {sanitize(summary.round)}{blind} · {summary.status.words} · "
+        f"{sanitize(summary.id)}{target}"
     )
     left = max(0.0, summary.budget_s - summary.elapsed_s)
-    parts = [f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}, {clock(left)} left"]
+    parts = [
+        f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}, {format_duration(left)} left"
+    ]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%} done")
     if summary.eta_s is not None:
-        parts.append(f"ETA {clock(summary.eta_s)} {'fits' if summary.eta_s <= left else 'beyond the budget!'}")
+        parts.append(
+            f"ETA {format_duration(summary.eta_s)} {'fits' if summary.eta_s <= left else 'beyond the budget!'}"
+        )
     if snapshot.fault is not None:
-        return first, " · ".join([f"cannot be read now: {visible(snapshot.fault)}", *parts])
+        return first, " · ".join([f"cannot be read now: {sanitize(snapshot.fault)}", *parts])
     if summary.reason:
-        parts.append(visible(summary.reason))
+        parts.append(sanitize(summary.reason))
     words = " · ".join(parts)
     return first, f"{gauge(summary.elapsed_s / summary.budget_s, width - len(words) - 1)} {words}"
 

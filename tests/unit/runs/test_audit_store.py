@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.core.audit import FIGURES, Kind, table
+from harness.core.audit import FIGURES
+from harness.core.rows import Kind, table
 from harness.core.frames import Frame
-from harness.core.rows import checked_columns, framed
-from harness.runs.audit_reader import AuditReader
+from harness.core.rows import validate_columns, split_into_frames
+from harness.jobs.audit.reader import AuditReader
 from harness.runs.store import RunStore
 from harness.supervisor.intake import IntakeFault
 from harness.supervisor.row_intake import RowIntake
@@ -28,7 +29,7 @@ def rows(*items: int, mean: float = 0.5) -> dict[str, Any]:
 
 
 def taken(intake: RowIntake, table_: Any, columns: dict[str, Any], key: str) -> None:
-    for arrays in framed(table_, checked_columns(table_, columns)):
+    for arrays in split_into_frames(table_, validate_columns(table_, columns)):
         frame = Frame("rows", len(next(iter(arrays.values()))), arrays, {"table": table_.name, "key": key})
         intake.take(frame, 100)
 

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from harness.core.clock import now
+from harness.core.times import seconds_since_boot
 from harness.runs.status import Process, Status, boot_id, derived_status, process_in, process_with
 
 GOING = [Status.QUEUED, Status.STARTING, Status.RUNNING, Status.FINISHING]
@@ -36,7 +36,7 @@ def test_a_run_without_a_phase_is_starting_or_lost() -> None:
 
 def test_a_process_is_itself_as_long_as_it_runs() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    process = process_in(process_with(child.pid).as_record())
+    process = Process.from_record(Process.of(child.pid).as_record())
     assert process.is_alive
     child.kill()
     time.sleep(0.1)
@@ -44,11 +44,11 @@ def test_a_process_is_itself_as_long_as_it_runs() -> None:
     child.wait()
     assert not process.is_alive
     with pytest.raises(psutil.NoSuchProcess):
-        process_with(child.pid)
+        Process.of(child.pid)
 
 
 def test_a_number_that_is_used_again_is_another_process() -> None:
-    ours = process_with(os.getpid())
+    ours = Process.of(os.getpid())
     assert ours.is_alive
     assert not Process(ours.pid, ours.created - 10, ours.boot).is_alive
     assert not Process(ours.pid, ours.created, "another boot").is_alive
@@ -57,6 +57,6 @@ def test_a_number_that_is_used_again_is_another_process() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the creation time is on the wall clock")
 def test_setting_the_clock_makes_no_process_another() -> None:
-    created = process_with(os.getpid()).created
+    created = Process.of(os.getpid()).created
     # Seconds since the boot, not since the epoch: the wall clock has no part in it.
-    assert 0 < created <= now() < created + 3600
+    assert 0 < created <= seconds_since_boot() < created + 3600

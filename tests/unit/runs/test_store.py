@@ -178,7 +178,7 @@ def test_infinite_scores_and_large_tokens_come_back(tmp_path: Path) -> None:
         suffixes = np.array([[70_000, 0, 1]], np.uint32)
         store.add_guesses(batch, attempt, np.array([0]), suffixes, np.array([-np.inf]))
     with RunReader(tmp_path / "run.db") as reader:
-        guesses = reader.guesses(suffix_length=3, vocabulary=1 << 17)
+        guesses = reader.guesses()
     assert guesses.suffixes.tolist() == [[70_000, 0, 1]] and guesses.score.tolist() == [-np.inf]
 
 

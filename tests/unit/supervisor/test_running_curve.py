@@ -94,7 +94,7 @@ def test_it_goes_on_from_what_the_store_holds(tmp_path: Path) -> None:
             batch, attempt = store.begin_batch(key, 1.0)
             store.add_guesses(batch, attempt, np.array([batch]), np.zeros((1, 2), np.uint16), np.ones(1))
     with RunReader(tmp_path / "run.db") as reader:
-        committed = reader.committed(suffix_length=2, vocabulary=10)
+        committed = reader.committed()
     curve = RunningCurve(np.zeros((EXAMPLES, 2)), examples=EXAMPLES, error_cap=1, row_cap=9, per_example=1)
     curve.add(committed.batches, committed.guesses)
     assert curve.standing().solved == 2

@@ -11,9 +11,9 @@ import numpy as np
 from harness.core.examples import load_answers
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
-from harness.core.spec import AttackRecord, AttackSpec
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.runs.folder import RunFolder
-from harness.runs.status import process_with
+from harness.runs.status import Process
 from harness.runs.store import RunStore
 from tests.functional.machine import write_round
 
@@ -48,7 +48,7 @@ class Recorded:
 
     def supervised_by(self, pid: int) -> None:
         """Let the record name this process as the run's supervisor."""
-        self.event("supervisor", **process_with(pid).as_record())
+        self.event("supervisor", **Process.of(pid).as_record())
 
 
 def recorded_run(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.audit_reader import AuditFigure
+from harness.jobs.audit.reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.snapshot import AuditRow, AuditSnapshot

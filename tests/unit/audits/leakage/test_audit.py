@@ -16,7 +16,7 @@ from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme
 from harness.core.errors import HarnessError
 from harness.core.findings import HeatMap, LineChart
-from harness.core.requests import TargetConfig
+from harness.core.spec import TargetConfig
 from harness.core.rounds import load_round
 from harness.engine import load_target
 from harness.engine.demo import SIZES

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from harness.audits.sequence.audit import SequenceAudit
-from harness.audits.sequence.inputs import sequence_inputs
+from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.local import LocalCompleter
-from harness.audits.sequence.material import Material
+from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.sources import CorpusFiles
+from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.findings import Findings
-from harness.core.requests import TargetConfig
+from harness.core.spec import TargetConfig
 from harness.core.rounds import load_round
 from harness.engine.demo import SEED, WEIGHTS
 from harness.engine.demo.corpus import corpus
@@ -27,7 +27,7 @@ PARAMS = SequenceParams(limit=80)
 
 @pytest.fixture(scope="module")
 def inputs() -> AuditInputs:
-    return sequence_inputs(load_round("demo"), None, PARAMS, seed=0, tokenizer_file=WEIGHTS / "tokenizer.json")
+    return read_inputs(load_round("demo"), None, PARAMS, seed=0, tokenizer_file=WEIGHTS / "tokenizer.json")
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +110,13 @@ def test_passages_mark_what_is_the_same_and_tables_name_their_text(whole: InMemo
 def test_sentences_and_figures_quote_no_text(whole: InMemory) -> None:
     findings = found(whole)
     said = " ".join(findings.sentences) + str(findings.figures)
-    material = Material.of(whole.inputs)
+    material = Dataset.from_inputs(whole.inputs)
     texts = [*material.prompts, *material.suffixes, *whole.rows("completion")["text"]]
     assert not any(text in said for text in texts if len(text.split()) > 2)
 
 
 def test_a_completion_does_not_depend_on_what_goes_with_it(inputs: AuditInputs) -> None:
-    material = Material.of(inputs)
+    material = Dataset.from_inputs(inputs)
     for params in (PARAMS, SequenceParams(temperature=1.0, top_k=10)):
         completer = LocalCompleter(load_target(WEIGHTS, threads=1), material, params, seed=0)
         some = np.arange(12)
@@ -125,7 +125,7 @@ def test_a_completion_does_not_depend_on_what_goes_with_it(inputs: AuditInputs) 
 
 
 def test_every_paragraph_is_asked_once(inputs: AuditInputs) -> None:
-    completer = LocalCompleter(load_target(WEIGHTS, threads=1), Material.of(inputs), PARAMS, seed=3)
+    completer = LocalCompleter(load_target(WEIGHTS, threads=1), Dataset.from_inputs(inputs), PARAMS, seed=3)
     assert sorted(completer.order.tolist()) == list(range(160))
 
 
@@ -134,7 +134,7 @@ def test_a_corpus_of_files_is_held_against_permuted_suffixes_and_says_so(tmp_pat
     for number, document in enumerate(often):
         (tmp_path / f"{number:02}.txt").write_text(document.text)
     params = SequenceParams(prompt_length=10)
-    run = InMemory(SequenceAudit(params), sequence_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
+    run = InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
     run.audit.run(run)
     findings = found(run)
     rates = findings.figures["rates"]["trigram"]
@@ -150,7 +150,7 @@ def test_a_corpus_of_files_is_held_against_permuted_suffixes_and_says_so(tmp_pat
 def test_a_paragraph_that_does_not_fit_the_context_is_left_out_and_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{'word ' * 20}\n\n{'lantern harbour ' * 200}\n")
     params = SequenceParams(prompt_length=5)
-    run = InMemory(SequenceAudit(params), sequence_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
+    run = InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
     run.audit.run(run)
     findings = found(run)
     assert findings.figures["paragraphs"]["no_room"] == 1

@@ -30,7 +30,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-off has tests of its own; here it is a hundredth of itself."""
     from harness.audits.sequence import endpoint, pacing
 
-    monkeypatch.setattr(endpoint, "back_off", lambda attempt, random: pacing.back_off(attempt, random) / 100)
+    monkeypatch.setattr(endpoint, "back_off", lambda attempt, random: pacing.backoff_seconds(attempt, random) / 100)
 
 
 def once(first: Reply, then: Reply) -> Callable[[dict[str, Any], int], Reply]:

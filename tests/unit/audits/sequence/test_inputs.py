@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.audits.sequence.inputs import sequence_inputs
-from harness.audits.sequence.material import Control, Material, partners
+from harness.audits.sequence.inputs import read_inputs
+from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.shared_runs import shared_runs
-from harness.audits.sequence.sources import CorpusFiles, Source, source_of, target_named
+from harness.audits.sources import CorpusFiles, Source, source_of, target_named
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
@@ -21,9 +21,9 @@ from harness.engine.demo.corpus import corpus
 TOKENIZER = WEIGHTS / "tokenizer.json"
 
 
-def material(source: Source, control: Source | None = None, seed: int = 0, **fields: Any) -> Material:
-    inputs = sequence_inputs(source, control, SequenceParams.checked(**fields), seed=seed, tokenizer_file=TOKENIZER)
-    return Material.of(inputs)
+def material(source: Source, control: Source | None = None, seed: int = 0, **fields: Any) -> Dataset:
+    inputs = read_inputs(source, control, SequenceParams.checked(**fields), seed=seed, tokenizer_file=TOKENIZER)
+    return Dataset.from_inputs(inputs)
 
 
 def numbered(first: int, count: int) -> str:
@@ -37,7 +37,7 @@ def test_paragraphs_are_cut_after_35_words_and_short_ones_are_counted(tmp_path: 
     assert found.suffixes == [numbered(35, 5), "w135"]
     assert found.number.tolist() == [1, 4]
     assert found.occurrences.tolist() == [2, 1]
-    assert found.corpus_reading == (4, 1, 1, 0, 0)
+    assert found.corpus_counts == (4, 1, 1, 0, 0)
     assert found.control is Control.PERMUTED
 
 
@@ -45,16 +45,16 @@ def test_long_suffixes_are_cut_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(numbered(0, 20))
     found = material(CorpusFiles(tmp_path), prompt_length=5, longest_suffix=10)
     assert found.suffixes == [numbered(5, 10)]
-    assert found.corpus_reading.shortened == 1
+    assert found.corpus_counts.shortened == 1
 
 
 def test_inputs_survive_their_files(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\nnonsense\n{"text": "d e f"}\n')
-    inputs = sequence_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=2), seed=0)
+    inputs = read_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=2), seed=0)
     folder = tmp_path / "inputs"
     folder.mkdir()
     inputs.write(folder)
-    found = Material.of(AuditInputs.read(folder))
+    found = Dataset.from_inputs(AuditInputs.read(folder))
     assert found.suffixes == ["c", "f"]
     assert found.documents == ["a.jsonl:1", "a.jsonl:3"]
     assert found.notes == ["a.jsonl, line 2: no JSON; left out."]
@@ -105,7 +105,7 @@ def test_partners_are_others_of_like_length(tmp_path: Path) -> None:
     lengths = [1, 9, 2, 8, 3, 7, 1, 9]
     (tmp_path / "a.txt").write_text("\n\n".join(numbered(100 * at, 3 + n) for at, n in enumerate(lengths)))
     found = material(CorpusFiles(tmp_path), prompt_length=3)
-    partner = partners(found, seed=0)
+    partner = permuted_partners(found, seed=0)
     assert sorted(partner.tolist()) == list(range(len(lengths)))
     assert all(one != other for other, one in enumerate(partner.tolist()))
     longest = max(range(len(lengths)), key=lambda place: lengths[place])
@@ -116,7 +116,7 @@ def test_partners_are_others_of_like_length(tmp_path: Path) -> None:
 
 def test_a_single_paragraph_has_no_partner(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(numbered(0, 60))
-    assert partners(material(CorpusFiles(tmp_path)), seed=0).tolist() == [-1]
+    assert permuted_partners(material(CorpusFiles(tmp_path)), seed=0).tolist() == [-1]
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_a_control_of_files_beside_a_rounds_own_prefixes_wants_a_length(tmp_path
 
 def test_a_round_needs_a_tokenizer_and_answers(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"no tokenizer\.json is there"):
-        sequence_inputs(load_round("demo"), None, SequenceParams(), seed=0)
+        read_inputs(load_round("demo"), None, SequenceParams(), seed=0)
     blind = load_round("demo").model_copy(update={"answer_file": None})
     with pytest.raises(HarnessError, match="is blind"):
         material(blind)
     small = tmp_path / "tokenizer.json"
     small.write_text("{}")
     with pytest.raises(HarnessError, match="no tokenizer"):
-        sequence_inputs(load_round("demo"), None, SequenceParams(), seed=0, tokenizer_file=small)
+        read_inputs(load_round("demo"), None, SequenceParams(), seed=0, tokenizer_file=small)
 
 
 def test_a_corpus_whose_path_is_not_utf8_is_refused(tmp_path: Path) -> None:

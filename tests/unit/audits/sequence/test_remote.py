@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from harness.audits.sequence.audit import SequenceAudit
-from harness.audits.sequence.inputs import sequence_inputs
-from harness.audits.sequence.material import Material
+from harness.audits.sequence.inputs import read_inputs
+from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.remote import tokens_for
-from harness.audits.sequence.sources import CorpusFiles
+from harness.audits.sequence.remote import max_tokens
+from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from tests.unit.audits.in_memory import Cut, InMemory
@@ -22,7 +22,7 @@ from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 def audit_of(server: CompletionsServer, path: Path, cut_after: int | None = None, **fields: Any) -> InMemory:
     settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": 3} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
-    inputs = sequence_inputs(CorpusFiles(path), None, params, seed=0)
+    inputs = read_inputs(CorpusFiles(path), None, params, seed=0)
     return InMemory(SequenceAudit(params), inputs, secret="sk-x", cut_after=cut_after)
 
 
@@ -158,14 +158,14 @@ def test_prompts_that_are_refused_are_left_out_and_not_asked_for_again(tmp_path:
     [("word " * 10, 41), ("\u4f60" * 10, 31), ("3.14159265", 26), ("word " * 100_000, 4_096)],
 )
 def test_a_completion_gets_more_tokens_than_its_suffix_takes_and_no_more_than_4096(suffix: str, tokens: int) -> None:
-    assert tokens_for(suffix) == tokens
+    assert max_tokens(suffix) == tokens
 
 
 def test_an_answer_of_megabytes_without_a_space_is_cut_by_characters(tmp_path: Path) -> None:
     with completions_server(lambda body, number: completion("x" * (3 << 20))) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 2))
         run.audit.run(run)
-    suffix = Material.of(run.inputs).suffixes[0]
+    suffix = Dataset.from_inputs(run.inputs).suffixes[0]
     assert [len(text) for text in run.rows("completion")["text"]] == [8 * len(suffix) + 1_000] * 2
 
 
