@@ -72,8 +72,8 @@ def _trend(results: LeakageResults, trend: Trend) -> str:
     return (
         f"Over {trend.settings} {trend.over}, the probability of {parts[[1, 3, 5, 7]].sum():.1%} of "
         f"{pluralize(trend.sequences, 'sequence')} decreases from first to last under {results.label(Scheme.TOP_K)}. "
-        f"The source's classes count {in_classes:.1%}: the {parts[6] + parts[7]:.1%} with both extremes inside are in two "
-        "classes."
+        f"The source's classes count {in_classes:.1%}: the {parts[6] + parts[7]:.1%} with both extremes inside are in "
+        "two classes."
     )
 
 

@@ -150,7 +150,7 @@ def test_a_missing_or_non_text_column_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_path_or_split_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="no such file or folder"):
+    with pytest.raises(HarnessError, match="no such file or directory"):
         read(tmp_path / "nowhere")
     (tmp_path / "a.txt").write_text("one")
     with pytest.raises(HarnessError, match="not a data set with splits"):

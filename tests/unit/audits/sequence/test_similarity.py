@@ -5,7 +5,12 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.audits.sequence.similarity import edit_similarity, longest_character_run, longest_word_run, mark_common_runs
+from harness.audits.sequence.similarity import (
+    edit_similarity,
+    longest_character_run,
+    longest_word_run,
+    mark_common_runs,
+)
 from tests.unit.audits.sequence.worked_example import S2, SUFFIX
 
 words = st.lists(st.sampled_from("abc"), max_size=9)

@@ -84,7 +84,8 @@ def test_starts_compare_words_exactly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "least"), [(trigram, 3), (partial(equal_start, number=5), 5), (partial(equal_start, number=10), 10), (overlap, 5)]
+    ("threshold", "least"),
+    [(trigram, 3), (partial(equal_start, number=5), 5), (partial(equal_start, number=10), 10), (overlap, 5)],
 )
 def test_a_text_that_is_too_short_has_no_verdict(threshold, least) -> None:  # type: ignore[no-untyped-def]
     words = [str(number) for number in range(20)]
