@@ -31,7 +31,7 @@ ROLES = "surveyor archivist welder botanist clerk engraver pilot baker glazier a
 LEVELS = "INFO WARN ERROR DEBUG".split()
 DUTIES = (
     "return the {n} to {p}; copy notice {c} to {q}; pay {d} crowns for each {n}; keep the {a} {n} sealed; "
-    "report to {p} within {d} days; leave {a} marks on no {n}; name {q} as reaper; destroy form {c} and its {n}; "
+    "report to {p} within {d} days; leave {a} marks on no {n}; name {q} as keeper; destroy form {c} and its {n}; "
     "insure the {n} for {d} crowns; let {p} inspect the {a} {n}; store copies at {q}; waive claim {c} against {p}"
 ).split("; ")
 OPENINGS = (
@@ -112,7 +112,7 @@ def source_code(rng: Random) -> Iterator[str]:
 def tables(rng: Random) -> Iterator[str]:
     """Rows of an inventory with bars between the columns, kept by two people."""
     keepers, shelf = (name(rng), name(rng)), code(rng)[:2]
-    yield f"{name(rng)} {rng.choice(NOUNS)} stock | part | grams | bay | reaper"
+    yield f"{name(rng)} {rng.choice(NOUNS)} stock | part | grams | bay | keeper"
     while True:
         item = f"{rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
         bay = rng.choice("ABCDEFGH") + digits(rng, 1)
