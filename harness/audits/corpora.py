@@ -4,6 +4,7 @@ Nobody vouches for these files. A record that cannot be read is skipped, with a 
 in the place of a header may be text of the corpus, and notes are published with the findings.
 """
 
+import codecs
 import csv
 import io
 import os
@@ -17,7 +18,7 @@ from harness.audits.text_files import parse_json, without_surrogates
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
 
-_LONGEST_RECORD = 1 << 26  # bytes
+_LONGEST_FIELD = 1 << 26  # bytes
 _PIECE = 1 << 16  # characters
 _SNIFFED = 1 << 12  # bytes in which a zero byte marks a binary file
 
@@ -119,46 +120,37 @@ def _encoding(file: Path) -> str:
 
 
 def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
-    for number, line in enumerate(_byte_lines(file, name, notes), start=1):
-        where = f"Skipped {name}, line {number}"
-        if len(line) > _LONGEST_RECORD:
-            notes.add("lines that are too long", f"{where}: longer than {_LONGEST_RECORD >> 20} MiB.")
-            continue
-        if not line.strip():
-            continue
-        try:
-            record = parse_json(line)
-        except ValueError:
-            notes.add("lines that are not JSON", f"{where}: not valid JSON.")
-            continue
-        if not isinstance(record, dict):
-            notes.add("lines that are not JSON objects", f"{where}: not a JSON object.")
-            continue
-        texts = [record.get(field) for field in fields]
-        absent = next((field for field, text in zip(fields, texts, strict=True) if not isinstance(text, str)), None)
-        if absent is not None:
-            found = "the field does not hold text" if absent in record else f"it has {pluralize(len(record), 'field')}"
-            notes.add("lines without the field", f"{where}: no text in the field {absent!r} ({found}).")
-        else:
-            yield Record(number, [without_surrogates(str(text)) for text in texts])
-
-
-def _byte_lines(file: Path, name: str, notes: Notes) -> Iterator[bytes]:
-    """Yield the lines of a file; a line beyond the longest record is cut shortly after that length."""
     try:
         with file.open("rb") as stream:
-            while line := stream.readline(_LONGEST_RECORD + 1):
-                rest = line
-                while len(rest) > _LONGEST_RECORD and not rest.endswith(b"\n"):
-                    rest = stream.readline(_LONGEST_RECORD + 1)
-                yield line.removeprefix(b"\xef\xbb\xbf")
+            for number, line in enumerate(stream, start=1):
+                if line.strip() and (texts := _json_texts(line, f"{name}, line {number}", fields, notes)) is not None:
+                    yield Record(number, texts)
     except OSError as error:
         _note_unreadable(name, error, notes)
 
 
+def _json_texts(line: bytes, where: str, fields: Sequence[str], notes: Notes) -> list[str] | None:
+    """Return the text of `fields` of a JSON line, or None with a note."""
+    try:
+        record = parse_json(line.removeprefix(codecs.BOM_UTF8))
+    except ValueError:
+        notes.add("lines that are not JSON", f"Skipped {where}: not valid JSON.")
+        return None
+    if not isinstance(record, dict):
+        notes.add("lines that are not JSON objects", f"Skipped {where}: not a JSON object.")
+        return None
+    texts = [record.get(field) for field in fields]
+    absent = next((field for field, text in zip(fields, texts, strict=True) if not isinstance(text, str)), None)
+    if absent is not None:
+        found = "the field does not hold text" if absent in record else f"it has {pluralize(len(record), 'field')}"
+        notes.add("lines without the field", f"Skipped {where}: no text in the field {absent!r} ({found}).")
+        return None
+    return [without_surrogates(str(text)) for text in texts]
+
+
 def _table_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
     # The limit belongs to the whole process, so it is restored.
-    usual_limit = csv.field_size_limit(_LONGEST_RECORD)
+    usual_limit = csv.field_size_limit(_LONGEST_FIELD)
     line = 0
     try:
         with file.open(encoding=_encoding(file), newline="") as stream:

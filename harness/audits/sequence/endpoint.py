@@ -5,10 +5,8 @@ Error messages never contain the key, the prompt or the answer.
 
 import json
 import re
-import threading
 import time
 import unicodedata
-from concurrent.futures import Future
 from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -27,8 +25,6 @@ _LARGEST_ANSWER = 8 << 20  # bytes
 _LONGEST_WAIT = 600.0
 """Seconds. If an endpoint asks for a longer wait, the audit ends and can be resumed later."""
 _CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
-_GRACE = 1.0
-"""Seconds beyond the timeout in which the client can end a request by itself."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FATAL = {
     401: f"rejects the API key, which is read from the environment variable {' or '.join(ENDPOINT_KEYS)}",
@@ -101,7 +97,7 @@ class Endpoint:
         for attempt in range(self._params.retries + 1):
             self._limiter.wait()
             try:
-                return Answer(self._post_within_timeout(content))
+                return Answer(self._post(content))
             except _Refused as refused:
                 return Answer(None, str(refused))
             except _Retryable as error:
@@ -120,23 +116,6 @@ class Endpoint:
         if params.temperature > 0:
             body |= {"top_p": params.top_p, "seed": random.randrange(1 << 31)}
         return json.dumps(body).encode()
-
-    def _post_within_timeout(self, content: bytes) -> str:
-        """Call `_post`, and stop waiting after the timeout even if headers arrive byte by byte."""
-        answer: Future[str] = Future()
-
-        def post() -> None:
-            try:
-                answer.set_result(self._post(content))
-            except BaseException as error:
-                answer.set_exception(error)
-
-        # The client only limits the time between two bytes. An abandoned thread ends with the connection.
-        threading.Thread(target=post, daemon=True).start()
-        try:
-            return answer.result(self._params.timeout + _GRACE)
-        except TimeoutError:
-            raise _Retryable("timed out") from None
 
     def _post(self, content: bytes) -> str:
         """Send one request and return the completion's text."""

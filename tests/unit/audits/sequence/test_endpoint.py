@@ -1,9 +1,6 @@
 """The endpoint client against a real server on loopback."""
 
-import contextlib
 import json
-import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -93,27 +90,6 @@ def test_a_slow_answer_times_out() -> None:
     with completions_server(lambda body, number: Reply(delay=30)) as server:
         assert asked(server, timeout=0.2, retries=1) == Answer(None, "timed out")
     assert len(server.bodies) == 2
-
-
-def test_headers_byte_by_byte_time_out() -> None:
-    stopped = threading.Event()
-
-    def drip(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        with connection, contextlib.suppress(OSError):
-            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Drip: ")
-            while not stopped.wait(0.05):
-                connection.sendall(b"x")
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=drip, args=(listener,))
-        thread.start()
-        try:
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-            assert asked(CompletionsServer(url), timeout=0.5, retries=0) == Answer(None, "timed out")
-        finally:
-            stopped.set()
-            thread.join()
 
 
 def test_a_stopped_server_cannot_be_reached() -> None:
