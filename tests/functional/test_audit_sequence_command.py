@@ -93,7 +93,7 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
         (("short.txt", "--target", "demo", "--overlap", "bag"), "--overlap"),
         (("short.txt", "--target", "demo", "--split", "train"), "not a data set with splits"),
         (("broken.jsonl", "--target", "demo"), "Skipped broken.jsonl, line 1: not valid JSON."),
-        (("--round", "round.toml", "--target", "empty"), "empty: not a model folder"),
+        (("--round", "round.toml", "--target", "empty"), "not a model folder: "),
     ],
 )
 def test_bad_input_is_refused(machine: Machine, arguments: tuple[str, ...], says: str) -> None:

@@ -10,7 +10,7 @@ from harness.core.arrays import Bools, Floats, Ints
 from harness.core.spec import TargetConfig
 
 if TYPE_CHECKING:
-    from harness.engine.classification import Attended, Span, TokenClassifier
+    from harness.engine.classification import NameAttention, Span, TokenClassifier
 
 
 class Attention(NamedTuple):
@@ -31,7 +31,7 @@ class NameProbe:
             order.path, device=order.device, dtype=order.dtype, threads=order.threads
         )
         self.names = names
-        self.labels: Ints = self.classifier.label_numbers(labels)
+        self.labels: Ints = self.classifier.label_ids(labels)
         self.by_set = by_set
         self.has_tokens: Bools = self.classifier.has_tokens(names)
 
@@ -65,7 +65,7 @@ class NameProbe:
         return [prompt.fill(name) for name in names], [Span(start, start + len(name)) for name in names]
 
 
-def _word_means(prompt: Prompt, name_length: int, attended: "Attended") -> Floats:
+def _word_means(prompt: Prompt, name_length: int, attended: "NameAttention") -> Floats:
     """Return the mean attention of each word's tokens, [words]; NaN for a word without tokens."""
     longer = name_length - len(MASK)
     means = np.full(prompt.length, np.nan)

@@ -70,7 +70,7 @@ class LeakageAudit(Audit[LeakageParams]):
         for batch in context.batches("cut", len(given.documents), size=_DOCUMENTS):
             tagger = tagger or _load_tagger(context)
             texts = given.documents[batch.rows]
-            for document, text, entities in zip(batch.items, texts, tagger.marked_entities(texts), strict=True):
+            for document, text, entities in zip(batch.items, texts, tagger.find_entities(texts), strict=True):
                 cuts = list(
                     entity_pairs(
                         text,
@@ -98,7 +98,7 @@ class LeakageAudit(Audit[LeakageParams]):
         policies = list(self.params.policies.values())
         for batch in context.batches(_exact_stage(model, length), len(pairs), size=_SEQUENCES):
             target = context.target(model)
-            logprobs = target.exact(pairs.prefixes[batch.rows, -length:], pairs.suffixes[batch.rows], policies)
+            logprobs = target.exact_logprobs(pairs.prefixes[batch.rows, -length:], pairs.suffixes[batch.rows], policies)
             if batch.items[0] == 0:
                 context.emit(MODELS.name, model=[model], parameters=[target.model.num_parameters()])
             by_scheme = {scheme.value: each for scheme, each in zip(SCHEMES, logprobs, strict=True)}
@@ -120,7 +120,7 @@ class LeakageAudit(Audit[LeakageParams]):
 
     def _search(self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints) -> None:
         errors = min(MOST_ERRORS, pairs.suffixes.shape[1])
-        found = context.target(model).inexact(
+        found = context.target(model).inexact_probabilities(
             pairs.prefixes[sequences],
             pairs.suffixes[sequences],
             self.params.policies[scheme],
@@ -156,7 +156,7 @@ class LeakageAudit(Audit[LeakageParams]):
         target, policy, draws = context.target(model), self.params.policies[scheme], self.params.draws
         key = {"model": model, "scheme": SCHEMES.index(scheme), "errors": 1}
         prefixes, suffixes = pairs.prefixes[sequences], pairs.suffixes[sequences]
-        (own,) = target.exact(prefixes, suffixes, [policy])
+        (own,) = target.exact_logprobs(prefixes, suffixes, [policy])
         generators = [np.random.default_rng([batch.seed, SCHEMES.index(scheme), int(number)]) for number in sequences]
         plans = [plan_draws(logprobs, draws, each) for logprobs, each in zip(own, generators, strict=True)]
         uniform = np.array([each.random(draws) for each in generators])
@@ -165,11 +165,11 @@ class LeakageAudit(Audit[LeakageParams]):
         results = [(plan.certain, plan.certain, plan.certain) for plan in plans]
         if len(needed):
             positions = np.array([plans[row].positions for row in needed])  # [needed, draws]
-            drawn = target.substitutes(prefixes[needed], suffixes[needed], positions, uniform[needed], policy)
+            drawn = target.draw_substitutes(prefixes[needed], suffixes[needed], positions, uniform[needed], policy)
             changed = np.repeat(suffixes[needed, None].astype(np.int64), draws, axis=1)  # [needed, draws, length]
             np.put_along_axis(changed, positions[:, :, None], drawn[:, :, None], axis=2)
             flat = changed.reshape(-1, suffixes.shape[1])
-            (logprobs,) = target.exact(np.repeat(prefixes[needed], draws, axis=0), flat, [policy])
+            (logprobs,) = target.exact_logprobs(np.repeat(prefixes[needed], draws, axis=0), flat, [policy])
             logprobs = logprobs.reshape(changed.shape)
             is_after = np.arange(suffixes.shape[1]) > positions[:, :, None]
             log_rest = np.where(is_after, logprobs, 0).sum(axis=2)  # [needed, draws]

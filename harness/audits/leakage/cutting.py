@@ -23,7 +23,7 @@ class Entity(Protocol):
 class Tagger(Protocol):
     """Finds entities in texts, as a token classifier does."""
 
-    def marked_entities(self, texts: Sequence[str]) -> Sequence[Sequence[Entity]]:
+    def find_entities(self, texts: Sequence[str]) -> Sequence[Sequence[Entity]]:
         """Return the entities of each text, in order."""
         ...
 

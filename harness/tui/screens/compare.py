@@ -18,9 +18,9 @@ from textual.message import Message
 from textual.widgets import Static
 
 from harness.analysis import comparison_tables as tables
-from harness.analysis.comparison import Comparison, compared
+from harness.analysis.comparison import Comparison, compare_runs
 from harness.core.errors import HarnessError
-from harness.core.scoring import DRAWN_POINTS, Score, log_spaced
+from harness.core.scoring import DRAWN_POINTS, Score
 from harness.core.text import align_columns, sanitize, shorten_middle
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
@@ -119,7 +119,7 @@ class CompareScreen(PaneledScreen[None]):
         while not self._is_gone.is_set():
             before = time.monotonic()
             try:
-                comparison = compared(self._folders)
+                comparison = compare_runs(self._folders)
                 self.post_message(self.Compared(comparison))
                 if all(run.status.is_over for run in comparison.runs):
                     return
@@ -155,7 +155,7 @@ class CompareScreen(PaneledScreen[None]):
         self._draw_history(comparison, is_on_part=part is comparison.unreachable)
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
         self._show_pair(comparison)
-        differing = tables.settings_that_differ(comparison)
+        differing = tables.differing_settings(comparison)
         self.query_one("#settings-text").display = not differing
         table = self.query_one(SettingsTable)
         table.display = bool(differing)
@@ -189,7 +189,7 @@ class CompareScreen(PaneledScreen[None]):
         if not contrasts:
             self.query_one("#pair-text", Static).update("two runs, and no more, are compared example by example")
             return
-        words = [line for where, found in contrasts for line in tables.contrast_in_words(comparison, found, where)]
+        words = [line for where, found in contrasts for line in tables.contrast_lines(comparison, found, where)]
         self.query_one("#pair-text", Static).update(Content("\n".join(map(sanitize, words))))
         _, whole = contrasts[0]
         part = comparison.whole if comparison.unreachable is None else comparison.unreachable
@@ -214,7 +214,7 @@ class CompareScreen(PaneledScreen[None]):
         """Draw all examples, or those that cannot be reached from the training rows."""
         comparison = self._comparison
         if comparison is not None and comparison.unreachable is None:
-            self.notify(sanitize(tables.unreachable_in_words(comparison)), markup=False)
+            self.notify(sanitize(tables.unreachable_heading(comparison)), markup=False)
             return
         self._is_on_part = not self._is_on_part
         self._show()
@@ -227,8 +227,8 @@ class CompareScreen(PaneledScreen[None]):
 
 
 def _curve(score: Score, place: int) -> Curve:
-    errors = log_spaced(len(score.curve), most=DRAWN_POINTS)
-    return Curve(np.log10(1.0 + errors), score.curve[errors - 1] / score.examples, place, is_marked=True)
+    curve = score.recall_curve(DRAWN_POINTS)
+    return Curve(np.log10(1.0 + curve.errors), curve.recall, place, is_marked=True)
 
 
 def _score_sections(comparison: Comparison) -> list[str]:
@@ -237,8 +237,8 @@ def _score_sections(comparison: Comparison) -> list[str]:
     in_text = partial(_in_text, sign)
     return [
         in_text("", tables.scores_and_pace(comparison)),
-        in_text(tables.unreachable_in_words(comparison), tables.scores_on_unreachable(comparison)),
-        in_text(tables.recall_in_time_in_words(comparison), tables.recall_in_time(comparison)),
+        in_text(tables.unreachable_heading(comparison), tables.scores_on_unreachable(comparison)),
+        in_text(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
     ]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from harness.core.audit import FIGURES
-from harness.core.rows import Kind, table
 from harness.core.paths import runs_home
-from harness.jobs.audit.spec import AuditSpec
+from harness.core.rows import Kind, table
 from harness.core.spec import TargetRecord
+from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
 from harness.runs.status import Process
 from harness.runs.store import RunStore

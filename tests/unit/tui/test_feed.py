@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.jobs.attack.results import any_of_n, emitted, scorecard_of, submission_now
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.jobs.attack.results import any_of_n, emitted, scorecard_of, submission_now
 from harness.runs.status import Status
 from harness.tui import feed as feed_module
 from harness.tui.feed import LINES_HELD, RunFeed

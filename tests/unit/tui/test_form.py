@@ -44,7 +44,7 @@ class Everything(Params):
 
 
 def form_of(schema: dict[str, Any], *, uses_target: bool = True, folder: Path | None = None) -> Form:
-    attack = AttackFile("some", Path("some.py"), "./attacks", uses_target=uses_target)
+    attack = AttackFile(name="some", path=Path("some.py"), origin="./attacks", uses_target=uses_target)
     return form_for(attack, AttackSchema(schema, "", None, ()), attacks_folder=folder)
 
 
@@ -137,7 +137,7 @@ def test_a_field_tells_its_bounds_its_default_and_what_it_is_for() -> None:
         (
             "--round",
             "~nobody-of-this-name/x.toml",
-            "~nobody-of-this-name/x.toml: there is no such user's home; write the whole path",
+            "~nobody-of-this-name/x.toml: unknown user. Write the complete path",
         ),
         ("--round", "", "required"),
     ],

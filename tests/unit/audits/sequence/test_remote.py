@@ -133,7 +133,9 @@ def test_a_dead_endpoint_ends_the_audit_and_a_resume_continues(tmp_path: Path) -
 
     with completions_server(reply) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12))
-        with pytest.raises(HarnessError, match=r"answers with status 503; 8 paragraphs in a row got no answer after 1 request each"):
+        with pytest.raises(
+            HarnessError, match=r"answers with status 503; 8 paragraphs in a row got no answer after 1 request each"
+        ):
             run.audit.run(run)
         is_down = False
         resumed = run.again()

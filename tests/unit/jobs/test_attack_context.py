@@ -1,9 +1,10 @@
-"""What a context computes: passes and seeds."""
+"""The passes and the seeds of an attack."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.worker.context import derived_seed, doubling_passes
+from harness.jobs.attack.context import doubling_passes
+from harness.worker.batches import derive_seed
 
 
 @given(st.integers(1, 10_000))
@@ -20,18 +21,18 @@ def test_no_trials_are_no_passes() -> None:
 
 
 @given(st.integers(0, 1 << 70), st.text(max_size=20), st.integers(0, 100))
-def test_a_derived_seed_is_a_pure_function_of_63_bits(seed: int, stage: str, number: int) -> None:
-    derived = derived_seed(seed, stage, number)
-    assert derived == derived_seed(seed, stage, number)
+def test_a_derived_seed_is_a_pure_63_bit_function(seed: int, stage: str, number: int) -> None:
+    derived = derive_seed(seed, stage, number)
+    assert derived == derive_seed(seed, stage, number)
     assert 0 <= derived < 1 << 63
 
 
-def test_passes_stages_and_seeds_draw_from_seeds_of_their_own() -> None:
+def test_every_pass_and_stage_has_its_own_seed() -> None:
     numbers = range(9)
-    seeds = {derived_seed(seed, stage, number) for seed in numbers for stage in ("a", "b", "1/1") for number in numbers}
+    seeds = {derive_seed(seed, stage, number) for seed in numbers for stage in ("a", "b", "1/1") for number in numbers}
     assert len(seeds) == 9 * 3 * 9
-    # Written down once, so that a new version does not silently draw other suffixes under an old seed.
-    assert derived_seed(0, "guess", 0) == PINNED
+    # A new version must not draw other suffixes under an old seed.
+    assert derive_seed(0, "guess", 0) == PINNED
 
 
 PINNED = 3635617171580425243
