@@ -59,7 +59,7 @@ class HeatMap:
     values: NDArray[Any]
     words: Sequence[Sequence[str]] | None = None
     is_diverging: bool = False
-    """Whether zero is the middle of the colour scale."""
+    """True if zero is the middle of the colour scale."""
 
 
 Chart = LineChart | BarChart | HeatMap

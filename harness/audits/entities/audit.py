@@ -28,7 +28,7 @@ def _integers(*names: str) -> dict[str, Kind]:
 
 
 class Match(StrEnum):
-    """How the name's tokens are found in a sentence."""
+    """The way in which the name's tokens are found in a sentence."""
 
     OFFSETS = "offsets"
     SOURCE = "source"

@@ -81,12 +81,12 @@ class Measurements:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every prompt was measured."""
+        """True if every prompt was measured."""
         return bool(self.is_measured.all())
 
     @property
     def has_pairs(self) -> bool:
-        """Whether a given prompt is used and both halves have two names in each list, as an interval needs."""
+        """True if a given prompt is used and both halves have two names in each list, as an interval needs."""
         return len(self.used) > 0 and min(map(len, (*self.dev, *self.test))) >= 2
 
     @cached_property

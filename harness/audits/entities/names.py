@@ -19,7 +19,7 @@ _PERSONS = ("PER", "PERSON")
 _NAME_COLUMNS = ("personlabel", "itemlabel", "name", "names", "label")
 """Columns that contain names, best first, in lower case."""
 _UNNAMED = re.compile(r"Q\d+")
-"""What Wikidata's label service returns for an entity without a label."""
+"""The result of Wikidata's label service for an entity without a label."""
 
 
 class NameLists(NamedTuple):

@@ -46,7 +46,7 @@ class PairSize(NamedTuple):
 
 @dataclass(frozen=True)
 class PairSource:
-    """Where pairs come from. source: files of pairs, a round, or None for the demo's names.
+    """The source of the pairs. source: files of pairs, a round, or None for the demo's names.
 
     tagger: the model that marks the entities at which a corpus is cut; None for pairs.
     """

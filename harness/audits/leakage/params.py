@@ -12,7 +12,7 @@ from harness.core.text import pluralize
 
 
 class Scheme(StrEnum):
-    """How a target picks the next token, in the order in which results are shown."""
+    """The decoding schemes, in the order in which results are shown."""
 
     GREEDY = "greedy"
     PLAIN = "plain"

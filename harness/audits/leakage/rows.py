@@ -32,7 +32,7 @@ TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES)
 
 
 class How(IntEnum):
-    """How an inexact probability was computed, which determines the meaning of its bounds."""
+    """The computation of an inexact probability, which determines the meaning of its bounds."""
 
     EXACT = 0
     HEAD = 1

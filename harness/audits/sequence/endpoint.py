@@ -73,7 +73,7 @@ class Endpoint:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Whether the key is sent unencrypted to another machine."""
+        """True if the key is sent unencrypted to another machine."""
         url = httpx.URL(self._url)
         return self._key is not None and url.scheme == "http" and url.host not in _LOOPBACK
 

@@ -11,7 +11,7 @@ from harness.core.arrays import Bools, Ints
 
 
 class Rate(NamedTuple):
-    """How many of the judged completions pass a threshold, and how many more were too short to be judged."""
+    """The numbers of completions that pass a threshold, that were judged, and that were too short to be judged."""
 
     passed: int
     judged: int

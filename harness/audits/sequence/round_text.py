@@ -18,7 +18,7 @@ from harness.core.rounds import Round
 
 
 class Cutting(NamedTuple):
-    """Where paragraphs are cut. prompt_length: in words, None for a round's own prefixes."""
+    """The cut of paragraphs. prompt_length: in words, None for a round's own prefixes."""
 
     prompt_length: int | None
     longest_suffix: int

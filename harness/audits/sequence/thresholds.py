@@ -21,11 +21,11 @@ from enum import StrEnum
 
 Words = Sequence[str]
 Verdict = bool | None
-"""Whether a threshold is passed; None if a text is too short for it."""
+"""True if a threshold is passed, None if a text is too short for it."""
 
 
 class Counting(StrEnum):
-    """How the overlap counts words that occur several times in a text."""
+    """The counting of repeated words in the overlap."""
 
     MULTISET = "multiset"
     SET = "set"
