@@ -61,5 +61,5 @@ def test_a_redacted_page_has_no_names(machine: Machine, demo: Path) -> None:
 
 def test_a_model_without_the_label_is_refused(machine: Machine, demo: Path) -> None:
     told = machine.run(*asked(demo), "--label", "CITY", code=1).stderr
-    assert "the model has no label 'CITY': its labels are O, B-PER, I-PER, B-LOC, I-LOC." in told
+    assert "the model has no label 'CITY'. Its labels are O, B-PER, I-PER, B-LOC, I-LOC." in told
     assert "Traceback" not in told

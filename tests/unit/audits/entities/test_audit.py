@@ -265,7 +265,7 @@ def test_a_model_without_person_labels_is_left_out(root, inputs, tmp_path):
 
 def test_a_single_model_without_person_labels_is_refused(root, inputs):
     audit = EntitiesAudit(EntitiesParams(labels=("PERS",)))
-    with pytest.raises(HarnessError, match="the model has no label 'PERS': its labels are O, B-PER"):
+    with pytest.raises(HarnessError, match=r"the model has no label 'PERS'\. Its labels are O, B-PER"):
         audit.run(InMemory(audit, inputs, order(root, "bert")))
 
 
