@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.core.findings import Findings
     from harness.core.spec import TargetRecord
     from harness.runs.folder import RunFolder
-    from harness.submit.audit import AuditHeader
+    from harness.submit.audit_export import AuditHeader
 
 Targets = Annotated[list[str] | None, typer.Option("--target", help="Hub id or directory of a model; repeatable.")]
 Round = Annotated[
@@ -103,9 +103,9 @@ def run_audit(
     from harness.runs.summary import run_summary
 
     if options.out is not None:
-        from harness.submit.audit import require_room_for_audit
+        from harness.submit.audit_export import check_audit_folder
 
-        require_room_for_audit(options.out)
+        check_audit_folder(options.out)
     seconds = parse_duration(options.budget)
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
@@ -163,15 +163,15 @@ def findings_of(folder: "RunFolder") -> "Findings":
 
 def print_findings(folder: "RunFolder", *, out: Path | None, redact: bool, json: bool) -> None:
     """Print the findings of an audit, and write them to the directory `out` if one is given."""
-    from harness.submit.found import without_text
+    from harness.submit.audit_redaction import redact_findings
 
     findings = findings_of(folder)
     if out is not None:
-        from harness.submit.audit import write_audit
+        from harness.submit.audit_export import write_audit
 
         files = write_audit(out, findings, _header(folder), redact=redact)
         say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
-    shown = without_text(findings) if redact else findings
+    shown = redact_findings(findings) if redact else findings
     if json:
         print_json(shown.figures)
     else:
@@ -185,7 +185,7 @@ def _header(folder: "RunFolder") -> "AuditHeader":
     from harness.jobs.audit.reader import AuditReader
     from harness.runs.status import Status
     from harness.runs.summary import run_summary
-    from harness.submit.audit import AuditHeader
+    from harness.submit.audit_export import AuditHeader
 
     spec, summary = folder.audit(), run_summary(folder)
     audit_type = audit_named(spec.audit)
@@ -208,6 +208,6 @@ def _header(folder: "RunFolder") -> "AuditHeader":
         seed=spec.seed,
         versions=spec.versions,
         sandbox=summary.sandbox or "none yet",
-        asked=str(spec.params.get("endpoint") or ""),
+        endpoint=str(spec.params.get("endpoint") or ""),
         warnings=warnings,
     )

@@ -6,7 +6,7 @@ import textwrap
 
 from harness.cli.output import align_columns, pluralize, sanitize, shorten_middle
 from harness.core.findings import Findings, FoundTable
-from harness.submit.found import column_in_words, headline_figures, is_numeric, plain_value
+from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
 
 _MOST_FIGURES, _MOST_ROWS = 24, 40
 _MOST_CHARACTERS = 44  # in a cell
@@ -25,7 +25,7 @@ def findings_in_words(findings: Findings) -> str:
 
 
 def _figures(findings: Findings) -> str:
-    figures = headline_figures(findings.figures)
+    figures = named_figures(findings.figures)
     rows = [(sanitize(name), shorten_middle(sanitize(value), _MOST_CHARACTERS)) for name, value in figures]
     further = len(rows) - _MOST_FIGURES
     rest = f"\n… {pluralize(further, 'further figure')}: --json" if further > 0 else ""
@@ -47,8 +47,8 @@ def _table(table: FoundTable, width: int) -> str:
     for name, values in table.columns.items():
         cells = [plain_value(cell) for cell in values[:_MOST_ROWS]]
         header = Text(sanitize(name.replace("_", " ")))
-        lines.add_column(header, justify="right" if is_numeric(cells) else "left", vertical="bottom")
-        columns.append([shorten_middle(sanitize(word), _MOST_CHARACTERS) for word in column_in_words(cells)])
+        lines.add_column(header, justify="right" if is_numeric_column(cells) else "left", vertical="bottom")
+        columns.append([shorten_middle(sanitize(word), _MOST_CHARACTERS) for word in format_column(cells)])
     for row in zip(*columns, strict=True):
         lines.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
     console = Console(file=io.StringIO(), width=width, color_system=None)

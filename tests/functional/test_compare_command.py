@@ -177,7 +177,7 @@ def test_curves_are_drawn_where_it_is_asked_for(runs: Runs) -> None:
     runs.machine.run("compare", *runs.named("better worse draws"), "--plot", str(file))
     assert "<svg" in file.read_text()
     refused = runs.machine.run("compare", *runs.named("better worse"), "--plot", "curves.pdf", code=1)
-    assert "a figure is written as .svg or .png" in refused.stderr
+    assert "unknown figure format. Use .svg or .png" in refused.stderr
 
 
 @pytest.mark.parametrize(
