@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.core.findings import Findings
     from harness.core.spec import TargetRecord
     from harness.runs.folder import RunFolder
-    from harness.submit.audit import AuditHeader
+    from harness.submit.audit_export import AuditHeader
 
 Targets = Annotated[
     list[str] | None, typer.Option("--target", help="A hub id or a folder; some audits take several, smallest first.")
@@ -62,9 +62,9 @@ def run_audit(
     from harness.runs.summary import run_summary
 
     if out is not None:
-        from harness.submit.audit import require_room_for_audit
+        from harness.submit.audit_export import check_audit_folder
 
-        require_room_for_audit(out)
+        check_audit_folder(out)
     seconds = parse_duration(budget)
     label = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
@@ -134,15 +134,15 @@ def model_records(
 
 def tell(folder: "RunFolder", *, out: Path | None, redact: bool, json: bool) -> None:
     """Print what the audit found, and write it into the folder `out` where one is named."""
-    from harness.submit.found import without_text
+    from harness.submit.audit_redaction import redact_findings
 
     findings = findings_of(folder)
     if out is not None:
-        from harness.submit.audit import write_audit
+        from harness.submit.audit_export import write_audit
 
         files = write_audit(out, findings, _header(folder), redact=redact)
         say(f"{out}: {pluralize(len(files), 'file')}; {out / 'index.html'} is the page")
-    shown = without_text(findings) if redact else findings
+    shown = redact_findings(findings) if redact else findings
     if json:
         print_json(shown.figures)
     else:
@@ -156,7 +156,7 @@ def _header(folder: "RunFolder") -> "AuditHeader":
     from harness.jobs.audit.reader import AuditReader
     from harness.runs.status import Status
     from harness.runs.summary import run_summary
-    from harness.submit.audit import AuditHeader
+    from harness.submit.audit_export import AuditHeader
 
     spec, summary = folder.audit(), run_summary(folder)
     audit_type = audit_named(spec.audit)
@@ -179,6 +179,6 @@ def _header(folder: "RunFolder") -> "AuditHeader":
         seed=spec.seed,
         versions=spec.versions,
         sandbox=summary.sandbox or "none yet",
-        asked=str(spec.params.get("endpoint") or ""),
+        endpoint=str(spec.params.get("endpoint") or ""),
         warnings=warnings,
     )

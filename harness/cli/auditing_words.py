@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.cli.output import align_columns, pluralize, sanitize, shorten_middle
 from harness.core.findings import Findings, FoundTable
-from harness.submit.found import column_in_words, headline_figures, is_numeric, plain_value
+from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
 
 _MOST_FIGURES, _MOST_ROWS = 24, 40
 _CELL, _NARROWEST_CELL = 44, 8
@@ -25,7 +25,7 @@ def findings_in_words(findings: Findings) -> str:
 
 
 def _figures(findings: Findings) -> str:
-    told = headline_figures(findings.figures)
+    told = named_figures(findings.figures)
     rows = [(sanitize(name), shorten_middle(sanitize(value), _CELL)) for name, value in told[:_MOST_FIGURES]]
     rest = f"\n… {pluralize(len(told) - _MOST_FIGURES, 'further figure')}: --json" if len(told) > _MOST_FIGURES else ""
     return align_columns(rows) + rest if rows else ""
@@ -39,11 +39,11 @@ def _table(table: FoundTable, width: int) -> str:
     if not rows:
         return f"{title}\nno rows"
     names = [sanitize(name.replace("_", " ")) for name in table.columns]
-    cells = [list(map(sanitize, column_in_words(column))) for column in columns]
+    cells = [list(map(sanitize, format_column(column))) for column in columns]
     heads = _heads(names, cells, width)
     most = _widest_cell([[*head, *column] for head, column in zip(heads, cells, strict=True)], width)
     set_ = [
-        _set([shorten_middle(word, most) for word in [*head, *words]], is_right=is_numeric(column))
+        _set([shorten_middle(word, most) for word in [*head, *words]], is_right=is_numeric_column(column))
         for head, words, column in zip(heads, cells, columns, strict=True)
     ]
     rest = f"\n… {pluralize(rows - _MOST_ROWS, 'further row')}: --out writes them" if rows > _MOST_ROWS else ""
@@ -69,7 +69,7 @@ def _set(cells: Sequence[str], *, is_right: bool) -> list[str]:
 
 
 def _widest_cell(columns: Sequence[Sequence[str]], width: int) -> int:
-    """How wide a cell may be at most so that a line fits into `width`, within reason."""
+    """RunSettings wide a cell may be at most so that a line fits into `width`, within reason."""
     for most in range(_CELL, _NARROWEST_CELL, -1):
         if sum(min(most, max(map(len, cells))) + 2 for cells in columns) - 2 <= width:
             return most

@@ -18,7 +18,7 @@ from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.places import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, file_there
+from harness.submit.default_paths import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
 from harness.tui.faults import fault_in
 from harness.tui.form import Field, Kind
 from harness.tui.remembered import remember_values, remembered_values
@@ -229,7 +229,7 @@ def packaged(told: Mapping[str, Any]) -> Packaged:
 
 def opening_values() -> dict[str, str]:
     """The texts that the fields open with: what was last packaged with, else the files that are found."""
-    found = {_TEAM.key: file_there(TEAM), _DESCRIPTION.key: file_there(DESCRIPTION)}
+    found = {_TEAM.key: default_file(TEAM), _DESCRIPTION.key: default_file(DESCRIPTION)}
     values = {field.key: field.default or "" for field in FIELDS}
     values |= {key: str(path) for key, path in found.items() if path is not None}
     return values | remembered_values(_REMEMBERED_AS, FIELDS)
@@ -243,8 +243,8 @@ def remember(values: Mapping[str, str]) -> None:
 
 def look_at(folder: RunFolder, values: Mapping[str, str]) -> Look:
     """What there is now, for the fields' texts `values`. Hashes what the run was given, so it may take a while."""
-    team = _typed(values, _TEAM) or file_there(TEAM)
-    description = _typed(values, _DESCRIPTION) or file_there(DESCRIPTION)
+    team = _typed(values, _TEAM) or default_file(TEAM)
+    description = _typed(values, _DESCRIPTION) or default_file(DESCRIPTION)
     out_fault = fault_in(_OUT, values[_OUT.key])
     try:
         with as_harness_error(folder.path):

@@ -119,9 +119,9 @@ def test_the_shell_reads_run_sh_and_asks_for_its_argument(drawn: Packed, tmp_pat
 @pytest.mark.parametrize(
     ("attack", "options", "code", "check", "words"),
     [
-        ("draws", (*SETTLED, "--limit", "9"), 0, "partial", "--limit left 55 of 64 examples out"),
+        ("draws", (*SETTLED, "--limit", "9"), 0, "partial", "--limit left out 55 of 64 examples"),
         ("misbehaving", ("--set", "deed=raises"), 1, "ended", "the run crashed"),
-        ("calling", (), 0, "network", "the sandbox refused it a network socket"),
+        ("calling", (), 0, "network", "the sandbox refused the attack a network socket"),
     ],
 )
 def test_what_is_not_met_is_refused_and_leaves_a_mark_where_it_is_accepted(
@@ -130,7 +130,7 @@ def test_what_is_not_met_is_refused_and_leaves_a_mark_where_it_is_accepted(
     run = workshop.machine.attack(attack, *options, code=code)["id"]
     out = ("--out", str(tmp_path / "x.zip"))
     refused = workshop.machine.run("package", run, *out, code=1)
-    assert refused.stderr.startswith(f"harness: {check}: {words}") and f"--accept {check} packages it" in refused.stderr
+    assert refused.stderr.startswith(f"harness: {check}: {words}") and f"with --accept {check}." in refused.stderr
     assert not (tmp_path / "x.zip").exists()
     workshop.machine.run("package", run, *out, "--accept", check)
     (mark,) = _manifest(tmp_path / "x.zip")["marks"]
@@ -140,16 +140,15 @@ def test_what_is_not_met_is_refused_and_leaves_a_mark_where_it_is_accepted(
 def test_a_run_without_a_sandbox_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
     run = bare.attack("draws", *SETTLED)["id"]
-    assert bare.run("package", run, code=1).stderr.startswith("harness: sandbox: it ran without a sandbox")
+    assert bare.run("package", run, code=1).stderr.startswith("harness: sandbox: the attack ran without a sandbox")
 
 
 def test_a_run_beyond_its_round_s_budget_is_refused(team: Machine) -> None:
     round_ = team.folder / "round.toml"
     round_.write_text(round_.read_text().replace('budget = "60s"', 'budget = "1s"'))
     run = team.attack("draws", "--set", "pause=0.1", "--budget", "60s")["id"]
-    assert team.run("package", run, code=1).stderr.startswith(
-        "harness: budget: its budget of 1:00 is beyond the round's"
-    )
+    refused = team.run("package", run, code=1).stderr
+    assert refused.startswith("harness: budget: the run spent ") and "its budget of 1:00 exceeds the round's" in refused
 
 
 def test_a_control_cannot_be_accepted(team: Machine) -> None:
@@ -165,7 +164,7 @@ def test_a_model_that_is_not_declared_is_refused(team: Machine) -> None:
     run = team.attack("draws", *SETTLED, "--set", f"file={folder}")["id"]
     told = team.run("package", run, code=1).stderr
     assert told.startswith(
-        "harness: models: the parameter file holds a model (model.safetensors) that the attack does not"
+        "harness: models: the parameter file contains a model (model.safetensors) that the attack does not"
     )
 
 
@@ -176,17 +175,17 @@ def test_pre_prefixes_of_attacked_examples_are_refused(team: Machine) -> None:
         file.write('preprefix_file = "before.npy"\n')
     shutil.copy(team.folder / "before.npy", team.folder / "copy.npy")
     run = team.attack("draws", *SETTLED, "--set", f"file={team.folder / 'copy.npy'}")["id"]
-    assert team.run("package", run, code=1).stderr.startswith("harness: preprefixes: the parameter file holds the pre-")
+    assert team.run("package", run, code=1).stderr.startswith("harness: preprefixes: the parameter file contains")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("team.toml", None, "team: no team is named; write team.toml"),
-        ("team.toml", "members = []", "team: team.toml: members: names nobody; correct it"),
-        ("description.md", None, "description: no description is named"),
-        ("description.md", " \n", "description: description.md: is empty"),
-        ("prefix-64.npy", "rubbish", "inputs: changed since it began: the round's file"),
+        ("team.toml", None, "team: no team file. Write team.toml"),
+        ("team.toml", "members = []", "team: team.toml: members: Tuple should have at least 1 item"),
+        ("description.md", None, "description: no description. Describe"),
+        ("description.md", " \n", "description: description.md: the file is empty"),
+        ("prefix-64.npy", "rubbish", "inputs: changed since the run started: the round's file"),
     ],
 )
 def test_what_is_missing_or_changed_is_named(team: Machine, name: str, content: str | None, words: str) -> None:
@@ -204,14 +203,14 @@ def test_a_run_of_other_versions_than_are_installed_here_is_packaged_where_it_ra
     spec["versions"]["numpy"] = "1.0"
     spec_file.write_text(json.dumps(spec))
     refused = team.run("package", summary["id"], code=1).stderr
-    assert refused.startswith("harness: inputs: changed since it began: numpy ") and "where it ran on 1.0" in refused
+    assert refused.startswith("harness: inputs: changed since the run started: numpy ") and ", was 1.0" in refused
 
 
 def test_the_checklist_tells_every_point_and_how_to_mend_it(team: Machine) -> None:
     run = team.attack("draws", *SETTLED, "--limit", "9")["id"]
     (team.folder / "team.toml").unlink()
     told = team.run("package", run, "--check", code=1).stdout
-    assert "✗ partial" in told and "→ run it without --limit; or --accept partial" in told and "✗ team" in told
+    assert "✗ partial" in told and "→ run the attack without --limit; or --accept partial" in told and "✗ team" in told
     (line,) = team.run("package", run, "--check", "--json", "--accept", "partial", code=1).stdout.splitlines()
     unmet = {check["name"]: check["is_accepted"] for check in json.loads(line) if not check["is_met"]}
     assert unmet == {"partial": True, "team": False}
@@ -225,7 +224,7 @@ def test_the_checklist_tells_every_point_and_how_to_mend_it(team: Machine) -> No
         (("latest", "--round", "round.toml"), 2, "--round goes with --code-only"),
         (("draws", "--code-only"), 2, "--round R"),
         (("nonsense", "--code-only", "--round", "round.toml"), 1, "unknown attack 'nonsense'"),
-        (("latest", "--team", "absent.toml"), 1, "team: absent.toml: no such team file"),
+        (("latest", "--team", "absent.toml"), 1, "team: absent.toml: no such file"),
         (("latest", "--out", "team.toml/x.zip"), 1, "team.toml: cannot be made"),
         (("latest", "--out", "there.zip"), 1, "there.zip is there already; --force replaces it"),
     ],

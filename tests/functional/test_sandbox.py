@@ -276,7 +276,7 @@ def test_an_attack_that_declares_network_access_does_not_start(machine: Machine)
     (folder / "hoarding.py").write_text(source.replace("uses_target", 'network = "endpoint"\n    uses_target', 1))
     options = ("--attacks", str(folder), "--round", str(machine.folder / "round.toml"))
     refused = machine.run("run", "hoarding", *options, code=1)
-    assert "declares network = 'endpoint'; an attack runs without one" in refused.stderr
+    assert "declares network = 'endpoint', but an attack has no network access" in refused.stderr
 
 
 def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: Machine) -> None:

@@ -78,7 +78,7 @@ def test_a_version_of_torch_that_is_none_is_refused(
     (tmp_path / "wheels").mkdir()
     given = ("--wheels", str(tmp_path / "wheels"), "--out", str(tmp_path))
     verdict = workshop.machine.json("verify", str(bundle), *workshop.round, *given, code=1)
-    assert reason(verdict)[0] == "environment" and "is no version of torch" in reason(verdict)[1]
+    assert reason(verdict)[0] == "environment" and "is not a version of torch" in reason(verdict)[1]
 
 
 def test_code_sees_neither_submission_nor_answers(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_what_the_code_leaves_in_place_of_a_submission_is_refused(
     deed = deed.format(submission=drawn.run.submission, code='"$here"')
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", deed)
     name, sentence = reason(workshop.verified(bundle, code=1))
-    assert name == "produced" and sentence.startswith("what the code wrote is no submission: ")
+    assert name == "produced" and sentence.startswith("the code did not write a valid submission: ")
     assert len(sentence) < 400
 
 
@@ -159,7 +159,7 @@ def test_a_full_scratch_folder_is_refused(workshop: Workshop, drawn: Packed, tmp
     script = [f"fallocate -l 3G part{number} || exit 9" for number in range(3)] + ["sleep 60"]
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", *script)
     name, sentence = reason(workshop.verified(bundle, code=1))
-    assert (name, sentence) == ("run", "the code failed: it wrote more than 8 GiB into its scratch folder")
+    assert (name, sentence) == ("run", "the code failed: it wrote more than 8 GiB to its scratch folder")
 
 
 def test_hostile_words_steer_neither_terminal_nor_page(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:

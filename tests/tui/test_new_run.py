@@ -222,7 +222,9 @@ def test_an_attack_that_cannot_be_read_is_one_sentence_and_r_looks_again(
     path = written(plugins, source)
     # As it was found before the mistake was made.
     screen = NewRunScreen(
-        AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)), attacks_folder=plugins, round_name="demo"
+        AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)),
+        attacks_folder=plugins,
+        round_name="demo",
     )
 
     async def scenario(pilot: Pilot[None]) -> None:

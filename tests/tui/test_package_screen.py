@@ -95,7 +95,7 @@ def test_the_checklist_stands_on_what_is_unmet_says_how_to_mend_it_and_turns_gre
         assert f"{finished.id} · finished" in words
         assert row(pilot, "ended") == "✓ ended the run ended finished"
         # Also where the list is longer than its place: the first thing to mend is in sight.
-        assert "✗ team         no team is named" in words and "→ write team.toml with [[members]]" in words
+        assert "✗ team         no team file" in words and "→ write team.toml with [[members]]" in words
         assert checklist(pilot).highlighted_option is not None
         assert checklist(pilot).highlighted_option.id == row(pilot, "team").split()[1] == "team"
         assert text(pilot, "#message") == "open: team, description" and not is_ready(pilot)
@@ -122,7 +122,7 @@ def test_a_run_is_packaged_and_the_screen_tells_the_zip_and_remembers_the_files(
 
     async def scenario(pilot: Pilot[None]) -> None:
         await typed(pilot, 0, "our")
-        await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such team file"))
+        await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such file"))
         assert "✗ no such file" in words_on(pilot.app)
         await pilot.press("right")
         await until(pilot, lambda: is_ready(pilot))
@@ -178,9 +178,9 @@ def test_space_accepts_what_may_be_accepted_and_takes_it_back_and_the_manifest_s
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: text(pilot, "#message") == "open: partial")
-        assert row(pilot, "partial").endswith("→ run it without --limit; or Space accepts it")
+        assert row(pilot, "partial").endswith("→ run the attack without --limit; or Space accepts it")
         await pilot.press("ctrl+r")
-        assert text(pilot, "#message").startswith("partial: --limit left 32 of 64 examples out")
+        assert text(pilot, "#message").startswith("partial: --limit left out 32 of 64 examples")
         await pilot.press("space")
         await until(pilot, lambda: is_ready(pilot))
         assert row(pilot, "partial").startswith("– partial") and "the manifest says so" in row(pilot, "partial")
@@ -194,7 +194,7 @@ def test_space_accepts_what_may_be_accepted_and_takes_it_back_and_the_manifest_s
         await go_to(pilot, "partial")
         await pilot.press("space", "ctrl+r")
         await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"), seconds=60)
-        assert ", 1 mark" in words_on(pilot.app) and "accepted: partial – --limit left 32" in words_on(pilot.app)
+        assert ", 1 mark" in words_on(pilot.app) and "accepted: partial – --limit left out 32" in words_on(pilot.app)
 
     packaging(folder, scenario, size=size)
     with zipfile.ZipFile(here / "submissions" / f"{folder.id}.zip") as archive:
@@ -249,7 +249,7 @@ def test_hostile_text_in_a_teams_file_a_note_and_a_refusal_stays_text(
 
     async def scenario(pilot: Pilot[None]) -> None:
         assert "[/ a note [bold red]�[31m�" in words_on(pilot.app)
-        assert "✗ team team.toml: [/ key�[31m[bold]: no team file has such a field" in row(pilot, "team")
+        assert "✗ team team.toml: [/ key�[31m[bold]: Extra inputs are not permitted" in row(pilot, "team")
         (here / "team.toml").write_text('[[members]]\nname = "[/ \\u001b[31mAda"\n')
         await until(pilot, lambda: row(pilot, "team") == "✓ team the team is [/ �[31mAda")
         screen(pilot).query(Input)[2].value = out

@@ -5,7 +5,7 @@ import pytest
 from harness.cli.auditing_words import findings_in_words
 from harness.core.findings import Findings, FoundTable
 from harness.core.redaction import redact_text
-from harness.submit.found import without_text
+from harness.submit.audit_redaction import redact_findings
 
 HOSTILE = "\x1b]0;owned\x07\u202e\n\t[bold]"
 FOUND = Findings(
@@ -46,7 +46,7 @@ def test_lines_fit_and_steer_nothing(columns: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_redacted_findings_print_lengths_and_hashes() -> None:
-    words = findings_in_words(without_text(FOUND))
+    words = findings_in_words(redact_findings(FOUND))
     assert "quick" not in words
     assert redact_text("the quick brown fox " * 20) in words
 

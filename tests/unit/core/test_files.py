@@ -1,11 +1,40 @@
-"""Sizes of directories that an attack may have filled."""
+"""Files: permissions, atomic replacement, and sizes of directories that an attack may have filled."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.core import files
-from harness.core.files import is_larger_than
+from harness.core.files import atomic_file, is_larger_than, write_atomically, write_export
+
+
+@pytest.fixture(params=[0o022, 0o027, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_exported_files_respect_the_umask_and_other_files_are_private(tmp_path: Path, umask: int) -> None:
+    write_export(tmp_path / "report.html", "text")
+    write_atomically(tmp_path / "spec.json", b"bytes")
+    assert _mode(tmp_path / "report.html") == 0o666 & ~umask
+    assert _mode(tmp_path / "spec.json") == 0o600
+    assert (tmp_path / "report.html").read_text() == "text"
+
+
+def test_a_failed_replacement_keeps_the_old_file_and_leaves_nothing_else(tmp_path: Path) -> None:
+    write_atomically(path := tmp_path / "file", "old")
+    with pytest.raises(RuntimeError), atomic_file(path) as file:
+        file.write(b"new")
+        raise RuntimeError
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
 
 
 def test_sizes_are_summed_without_following_links(tmp_path: Path) -> None:

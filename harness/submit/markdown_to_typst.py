@@ -1,6 +1,6 @@
-"""A team's CommonMark, with tables, as Typst markup: its structure is kept, and none of its text can run or break.
+"""Convert a team's CommonMark with tables to Typst markup, so that no text in it can run as code.
 
-Raw HTML is shown as the text that it is; of an image its description is shown, and that it is not.
+Raw HTML is shown as text. An image is replaced with its description.
 """
 
 from collections.abc import Iterator
@@ -11,21 +11,21 @@ from markdown_it.tree import SyntaxTreeNode
 from harness.core.errors import HarnessError
 from harness.submit.typesetting import array, link, markup, string
 
-_DEEPEST_HEADING = 4
-_DEEPEST = 24  # levels, of which a list's item takes two
+_MAX_HEADING_LEVEL = 4
+_MAX_NESTING = 24  # A list item takes two levels.
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-def as_typst(markdown: str, *, top: int = 2) -> str:
-    """`markdown` as Typst markup, its first heading level being level `top`.
+def markdown_to_typst(markdown: str, *, top: int = 2) -> str:
+    """Return `markdown` as Typst markup. Its first heading level becomes level `top`.
 
-    Raises HarnessError when lists and quotes stand in one another deeper than anybody reads.
+    Raises HarnessError if lists and quotes are nested too deeply.
     """
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * _DEEPEST}).enable("table")
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * _MAX_NESTING}).enable("table")
     tokens = parser.parse(markdown.removeprefix(_BYTE_ORDER_MARK))
-    # What lies deeper than its limit the parser leaves out in silence.
-    if any(token.level > _DEEPEST for token in tokens):
-        raise HarnessError("the team's Markdown has lists or quotes inside one another, too many deep: flatten them.")
+    # The parser silently drops anything nested deeper than its limit.
+    if any(token.level > _MAX_NESTING for token in tokens):
+        raise HarnessError("the team's Markdown nests lists or quotes too deeply. Flatten them.")
     return "".join(f"{block}\n\n" for block in _blocks(SyntaxTreeNode(tokens), top))
 
 
@@ -39,7 +39,7 @@ def _block(node: SyntaxTreeNode, top: int) -> str:
         case "paragraph":
             return _inline(node)
         case "heading":
-            level = min(int(node.tag[1]) - 1 + top, _DEEPEST_HEADING)
+            level = min(int(node.tag[1]) - 1 + top, _MAX_HEADING_LEVEL)
             return f"#heading(level: {level})[{_inline(node)}]"
         case "bullet_list" | "ordered_list":
             return _list(node, top)
@@ -53,18 +53,18 @@ def _block(node: SyntaxTreeNode, top: int) -> str:
         case "table":
             return _table(node)
         case _:
-            # No other block is switched on; what a later parser might add is shown as text.
+            # No other block is enabled. One that a later parser adds is shown as text.
             return markup(node.content)
 
 
 def _inside(node: SyntaxTreeNode, top: int) -> str:
-    """A content block's inside; on lines of its own, since a block may end in a line of code."""
+    """Return the inside of a content block on lines of its own, because a block may end in a line of code."""
     return "\n" + "\n\n".join(_blocks(node, top)) + "\n"
 
 
 def _list(node: SyntaxTreeNode, top: int) -> str:
     items = "".join(f", [{_inside(item, top)}]" for item in node.children)
-    # A list is tight where its paragraphs are hidden: no blank line stood between its items.
+    # The parser hides the paragraphs of a tight list, which has no blank lines between its items.
     is_tight = all(child.hidden for item in node.children for child in item.children if child.type == "paragraph")
     tight = f"tight: {'true' if is_tight else 'false'}"
     if node.type == "bullet_list":
@@ -87,7 +87,7 @@ def _alignment(cell: SyntaxTreeNode) -> str:
 
 
 def _inline(node: SyntaxTreeNode) -> str:
-    """The markup of what stands in a line of `node`, or in a part of a line."""
+    """Return the markup of the inline content of `node`."""
     return "".join(_part(part) for part in node.children)
 
 
@@ -107,7 +107,7 @@ def _part(node: SyntaxTreeNode) -> str:
             return link(str(node.attrs.get("href", "")), _inline(node))
         case "image":
             shown = "".join(part.content for part in node.walk() if part.type in ("text", "code_inline"))
-            return markup(f"[an image, which a description does not include: {shown or 'without a description'}]")
+            return markup(f"[image omitted: {shown or 'no description'}]")
         case "softbreak":
             return "\n"
         case "hardbreak":

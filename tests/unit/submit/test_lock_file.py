@@ -1,4 +1,4 @@
-"""Requirements by hash: what a lock pins for this Python, and what an attack needs beside it."""
+"""Requirements with hashes: those of the lock, and those of an attack."""
 
 import importlib.metadata
 import re
@@ -10,13 +10,13 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from harness.core.errors import HarnessError
-from harness.submit import lock
-from harness.submit.lock import (
+from harness.submit import lock_file as lock
+from harness.submit.lock_file import (
     pinned_requirements,
     pinned_versions,
     require_plain_lock,
     torch_build,
-    torch_install,
+    torch_install_arguments,
 )
 from harness.submit.wheel import installed_lock
 
@@ -37,7 +37,7 @@ gamma==4 ; sys_platform == 'no such platform' \\
 
 @pytest.fixture(autouse=True)
 def no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks the package index fails: nothing that is locked needs it."""
+    """Make every query to the package index fail, because locked distributions need none."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise subprocess.SubprocessError
@@ -54,26 +54,26 @@ def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     monkeypatch.setattr(lock.importlib.metadata, "version", version)
 
 
-def test_the_harness_own_lock_is_taken_whole_without_the_package_index() -> None:
+def test_the_harness_lock_needs_no_package_index() -> None:
     requirements = pinned_requirements(installed_lock(), ())
     assert sorted(requirements.split()) == sorted(installed_lock().split())
 
 
-def test_every_line_of_it_has_its_hashes_and_torch_is_not_among_them() -> None:
+def test_every_pin_has_hashes_and_torch_is_left_out() -> None:
     blocks = re.findall(r"^\S.*(?:\n[ \t].*)*", pinned_requirements(installed_lock(), ()), re.MULTILINE)
     assert len(blocks) > 50
     assert all("--hash=sha256:" in block for block in blocks)
     assert not [block for block in blocks if re.match(r"(torch|triton|nvidia-(?!ml-py))", block)]
 
 
-def test_the_locked_versions_are_those_that_are_installed_here() -> None:
+def test_the_locked_versions_are_installed() -> None:
     pinned = pinned_versions(installed_lock())
     installed = {canonicalize_name(one.name): one.version for one in importlib.metadata.distributions()}
     differing = {name: version for name, version in pinned.items() if installed.get(name, version) != version}
     assert differing == {} and pinned["numpy"] == installed["numpy"]
 
 
-def test_of_one_name_for_several_pythons_this_one_s_version_counts_and_all_lines_are_kept(
+def test_markers_select_the_version_and_all_lines_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert pinned_versions(BY_PYTHON) == {"alpha": "2.0", "beta-b": "3.1"}
@@ -81,29 +81,27 @@ def test_of_one_name_for_several_pythons_this_one_s_version_counts_and_all_lines
     assert pinned_requirements(BY_PYTHON, ()) == BY_PYTHON
 
 
-def test_a_version_that_is_not_the_locked_one_is_asked_for_and_refused_where_nobody_knows_its_hash(
+def test_an_unlocked_version_needs_the_package_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _installed(monkeypatch, alpha="1.0")
-    with pytest.raises(
-        HarnessError, match=r"^no hash is known of alpha==1\.0: .*package where the index can be reached"
-    ):
+    with pytest.raises(HarnessError, match=r"^no hash is known for alpha==1\.0: .*package with access to the index"):
         pinned_requirements(BY_PYTHON, ())
 
 
-def test_what_an_attack_requires_is_asked_for_with_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requirements_of_an_attack_are_pinned_with_their_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
     _installed(monkeypatch, **{"alpha": "2.0", "own": "1", "needed": "7", "torch": "2.0", "nvidia-x": "1"})
     needs = {"own": ["needed>=6", "torch", "nvidia-x", "absent ; extra == 'more'", "bad requirement !"]}
     monkeypatch.setattr(lock.importlib.metadata, "requires", lambda name: needs.get(name))
-    with pytest.raises(HarnessError, match=r"no hash is known of needed==7, own==1:"):
+    with pytest.raises(HarnessError, match=r"no hash is known for needed==7, own==1:"):
         pinned_requirements(BY_PYTHON, ("Own", "alpha"))
 
 
-def test_a_marker_that_cannot_be_read_is_left_to_pip() -> None:
+def test_an_invalid_marker_is_left_to_pip() -> None:
     assert pinned_versions(f"alpha==1 ; nonsense of a marker \\\n{HASH}\n") == {"alpha": "1"}
 
 
-def test_a_file_without_pins_pins_nothing() -> None:
+def test_a_file_without_pins_has_no_versions() -> None:
     assert pinned_versions("# nothing\n\n-e .\nalpha>=1\n") == {}
 
 
@@ -117,11 +115,11 @@ def test_a_file_without_pins_pins_nothing() -> None:
         ("2.13.0+git1234", "torch==2.13.0"),
     ],
 )
-def test_a_build_of_torch_is_installed_from_its_own_index(version: str, arguments: str) -> None:
-    assert torch_install(version) == arguments
+def test_each_torch_build_has_its_own_index(version: str, arguments: str) -> None:
+    assert torch_install_arguments(version) == arguments
 
 
-def test_the_build_of_torch_is_the_installed_one_s() -> None:
+def test_the_torch_build_is_the_installed_one() -> None:
     assert torch_build() == importlib.metadata.version("torch")
     assert Path(str(importlib.metadata.distribution("torch").locate_file("torch"))).is_dir()
 
@@ -142,7 +140,7 @@ def test_the_build_of_torch_is_the_installed_one_s() -> None:
         "    --hash=md5:0123",
     ],
 )
-def test_a_lock_with_anything_but_pins_and_hashes_is_refused(line: str) -> None:
+def test_a_lock_with_other_lines_is_refused(line: str) -> None:
     require_plain_lock(installed_lock())
-    with pytest.raises(HarnessError, match="line 2 of its lock"):
+    with pytest.raises(HarnessError, match="line 2: "):
         require_plain_lock(f"numpy==2.4.6 ; python_version >= '3.11' \\\n{line}\n")

@@ -1,4 +1,4 @@
-"""An audit's folder: whole or not at all, the same each time, harmless to open, and closed where it is redacted."""
+"""The folder of an audit: complete, reproducible, safe to open, and without text if it is redacted."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
 from harness.core.redaction import redact_text
 from harness.core.spec import PathRecord, TargetRecord
-from harness.submit.audit import AuditHeader, require_room_for_audit, write_audit
+from harness.submit.audit_export import AuditHeader, check_audit_folder, write_audit
 from tests.unit.submit.pages import parsed_page
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\ud800 $x_{ & 'quoted' \"so\""
@@ -88,7 +88,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_audit_leaves_a_page_a_record_and_a_file_for_each_table_and_chart(tmp_path: Path) -> None:
+def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> None:
     written = write_audit(tmp_path / "out", findings(), HEADER, redact=False)
     assert sorted(path.relative_to(tmp_path / "out").as_posix() for path in written) == sorted(
         contents(tmp_path / "out")
@@ -121,10 +121,8 @@ def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [TEXT, HOSTILE])
 @pytest.mark.parametrize("redact", [True, False])
-def test_the_page_runs_nothing_and_fetches_nothing_but_what_lies_beside_it(
-    text: str, redact: bool, tmp_path: Path
-) -> None:
-    header = replace(HEADER, reason=text, is_finished=False, warnings=[text], params={text: text}, asked=text)
+def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, redact: bool, tmp_path: Path) -> None:
+    header = replace(HEADER, reason=text, is_finished=False, warnings=[text], params={text: text}, endpoint=text)
     write_audit(tmp_path / "out", replace(findings(text), sentences=[text]), header, redact=redact)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     parsed = parsed_page(page)
@@ -140,20 +138,20 @@ def test_the_page_runs_nothing_and_fetches_nothing_but_what_lies_beside_it(
     assert not {"\u202e", "\x1b"} & set(page)
 
 
-def test_marked_stretches_are_marked_and_an_empty_text_is_said_to_be_nothing(tmp_path: Path) -> None:
+def test_the_page_marks_passages_and_shows_empty_texts(tmp_path: Path) -> None:
     write_audit(tmp_path / "out", findings(), HEADER, redact=False)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert f"{TEXT[:10]}<mark>{TEXT[10:]}</mark>" in page
-    assert '<span class="note">nothing</span>' in page
+    assert '<span class="note">empty</span>' in page
 
 
-def test_the_page_says_what_was_measured_with_what(tmp_path: Path) -> None:
+def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> None:
     header = replace(HEADER, status="out of time", is_finished=False)
     write_audit(tmp_path / "out", findings(), header, redact=False)
     words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
-    told = ("The audit is out of time.", "40 % of the paragraphs pass.", "0.4 [0.3, 0.5]", "ab" * 32, "cd" * 32)
+    sentences = ("The audit is out of time.", "40 % of the paragraphs pass.", "0.4 [0.3, 0.5]", "ab" * 32, "cd" * 32)
     for sentence in (
-        *told,
+        *sentences,
         "0:42 of 10:00",
         "bubblewrap",
         "harness 0.1",
@@ -164,7 +162,7 @@ def test_the_page_says_what_was_measured_with_what(tmp_path: Path) -> None:
     assert "rate" in words and "is known" in words  # a table shown, and a detailed one by its columns
 
 
-def test_a_redacted_audit_holds_none_of_the_text_in_any_file(tmp_path: Path) -> None:
+def test_no_file_of_a_redacted_audit_contains_the_text(tmp_path: Path) -> None:
     write_audit(tmp_path / "open", findings(), HEADER, redact=False)
     write_audit(tmp_path / "closed", findings(), HEADER, redact=True)
     files = contents(tmp_path / "closed")
@@ -195,7 +193,7 @@ def _lines(found: Findings) -> LineChart:
     return chart
 
 
-def test_a_text_is_no_formula_and_a_number_stays_one(tmp_path: Path) -> None:
+def test_csv_escapes_formulas_and_keeps_numbers(tmp_path: Path) -> None:
     write_audit(tmp_path / "out", findings(), HEADER, redact=False)
     with (tmp_path / "out" / "tables" / "paragraphs.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
@@ -208,7 +206,7 @@ def test_a_text_is_no_formula_and_a_number_stays_one(tmp_path: Path) -> None:
     ]
 
 
-def test_parquet_keeps_types_and_texts_as_they_are(tmp_path: Path) -> None:
+def test_parquet_keeps_types_and_texts(tmp_path: Path) -> None:
     write_audit(tmp_path / "out", findings(), HEADER, redact=False)
     table = pyarrow.parquet.read_table(tmp_path / "out" / "tables" / "paragraphs.parquet")
     assert list(map(str, table.schema.types)) == ["string", "double", "list<element: double>", "bool"]
@@ -217,7 +215,7 @@ def test_parquet_keeps_types_and_texts_as_they_are(tmp_path: Path) -> None:
     assert rates.to_pydict() == {"threshold": ["trigram", "start"], "rate": [0.4, None], "n": [3, 4]}
 
 
-def test_names_of_tables_and_charts_never_leave_the_folder(tmp_path: Path) -> None:
+def test_file_names_stay_inside_the_folder(tmp_path: Path) -> None:
     table = FoundTable("../../etc/passwd", "Bad", {"a": [1]})
     named = [table, replace(table, name="ETC-PASSWD"), replace(table, name=""), replace(table, name="x" * 999)]
     written = write_audit(tmp_path / "out", Findings({}, tables=named), HEADER, redact=False)
@@ -230,44 +228,44 @@ def test_names_of_tables_and_charts_never_leave_the_folder(tmp_path: Path) -> No
     assert all(path.resolve().is_relative_to(tmp_path / "out") for path in written)
 
 
-def test_an_earlier_audit_s_folder_is_replaced_whole(tmp_path: Path) -> None:
+def test_an_earlier_audit_is_replaced(tmp_path: Path) -> None:
     write_audit(tmp_path / "out", findings(), HEADER, redact=False)
     write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
     assert sorted(contents(tmp_path / "out")) == ["findings.json", "index.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "out" / "empty").mkdir(parents=True)
     assert write_audit(tmp_path / "out", findings(), HEADER, redact=False)
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "findings.json", "index.html"])
-def test_a_folder_that_no_audit_wrote_is_left_alone(name: str, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("{}")
-    with pytest.raises(HarnessError, match=r"no audit wrote them; name another with --out\.$"):
+    with pytest.raises(HarnessError, match=r"contains files that are not from an audit"):
         write_audit(tmp_path, findings(), HEADER, redact=False)
     assert contents(tmp_path) == {name: b"{}"}
 
 
-def test_what_somebody_added_to_an_audit_s_folder_is_never_removed(tmp_path: Path) -> None:
+def test_an_audit_folder_with_added_files_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write_audit(out, findings(), HEADER, redact=False)
     (out / "notes.md").write_text("mine")
-    with pytest.raises(HarnessError, match=r"which notes\.md was added to"):
+    with pytest.raises(HarnessError, match=r"notes\.md was added to"):
         write_audit(out, Findings({}), HEADER, redact=False)
     assert (out / "notes.md").read_text() == "mine"
 
 
-def test_a_place_where_nothing_can_be_written_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_file_and_a_missing_parent_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(HarnessError, match=r"a file; an audit writes a folder"):
-        require_room_for_audit(tmp_path / "file")
+    with pytest.raises(HarnessError, match=r"not a folder"):
+        check_audit_folder(tmp_path / "file")
     with pytest.raises(HarnessError, match=r"absent: no such folder\."):
-        require_room_for_audit(tmp_path / "absent" / "out")
+        check_audit_folder(tmp_path / "absent" / "out")
 
 
-def test_a_link_to_a_folder_is_followed_and_stays(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_kept(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "real").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere" / "real")
@@ -278,7 +276,7 @@ def test_a_link_to_a_folder_is_followed_and_stays(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["real"]
 
 
-def test_a_failure_on_the_way_leaves_the_earlier_output(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_earlier_output(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write_audit(out, findings(), HEADER, redact=False)
     before = contents(out)

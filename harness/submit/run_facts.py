@@ -1,7 +1,7 @@
-"""All that the documents say about one run, read from its record and its round's files; nothing is drawn or worded."""
+"""Collect the facts about one run that documents show, from the run's record and its round's files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,12 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import Point, RunReader, StageWork
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 
-_MOST_MOMENTS = 200
-_MOST_REPLAYED = 40
+_MAX_POINTS = 200
+_MAX_REPLAYED_POINTS = 40
 
 
-class Moment(NamedTuple):
-    """The submission when `spent` seconds of the budget were spent: its rows, and its recall at the cap where known."""
+class CurvePoint(NamedTuple):
+    """The submission after `spent` seconds: its number of rows, and its recall at the cap if known."""
 
     spent: float
     rows: int
@@ -36,40 +36,25 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OverlapCounts:
-    """How many of the attacked examples the training rows touch (`harness.core.overlap.Overlap` defines each).
-
-    The counts that need answers are None in a blind round; those about clusters where the round has none.
-    """
-
-    known_prefix: int
-    known_prefix_is_right: int | None
-    stitched: int
-    reachable: int | None
-    clusters: int | None
-    clustered: int | None
-
-
-@dataclass(frozen=True)
 class TrainingUse:
-    """Training rows: how many the round offers, whether the record says that the attack read them, their overlap.
+    """The round's training rows, whether the attack read them, and their overlap with the round's examples.
 
-    rows, overlap: None where the round's files do not tell, for the reason that `unknown_because` gives.
+    `rows` and `overlap` are None if the round's files cannot be read, for the reason in `unknown_because`.
     """
 
     rows: int | None
     was_read: bool
-    overlap: OverlapCounts | None
+    overlap: Overlap | None
     unknown_because: str | None
 
 
 @dataclass(frozen=True)
 class Queries:
-    """What the record holds of the attack's work.
+    """The recorded work of the attack.
 
-    engine_calls: calls of the target's engine inside batches, void ones included; rows_at_once: the fewest and the most
-    rows that went through the model together in one of them, None where there was none; repeated_batches: begun more
-    than once; executions: how often the run was started or resumed.
+    `engine_calls` counts calls of the engine inside batches, including discarded ones. `rows_at_once` is the smallest
+    and largest number of rows in one call, or None without calls. `repeated_batches` counts batches that started more
+    than once, `executions` how often the run was started or resumed.
     """
 
     stages: tuple[StageWork, ...]
@@ -81,11 +66,11 @@ class Queries:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run at one moment. All that needs answers is None in a blind round.
+    """The state of one run. Everything that needs answers is None in a blind round.
 
-    method: the first line of the attack's own documentation; walk: the submission as scoring walks it; whole: the
-    attacked examples; unreachable: those that training rows do not give away, None where those are all or none;
-    course: the submission in time, ascending; target_as_loaded: what the worker told; answers: [examples, length].
+    `method` is the first line of the attack's documentation. `whole` are the attacked examples. `unreachable` are the
+    examples whose answers the training rows do not contain; it is None if these are all or none. `curve` is the
+    submission over time, ascending. `target_as_loaded` is the worker's report. `answers` has shape [examples, length].
     """
 
     folder: RunFolder
@@ -100,23 +85,23 @@ class RunFacts:
     score: Score | None
     unreachable_score: Score | None
     exact_at_1: float | None
-    any_of_n: float | None
-    course: tuple[Moment, ...]
+    any_guess_correct: float | None
+    curve: tuple[CurvePoint, ...]
     queries: Queries
     training: TrainingUse
     target_as_loaded: dict[str, Any] | None
     not_reproducible_because: tuple[str, ...]
 
     @property
-    def is_right(self) -> Bools | None:
-        """Which rows of the submission are right, [rows]."""
+    def is_correct(self) -> Bools | None:
+        """The correct rows of the submission, [rows]."""
         return None if self.walk is None else self.walk.is_correct
 
 
 def run_facts(folder: RunFolder) -> RunFacts:
-    """The facts of a run now. Raises HarnessError when its record or its round's prefixes or answers cannot be read."""
+    """Return the facts of a run. Raises HarnessError if its record or its round's files cannot be read."""
     spec = folder.spec()
-    # Before the record is read: of what is over now, the last guess is there.
+    # Read before the guesses, so that the record of a run that is over includes its last guess.
     summary = run_summary(folder)
     answers = load_answers(spec.round)
     with as_harness_error(f"round {spec.round.name}"):
@@ -136,7 +121,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
             if is_reachable is not None and is_reachable.any() and not is_reachable.all():
                 unreachable = whole.where(~is_reachable)
                 unreachable_score = unreachable.score(walk)
-        course = _course(spec, summary, reader, whole, answers, score)
+        curve = _curve(spec, summary, reader, whole, answers, score)
     return RunFacts(
         folder=folder,
         spec=spec,
@@ -150,23 +135,17 @@ def run_facts(folder: RunFolder) -> RunFacts:
         score=score,
         unreachable_score=unreachable_score,
         exact_at_1=first,
-        any_of_n=None if answers is None else any_of_n(spec, found),
-        course=course,
+        any_guess_correct=None if answers is None else any_of_n(spec, found),
+        curve=curve,
         queries=queries,
-        training=TrainingUse(training.rows, was_read, training.overlap, training.unknown_because),
+        training=replace(training, was_read=was_read),
         target_as_loaded=target,
         not_reproducible_because=tuple(nondeterminism_reasons(folder)),
     )
 
 
-class _Training(NamedTuple):
-    rows: int | None
-    overlap: OverlapCounts | None
-    unknown_because: str | None
-
-
-def _training(spec: AttackSpec) -> tuple[_Training, Ints | None, Bools | None]:
-    """The training rows' facts, each attacked example's cluster, and whether training rows give its answer away."""
+def _training(spec: AttackSpec) -> tuple[TrainingUse, Ints | None, Bools | None]:
+    """Return the training rows, each attacked example's cluster, and which answers the training rows contain."""
     part = slice(0, spec.examples)
     try:
         offered = load_training(spec.round)
@@ -174,27 +153,12 @@ def _training(spec: AttackSpec) -> tuple[_Training, Ints | None, Bools | None]:
             found = overlap(spec.round)
             clusters = None if found.clusters is None else found.clusters[part]
             is_reachable = None if found.is_reachable is None else found.is_reachable[part]
-            return _Training(len(offered), _counts(found, part), None), clusters, is_reachable
-        training = _Training(0, None, None)
+            return TrainingUse(len(offered), False, found, None), clusters, is_reachable
+        training = TrainingUse(0, False, None, None)
     except HarnessError as error:
-        training = _Training(None, None, str(error))
+        training = TrainingUse(None, False, None, str(error))
     clusters = load_clusters(spec.round) if training.unknown_because is None else None
     return training, None if clusters is None else clusters[part], None
-
-
-def _counts(found: Overlap, part: slice) -> OverlapCounts:
-    return OverlapCounts(
-        known_prefix=int(found.has_known_prefix[part].sum()),
-        known_prefix_is_right=_count(found.known_prefix_is_right, part),
-        stitched=int(found.is_stitched[part].sum()),
-        reachable=_count(found.is_reachable, part),
-        clusters=None if found.clusters is None else int(np.unique(found.clusters[part]).size),
-        clustered=_count(found.is_clustered, part),
-    )
-
-
-def _count(flags: Bools | None, part: slice) -> int | None:
-    return None if flags is None else int(flags[part].sum())
 
 
 def _queries(reader: RunReader) -> Queries:
@@ -208,39 +172,39 @@ def _queries(reader: RunReader) -> Queries:
     )
 
 
-def _course(
+def _curve(
     spec: AttackSpec,
     summary: RunSummary,
     reader: GuessReader,
     whole: Part,
     answers: Tokens | None,
     score: Score | None,
-) -> tuple[Moment, ...]:
-    """The running curve from 0 s on, and of a run that is over its end; replayed where the round was blind once."""
+) -> tuple[CurvePoint, ...]:
+    """Return the recorded curve from 0 s, with the end of a run that is over. A curve recorded blind is replayed."""
     points = reader.points()
     if answers is None:
-        moments = [Moment(point.spent, point.rows, None) for point in _thinned(points, _MOST_MOMENTS)]
-        return (Moment(0.0, 0, None), *moments)
+        moments = [CurvePoint(point.spent, point.rows, None) for point in _thinned(points, _MAX_POINTS)]
+        return (CurvePoint(0.0, 0, None), *moments)
     if any(point.recall is None for point in points):
-        points = _thinned(points, _MOST_REPLAYED)
+        points = _thinned(points, _MAX_REPLAYED_POINTS)
         counts = [point.guesses for point in points]
         recalls = recall_after_guesses(counts, whole, spec=spec, reader=reader, answers=answers)
-        moments = [Moment(point.spent, point.rows, recall) for point, recall in zip(points, recalls, strict=True)]
+        moments = [CurvePoint(point.spent, point.rows, recall) for point, recall in zip(points, recalls, strict=True)]
     else:
-        moments = [Moment(point.spent, point.rows, point.recall) for point in _thinned(points, _MOST_MOMENTS)]
+        moments = [CurvePoint(point.spent, point.rows, point.recall) for point in _thinned(points, _MAX_POINTS)]
     if summary.status.is_over and score is not None:
-        moments.append(Moment(min(summary.elapsed_s, summary.budget_s), score.rows, score.recall_at_cap))
-    return (Moment(0.0, 0, 0.0), *moments)
+        moments.append(CurvePoint(min(summary.elapsed_s, summary.budget_s), score.rows, score.recall_at_cap))
+    return (CurvePoint(0.0, 0, 0.0), *moments)
 
 
 def _thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """At most `most` of the points, the first and the last among them."""
-    places = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
-    return [points[place] for place in places]
+    """Return at most `most` points, including the first and the last."""
+    indices = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
+    return [points[index] for index in indices]
 
 
 def _method(folder: RunFolder, spec: AttackSpec) -> str:
     try:
         return declaration_in((folder.code / spec.attack.file).read_bytes()).summary
     except (OSError, HarnessError):
-        return ""  # a run without its code is described by its record
+        return ""  # A run without its code is described without it.

@@ -1,6 +1,5 @@
-"""Laws of agreement: of two lists of rows, and what may move among equal scores."""
+"""Laws of the comparison of two submissions."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.submission_reader import Submission
-from harness.submit.agreement import Likeness, agreement
+from harness.submit.differences import Agreement, Likeness, compare_submissions
 
 Row = tuple[int, int, int]
 row = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 65535))
@@ -22,14 +21,14 @@ def _submission(of: list[Row]) -> Submission:
     return Submission(table[:, 0], table[:, 1:].astype(np.uint16))
 
 
-def _agree(submitted: list[Row], produced: list[Row], its_scores: list[float] | None = None):
+def _agree(submitted: list[Row], produced: list[Row], its_scores: list[float] | None = None) -> Agreement:
     found = None if its_scores is None else np.array(its_scores, np.float64)
-    return agreement(_submission(submitted), _submission(produced), found)
+    return compare_submissions(_submission(submitted), _submission(produced), found)
 
 
 @given(rows, rows)
 @settings(deadline=None)
-def test_two_lists_are_identical_exactly_when_they_are_equal(one: list[Row], other: list[Row]) -> None:
+def test_submissions_are_identical_exactly_if_they_are_equal(one: list[Row], other: list[Row]) -> None:
     assert (_agree(one, other).likeness is Likeness.IDENTICAL) is (one == other)
     assert _agree(one, one).likeness is Likeness.IDENTICAL
     assert _agree(one, one).first_difference is None
@@ -37,7 +36,7 @@ def test_two_lists_are_identical_exactly_when_they_are_equal(one: list[Row], oth
 
 @given(rows, rows)
 @settings(deadline=None)
-def test_what_only_one_has_and_what_both_have_add_up(one: list[Row], other: list[Row]) -> None:
+def test_common_and_other_rows_add_up(one: list[Row], other: list[Row]) -> None:
     found = _agree(one, other)
     in_both = sum((Counter(one) & Counter(other)).values())
     assert (found.rows_submitted, found.rows_produced) == (len(one), len(other))
@@ -53,7 +52,7 @@ def test_what_only_one_has_and_what_both_have_add_up(one: list[Row], other: list
 
 @given(rows, rows)
 @settings(deadline=None)
-def test_the_first_difference_is_the_first_place_where_the_lists_part(one: list[Row], other: list[Row]) -> None:
+def test_the_first_difference_is_found(one: list[Row], other: list[Row]) -> None:
     first = _agree(one, other).first_difference
     if first is not None:
         assert one[: first - 1] == other[: first - 1]
@@ -62,7 +61,7 @@ def test_the_first_difference_is_the_first_place_where_the_lists_part(one: list[
 
 @given(st.lists(st.tuples(row, scores), max_size=12), st.randoms(use_true_random=False))
 @settings(deadline=None)
-def test_rows_that_move_among_equal_scores_are_the_same_up_to_ties(pairs, random) -> None:
+def test_rows_that_move_among_equal_scores_are_ties(pairs, random) -> None:
     # Distinct rows: a row that comes twice may stand anywhere between its scores.
     produced = sorted({pair[0]: pair for pair in pairs}.values(), key=lambda pair: -pair[1])
     shuffled = produced[:]
@@ -83,30 +82,34 @@ def test_rows_that_move_across_scores_are_different(produced: list[Row], data: s
 
 
 @pytest.mark.parametrize("its_scores", [None, [float("nan"), 0.0]], ids=["none", "nan"])
-def test_without_scores_that_are_numbers_a_moved_row_is_different(its_scores: list[float] | None) -> None:
+def test_without_valid_scores_a_moved_row_is_different(its_scores: list[float] | None) -> None:
     found = _agree([(0, 1, 1), (1, 1, 1)], [(1, 1, 1), (0, 1, 1)], its_scores)
     assert found.likeness is Likeness.DIFFERENT and found.elsewhere == 2
 
 
-def test_a_row_that_comes_twice_counts_twice() -> None:
+def test_a_repeated_row_counts_twice() -> None:
     found = _agree([(0, 1, 1), (0, 1, 1)], [(0, 1, 1)], [1.0])
     assert (found.likeness, found.only_submitted, found.first_difference) == (Likeness.DIFFERENT, 1, 2)
 
 
-def test_tokens_of_either_width_are_the_same_tokens() -> None:
+def test_token_width_does_not_matter() -> None:
     one, other = _submission([(0, 5, 7)]), _submission([(0, 5, 7)])
-    assert agreement(one, Submission(other.ids, other.suffixes.astype(np.uint32)), None).likeness is Likeness.IDENTICAL
+    assert (
+        compare_submissions(one, Submission(other.ids, other.suffixes.astype(np.uint32)), None).likeness
+        is Likeness.IDENTICAL
+    )
 
 
-def test_empty_lists_are_identical() -> None:
+def test_empty_submissions_are_identical() -> None:
     assert _agree([], []).likeness is Likeness.IDENTICAL
     assert _agree([], [(0, 1, 1)], [1.0]).likeness is Likeness.DIFFERENT
 
 
-def test_each_likeness_is_told_in_a_clause_and_as_json() -> None:
+def test_each_likeness_has_a_summary() -> None:
     one, other = (0, 1, 1), (1, 1, 1)
-    assert _agree([one], [one]).in_words == "all 1 rows are the same, in the same order"
-    assert _agree([one, other], [other, one], [1, 1]).in_words.endswith("2 stand elsewhere among equal scores")
-    words = _agree([one, other], [one], [1]).in_words
-    assert words.startswith("from row 2 on the lists differ: 1 of 2 submitted rows were not produced, 0 of 1 produced")
-    assert json.loads(json.dumps(_agree([one], [other]).as_json()))["likeness"] == "different"
+    assert _agree([one], [one]).summary == "all 1 rows are equal and in the same order"
+    assert _agree([one, other], [other, one], [1, 1]).summary.endswith("2 moved among rows with equal scores")
+    words = _agree([one, other], [one], [1]).summary
+    assert words.startswith(
+        "the submissions differ from row 2 on: 1 of 2 submitted rows were not produced, 0 of 1 produced"
+    )

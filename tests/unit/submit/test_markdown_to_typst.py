@@ -1,4 +1,4 @@
-"""A team's Markdown becomes type: its structure stays, its text appears, and nothing in it runs or breaks the page."""
+"""Markdown to Typst: the structure is kept, all text appears, and none of it runs as code."""
 
 import tempfile
 import unicodedata
@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.figures.glyphs import drawable_characters
-from harness.submit.markdown import as_typst
+from harness.submit.markdown_to_typst import markdown_to_typst
 from tests.unit.submit.typst_text import packed, typeset_text
 
 MEANINGFUL = "#$@<>\\_*`~[](){}|!-+=/.:;,'\"^&% \n\t\r019aZé中😀\u202e\u200b\u00a0\x00\x1b"
@@ -37,7 +37,7 @@ def text_in(markdown: str) -> str:
         for part in token.children or ():
             if part.type == "image":
                 inside = "".join(child.content for child in part.children or () if child.type != "softbreak")
-                shown.append(f"[an image, which a description does not include: {inside or 'without a description'}]")
+                shown.append(f"[image omitted: {inside or 'no description'}]")
             else:
                 shown.append(part.content)
     spaced = (" " if c in "\n\t" or unicodedata.category(c) == "Zs" else c for c in "\n".join(shown))
@@ -47,7 +47,7 @@ def text_in(markdown: str) -> str:
 
 @settings(max_examples=150, deadline=None)
 @given(anything | pieced)
-def test_whatever_the_markdown_is_it_can_be_typeset_and_its_text_appears(markdown: str) -> None:
+def test_any_markdown_compiles_and_its_text_appears(markdown: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert typeset_text(markdown, Path(folder)) == text_in(markdown)
 
@@ -69,42 +69,42 @@ def test_whatever_the_markdown_is_it_can_be_typeset_and_its_text_appears(markdow
     ],
 )
 def test_structure_is_kept(markdown: str, typst: str) -> None:
-    assert as_typst(markdown).strip() == typst
+    assert markdown_to_typst(markdown).strip() == typst
 
 
 @pytest.mark.parametrize(
     "markdown",
     ['#import "/etc/passwd"', '#read("/etc/passwd")', "$x^2$", "<label> @label", "#{while true {}}", "\\u{41}", "= no"],
 )
-def test_what_typst_would_run_is_text(markdown: str, tmp_path: Path) -> None:
+def test_typst_code_is_shown_as_text(markdown: str, tmp_path: Path) -> None:
     assert typeset_text(markdown, tmp_path) == packed(markdown)
 
 
-def test_a_character_that_no_font_at_hand_draws_is_told_by_its_number(tmp_path: Path) -> None:
+def test_characters_without_a_font_are_shown_as_code_points(tmp_path: Path) -> None:
     assert typeset_text("Zoë 王 👍", tmp_path) == "Zoë⟨U+738B⟩⟨U+1F44D⟩"
 
 
-def test_raw_html_is_shown_as_text_and_an_image_by_its_description(tmp_path: Path) -> None:
+def test_raw_html_is_text_and_an_image_is_its_description(tmp_path: Path) -> None:
     shown = typeset_text("<script>alert(1)</script>\n\n![our *pipeline*](/etc/passwd)", tmp_path)
     assert "<script>alert(1)</script>" in shown
-    assert "animage,whichadescriptiondoesnotinclude:ourpipeline" in shown
+    assert "imageomitted:ourpipeline" in shown
     assert "passwd" not in shown
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "relative.md"])
-def test_a_link_to_anything_but_the_web_or_mail_is_its_text_alone(address: str) -> None:
-    assert "#link" not in as_typst(f"[here]({address})")
+def test_only_web_and_mail_links_are_kept(address: str) -> None:
+    assert "#link" not in markdown_to_typst(f"[here]({address})")
 
 
 @pytest.mark.parametrize(
     "markdown",
     ["> " * 20 + "x", "\n".join("  " * depth + "- x" for depth in range(11)), "*_" * 80 + "x" + "_*" * 80, "x" * 9000],
 )
-def test_deep_nesting_and_endless_words_are_typeset(markdown: str, tmp_path: Path) -> None:
+def test_deep_nesting_and_long_words_compile(markdown: str, tmp_path: Path) -> None:
     assert "x" in typeset_text(markdown, tmp_path)
 
 
 @pytest.mark.parametrize("markdown", ["> " * 90 + "x", "\n".join("  " * depth + "- x" for depth in range(90))])
-def test_nesting_so_deep_that_text_would_be_lost_is_refused(markdown: str) -> None:
-    with pytest.raises(HarnessError, match="too many deep: flatten them"):
-        as_typst(markdown)
+def test_too_deep_nesting_is_refused(markdown: str) -> None:
+    with pytest.raises(HarnessError, match="too deeply"):
+        markdown_to_typst(markdown)

@@ -1,6 +1,6 @@
-"""Examples that documents show, prefix, guess and answer as text: which ones is decided by the records alone.
+"""Select the examples that documents show, with prefix, guess and answer as text.
 
-With redaction, suffixes are told by their length and hash.
+With redaction, suffixes are replaced with their length and hash.
 """
 
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.arrays import Ints, Tokens
 from harness.core.examples import load_prefixes
 from harness.core.redaction import redact_suffix
-from harness.submit.facts import RunFacts
+from harness.submit.run_facts import RunFacts
 
 
 class ShownGuess(NamedTuple):
-    """A row of a run's submission, the first being row 1; row: None where the run submits nothing for the example.
+    """A row of a run's submission. `row` counts from 1, and is None if the run has no row for the example.
 
-    agrees, differs: the text up to the first token that is not the answer's, and from there on; the whole text agrees
-    where it is right, redacted or in a blind round. is_right: None in a blind round.
+    `agrees` is the text before the first token that differs from the answer, `differs` the rest. A correct or redacted
+    guess, and any guess in a blind round, is all in `agrees`. `is_correct` is None in a blind round.
     """
 
     run: str
     row: int | None
     agrees: str
     differs: str
-    is_right: bool | None
+    is_correct: bool | None
 
 
 class ShownExample(NamedTuple):
-    """answer: None in a blind round; guesses: one of each run that is shown."""
+    """An example with one guess of each run. `answer` is None in a blind round."""
 
     id: int
     prefix: str
@@ -38,28 +38,28 @@ class ShownExample(NamedTuple):
     guesses: tuple[ShownGuess, ...]
 
 
-class ChosenExamples(NamedTuple):
-    """Examples that a submission solves anywhere, and ones that it guesses wrong; in a blind round just some."""
+class ExampleSelection(NamedTuple):
+    """Examples that a submission solves at any row, and those it does not. In a blind round, all are `unknown`."""
 
-    right: tuple[ShownExample, ...]
+    correct: tuple[ShownExample, ...]
     wrong: tuple[ShownExample, ...]
     unknown: tuple[ShownExample, ...]
 
 
-def chosen_examples(facts: RunFacts, *, most: int, redact: bool) -> ChosenExamples:
-    """At most `most` examples of each kind, the first in submission order."""
-    ids, is_right = facts.submission.ids, facts.is_right
-    if is_right is None:
-        return ChosenExamples((), (), _shown([facts], _first(ids, most), redact))
-    solved = ids[is_right]
+def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelection:
+    """Return at most `most` examples of each kind, the first in submission order."""
+    ids, is_correct = facts.submission.ids, facts.is_correct
+    if is_correct is None:
+        return ExampleSelection((), (), _shown([facts], _first(ids, most), redact))
+    solved = ids[is_correct]
     unsolved = ids[~np.isin(ids, solved)]
-    return ChosenExamples(
+    return ExampleSelection(
         _shown([facts], _first(solved, most), redact), _shown([facts], _first(unsolved, most), redact), ()
     )
 
 
-def where_runs_differ(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
-    """The first `most` examples, by id, that some of the runs solve within the cap and others do not."""
+def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
+    """Return the first `most` examples, by id, that some runs solve within the error cap and others do not."""
     walks = [(run.whole, run.walk) for run in runs]
     if any(walk is None for _, walk in walks) or len({run.spec.examples for run in runs}) > 1:
         return ()
@@ -69,7 +69,7 @@ def where_runs_differ(runs: Sequence[RunFacts], *, most: int, redact: bool) -> t
 
 
 def _first(ids: Ints, most: int) -> list[int]:
-    """The first `most` distinct values of `ids`, in their order."""
+    """Return the first `most` distinct values of `ids`, in their order."""
     _, first = np.unique(ids, return_index=True)
     found: list[int] = ids[np.sort(first)[:most]].tolist()
     return found
@@ -92,19 +92,19 @@ def _shown(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[
 
 
 def _guess(run: RunFacts, id_: int, text: TokenText, redact: bool) -> ShownGuess:
-    """The right row of the example where the run has one, else its first."""
+    """Return the run's correct row for the example, or else its first row."""
     rows = np.flatnonzero(run.submission.ids == id_)
     if not len(rows):
         return ShownGuess(run.spec.id, None, "", "", None if run.answers is None else False)
-    right = rows if run.is_right is None else rows[run.is_right[rows]]
-    row = int(right[0]) if len(right) else int(rows[0])
+    correct = rows if run.is_correct is None else rows[run.is_correct[rows]]
+    row = int(correct[0]) if len(correct) else int(rows[0])
     suffix = run.submission.suffixes[row]
-    is_right = None if run.is_right is None else bool(run.is_right[row])
-    if redact or is_right is not False or run.answers is None:
-        return ShownGuess(run.spec.id, row + 1, _suffix(suffix, run, text, redact), "", is_right)
+    is_correct = None if run.is_correct is None else bool(run.is_correct[row])
+    if redact or is_correct is not False or run.answers is None:
+        return ShownGuess(run.spec.id, row + 1, _suffix(suffix, run, text, redact), "", is_correct)
     pieces = text.pieces(suffix.tolist())
     first = int(np.argmax(suffix != run.answers[id_]))
-    return ShownGuess(run.spec.id, row + 1, "".join(pieces[:first]), "".join(pieces[first:]), is_right)
+    return ShownGuess(run.spec.id, row + 1, "".join(pieces[:first]), "".join(pieces[first:]), is_correct)
 
 
 def _suffix(suffix: Tokens, run: RunFacts, text: TokenText, redact: bool) -> str:

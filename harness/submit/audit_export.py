@@ -1,4 +1,4 @@
-"""What an audit leaves on disk: a folder of tables, charts, figures and a page, written whole or not at all."""
+"""Write an audit to a folder of tables, charts, findings and a page, completely or not at all."""
 
 import json
 import os
@@ -9,65 +9,67 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.files import sync_folder
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import draw_chart
-from harness.submit.audit_page import AuditHeader, ShownChart, audit_page
+from harness.submit.audit_page import AuditHeader, PageChart, audit_page
+from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import write_csv, write_parquet
-from harness.submit.found import without_text
 
-__all__ = ["AuditHeader", "require_room_for_audit", "write_audit"]
+__all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
 
 _FORMAT = "harness audit, 1"
 _RECORD, _PAGE = "findings.json", "index.html"
 _TABLES, _FIGURES = PurePosixPath("tables"), PurePosixPath("figures")
-_LONGEST_NAME = 80
+_MAX_NAME = 80
 
 
-def require_room_for_audit(out: Path) -> None:
-    """Raise HarnessError unless `out` is absent, empty, or an earlier audit's output that nobody added to."""
-    beside = out.resolve().parent
-    if not beside.is_dir():
-        raise HarnessError(f"{beside}: no such folder.")
-    if not os.access(beside, os.W_OK | os.X_OK):
-        raise HarnessError(f"{beside}: cannot be written to; name another folder with --out.")
+def check_audit_folder(out: Path) -> None:
+    """Raise HarnessError unless an audit may write to `out`.
+
+    `out` must be absent, empty, or the output of an earlier audit to which no file was added.
+    """
+    parent = out.resolve().parent
+    if not parent.is_dir():
+        raise HarnessError(f"{parent}: no such folder.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise HarnessError(f"{parent}: permission denied. Name another folder with --out.")
     if not out.exists():
         return
     if not out.is_dir():
-        raise HarnessError(f"{out}: a file; an audit writes a folder, name another with --out.")
-    there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_symlink() or not path.is_dir()}
-    if not there:
+        raise HarnessError(f"{out}: not a folder. Name a folder with --out.")
+    present = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_symlink() or not path.is_dir()}
+    if not present:
         return
-    written = _written_earlier(out / _RECORD)
+    written = _recorded_files(out / _RECORD)
     if written is None:
-        raise HarnessError(f"{out}: a folder with files, and no audit wrote them; name another with --out.")
-    if added := sorted(there - written):
-        raise HarnessError(f"{out}: an audit's folder, which {added[0]} was added to; move that away, or name another.")
+        raise HarnessError(f"{out}: contains files that are not from an audit. Name another folder with --out.")
+    if added := sorted(present - written):
+        raise HarnessError(f"{out}: {added[0]} was added to this audit's folder. Move it away, or use another --out.")
 
 
 def write_audit(out: Path, findings: Findings, header: AuditHeader, *, redact: bool) -> list[Path]:
-    """The files written to the folder `out`, replacing what an earlier audit wrote there; equal findings, equal bytes.
+    """Write an audit to the folder `out`, replacing an earlier audit, and return the files.
 
-    With `redact`, text columns and passages are told by their length and hash in all of them. Raises HarnessError as
-    `require_room_for_audit` does, or when the folder cannot be written.
+    Equal findings give equal bytes. With `redact`, text columns and passages are replaced with their length and hash.
+    Raises HarnessError as `check_audit_folder` does, or if the folder cannot be written.
     """
-    require_room_for_audit(out)
+    check_audit_folder(out)
     if redact:
-        findings = without_text(findings)
+        findings = redact_findings(findings)
     try:
-        place = out.resolve()
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as beside:
-            new = Path(beside) / "new"
+        folder = out.resolve()
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+            new = Path(temporary) / "new"
             new.mkdir()
-            files = _written(new, findings, header, is_redacted=redact)
-            _put_in_place(new, place, Path(beside) / "earlier")
+            files = _write_files(new, findings, header, is_redacted=redact)
+            _replace_folder(new, folder, Path(temporary) / "earlier")
     except OSError as error:
         raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
     return [out / file for file in files]
 
 
-def _written(folder: Path, findings: Findings, header: AuditHeader, *, is_redacted: bool) -> list[PurePosixPath]:
-    """Lay everything into `folder`, synced to disk; where it lies in there."""
+def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_redacted: bool) -> list[PurePosixPath]:
+    """Write all files to `folder`, and return their paths relative to it."""
     (folder / _TABLES).mkdir()
     (folder / _FIGURES).mkdir()
     tables = []
@@ -79,7 +81,7 @@ def _written(folder: Path, findings: Findings, header: AuditHeader, *, is_redact
     for chart, name in zip(findings.charts, _file_names(chart.name for chart in findings.charts), strict=True):
         file = _FIGURES / f"{name}.svg"
         (folder / file).write_text(draw_chart(chart, is_titled=True).svg, encoding="utf-8")
-        charts.append(ShownChart(chart.title, *draw_chart(chart, is_titled=False), file))
+        charts.append(PageChart(chart.title, *draw_chart(chart, is_titled=False), file))
     page = audit_page(findings, header, charts=charts, files=tables, is_redacted=is_redacted)
     (folder / _PAGE).write_text(page, encoding="utf-8")
     files = [PurePosixPath(_PAGE), PurePosixPath(_RECORD), *(chart.file for chart in charts)]
@@ -100,32 +102,24 @@ def _written(folder: Path, findings: Findings, header: AuditHeader, *, is_redact
         "files": sorted(map(str, files)),
     }
     (folder / _RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    for path in (folder / file for file in files):
-        _sync(path)
     return files
 
 
-def _put_in_place(new: Path, out: Path, earlier: Path) -> None:
-    """`new` where `out` was, which goes to `earlier`, and comes back if that fails."""
+def _replace_folder(new: Path, out: Path, earlier: Path) -> None:
+    """Move `new` to `out`. An earlier audit there moves to `earlier`, and back if this fails."""
     if not out.exists() or not any(out.iterdir()):
         new.replace(out)
-    else:
-        out.replace(earlier)
-        try:
-            new.replace(out)
-        except OSError:
-            earlier.replace(out)
-            raise
-    sync_folder(out.parent)
+        return
+    out.replace(earlier)
+    try:
+        new.replace(out)
+    except OSError:
+        earlier.replace(out)
+        raise
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _written_earlier(record: Path) -> set[str] | None:
-    """The files that an earlier audit wrote beside its record; None where that is none."""
+def _recorded_files(record: Path) -> set[str] | None:
+    """Return the files that an earlier audit recorded, or None if `record` is not the record of an audit."""
     try:
         found = json.loads(record.read_bytes())
         return set(map(str, found["files"])) if found["format"] == _FORMAT else None
@@ -134,16 +128,16 @@ def _written_earlier(record: Path) -> set[str] | None:
 
 
 def _file_names(names: Iterable[str]) -> list[str]:
-    """A file name for each name, all of them different on any file system."""
-    made: list[str] = []
+    """Return a file name for each name. They differ even on file systems that ignore case."""
+    taken: list[str] = []
     for name in names:
-        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:_LONGEST_NAME] or "unnamed"
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:_MAX_NAME] or "unnamed"
         number, free = 1, plain
-        while free.casefold() in map(str.casefold, made):
+        while free.casefold() in map(str.casefold, taken):
             number += 1
             free = f"{plain}-{number}"
-        made.append(free)
-    return made
+        taken.append(free)
+    return taken
 
 
 def _header_as_json(header: AuditHeader) -> dict[str, Any]:
@@ -157,7 +151,7 @@ def _header_as_json(header: AuditHeader) -> dict[str, Any]:
         "elapsed_s": header.spent,
         "budget_s": header.budget,
         "models": [model.model_dump(mode="json", exclude={"path"}) for model in header.models],
-        "endpoint": header.asked or None,
+        "endpoint": header.endpoint or None,
         "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in header.inputs.items()},
         "params": json.loads(json.dumps(dict(header.params), default=str)),
         "seed": header.seed,
@@ -169,10 +163,10 @@ def _header_as_json(header: AuditHeader) -> dict[str, Any]:
 def _passage_as_json(passage: Passage) -> dict[str, Any]:
     texts = []
     for label, stretches in passage.texts:
-        marked, at = [], 0
+        marked, position = [], 0
         for stretch in stretches:
             if stretch.is_marked and stretch.text:
-                marked.append([at, at + len(stretch.text)])
-            at += len(stretch.text)
+                marked.append([position, position + len(stretch.text)])
+            position += len(stretch.text)
         texts.append({"label": label, "text": "".join(stretch.text for stretch in stretches), "marked": marked})
     return {"title": passage.title, "texts": texts}
