@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, Passage
-from harness.figures.charts import drawn
+from harness.figures.charts import draw_chart
 from harness.submit.audit_page import AuditHeader, PageChart, audit_page
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import write_csv, write_parquet
@@ -80,8 +80,8 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
     charts = []
     for chart, name in zip(findings.charts, _file_names(chart.name for chart in findings.charts), strict=True):
         file = _FIGURES / f"{name}.svg"
-        (folder / file).write_text(drawn(chart, is_titled=True).svg, encoding="utf-8")
-        charts.append(PageChart(chart.title, *drawn(chart, is_titled=False), file))
+        (folder / file).write_text(draw_chart(chart, is_titled=True).svg, encoding="utf-8")
+        charts.append(PageChart(chart.title, *draw_chart(chart, is_titled=False), file))
     page = audit_page(findings, header, charts=charts, files=tables, is_redacted=is_redacted)
     (folder / _PAGE).write_text(page, encoding="utf-8")
     files = [PurePosixPath(_PAGE), PurePosixPath(_RECORD), *(chart.file for chart in charts)]

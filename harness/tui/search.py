@@ -28,7 +28,7 @@ def guesses_for(
     Letters match in either case. `goes_on` hears the share of the store that was looked through; with False from it the
     search ends with what it has. Raises HarnessError when the store cannot be read.
     """
-    id_, rules = example_meant(wanted), feed.spec.round
+    id_ = example_meant(wanted)
     if id_ is not None and id_ >= feed.spec.examples:
         return ()
     with as_harness_error(feed.folder.path), GuessReader.of_run(feed.folder, feed.spec) as reader:

@@ -28,6 +28,7 @@ def asked(demo: Path) -> tuple[str, ...]:
     return ("audit", "entities", *targets, *names, "--threads", "1", "--budget", "5m")
 
 
+@pytest.mark.slow
 def test_an_audit_killed_in_each_of_its_parts_resumes_to_the_same_figures(machine: Machine, demo: Path) -> None:
     whole = machine.json(*asked(demo))
     folder = RunFolder(Path(machine.json(*asked(demo), "--detach")["directory"]))

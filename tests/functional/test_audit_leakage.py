@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
@@ -13,6 +14,7 @@ from tests.functional.machine import Machine, kill_worker, wait_until
 NAMES = ("audit", "leakage", "--names", "--threads", "1", "--prefix-lengths", "20", "--limit", "30", "--inexact", "4")
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_over_the_demos_sizes_resumes_to_the_same_findings(machine: Machine) -> None:
     whole = machine.json(*NAMES, "--out", "whole")
     assert whole["is_complete"] and len(whole["settings"]) == 6
@@ -32,6 +34,7 @@ def test_a_killed_sweep_over_the_demos_sizes_resumes_to_the_same_findings(machin
     assert {"leaked", "token-probability", "trends-over-model-sizes", "inexact-over-exact", "wrong-positions"} <= drawn
 
 
+@pytest.mark.slow
 def test_a_redacted_audit_writes_no_text_of_the_corpus(machine: Machine) -> None:
     machine.json(*NAMES, "--target", "demo", "--out", "open")
     machine.json(*NAMES, "--target", "demo", "--out", "hidden", "--redact")

@@ -40,6 +40,7 @@ def test_a_folder_of_text_is_audited_with_a_page_that_a_redaction_leaves_without
         assert any(passage in written for passage in passages) is is_there
 
 
+@pytest.mark.slow
 def test_a_killed_audit_of_a_flaky_endpoint_asks_at_most_what_was_under_way_again(machine: Machine) -> None:
     (machine.folder / "corpus.jsonl").write_text(
         "".join(f'{{"body": "p{place} {" ".join(f"w{number}" for number in range(30))}"}}\n' for place in range(24))

@@ -147,6 +147,7 @@ def test_a_blind_round_is_scored_when_its_answers_arrive(entered: Workshop) -> N
     assert after == list(_ranked(entered).values())
 
 
+@pytest.mark.slow
 def test_each_bundle_without_a_verdict_is_verified_first_and_one_that_comes_to_none_stops_no_other(
     entered: Workshop, tmp_path: Path
 ) -> None:

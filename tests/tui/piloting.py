@@ -9,8 +9,10 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
+from tests.tiers import slow_values
+
 Result = TypeVar("Result")
-SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
+SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 
 
 class Stage(App[None]):

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import RichLog
 from tokenizers import Tokenizer
 
+from harness.core.guesses import Guesses
 from harness.runs.folder import RunFolder
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.example import ExampleScreen
@@ -82,7 +83,7 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
     suffixes[solved:, -1] = tokens[0]
     batch = run.batch("0")
     with run.store.transaction():
-        run.store.add_guesses(*batch, ids, suffixes, -ids.astype(float))
+        run.store.add_rows(*batch, "guess", Guesses(ids, suffixes, -ids.astype(float)).columns())
         run.store.add_event("phase", phase="finished", reason=MARKUP)
     run.store.close()
     shutil.copy(TOKENIZER, run.folder.tokenizer)

@@ -16,9 +16,10 @@ from harness.tui.remembered import remember_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
 from tests.functional.machine import OVER, PLUGINS, ROOT, homes, processes_that_name, wait_until, write_round
+from tests.tiers import slow_values
 from tests.tui.piloting import Stage, played, until, words_on
 
-SIZES = [(80, 24), (200, 50)]
+SIZES = [(80, 24), *slow_values([(200, 50)])]
 ATTACK = """
 class A(Attack[P]):
     name = "some"
@@ -168,7 +169,7 @@ def test_enter_goes_from_field_to_field_and_the_choice_and_the_command_line_foll
     played(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
-@pytest.mark.parametrize("size", [*SIZES, (20, 5), (40, 12)])
+@pytest.mark.parametrize("size", [*SIZES, *slow_values([(20, 5), (40, 12)])])
 def test_what_a_stranger_writes_into_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
     written(plugins, HOSTILE)
 
@@ -222,7 +223,9 @@ def test_an_attack_that_cannot_be_read_is_one_sentence_and_r_looks_again(
     path = written(plugins, source)
     # As it was found before the mistake was made.
     screen = NewRunScreen(
-        AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)), attacks_folder=plugins, round_name="demo"
+        AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)),
+        attacks_folder=plugins,
+        round_name="demo",
     )
 
     async def scenario(pilot: Pilot[None]) -> None:

@@ -18,11 +18,12 @@ from harness.submit.manifest import MANIFEST
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.question import Question
 from tests.functional.machine import Machine, processes_that_name
+from tests.tiers import slow_values
 from tests.tui.piloting import Stage, played, until, words_on
 from tests.tui.test_app import opened
 from tests.tui.watching import shown, watched
 
-SIZES = [(80, 24), (200, 60)]
+SIZES = [(80, 24), *slow_values([(200, 60)])]
 Scenario = Callable[[Pilot[None]], Awaitable[Any]]
 
 
@@ -273,7 +274,7 @@ def test_a_run_that_is_deleted_meanwhile_is_a_sentence(copy: RunFolder, here: Pa
     packaging(copy, scenario)
 
 
-@pytest.mark.parametrize("size", [(20, 5), (40, 12), *SIZES])
+@pytest.mark.parametrize("size", [*slow_values([(20, 5), (40, 12)]), *SIZES])
 def test_the_button_and_a_row_are_to_be_seen_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         for selector in ("#package", "#checklist"):

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder
 from tests.functional.machine import homes
+from tests.tiers import slow_values
 from tests.tui.piloting import text_of, until, words_on
 from tests.tui.watching import shown, watched
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
@@ -28,8 +29,8 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+@pytest.mark.parametrize("theme", ["textual-dark", *slow_values(["textual-light"])])
+@pytest.mark.parametrize("size", [(80, 24), *slow_values([(200, 50)])])
 @pytest.mark.parametrize("state", STATES)
 def test_a_run_in_any_state_is_drawn_at_any_size_in_any_theme(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, size: tuple[int, int], theme: str

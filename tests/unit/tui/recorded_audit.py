@@ -123,7 +123,7 @@ def recorded_audit(
     )
     folder.spec_file.write_text(spec.model_dump_json())
     os.utime(folder.spec_file, (time.time() - 60, time.time() - 60))
-    recorded = RecordedAudit(folder, RunStore(folder.store, spec.tables))
+    recorded = RecordedAudit(folder, RunStore(folder.store, spec.stored_tables))
     if pid is not None:
         recorded.event("supervisor", **Process.of(pid).as_record())
     return recorded

@@ -8,6 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
+from harness.core.guesses import Guesses
 from harness.tui import search
 from harness.tui.feed import RunFeed
 from harness.tui.search import example_meant, guesses_for
@@ -36,7 +37,7 @@ def test_an_example_is_found_by_its_id_oldest_guess_first(run: Recorded) -> None
 def test_an_example_that_the_round_lacks_is_not_found_whatever_the_store_holds(run: Recorded) -> None:
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_guesses(*batch, np.array([99]), run.answers[:1], np.array([0.0]))
+        run.store.add_rows(*batch, "guess", Guesses(np.array([99]), run.answers[:1], np.array([0.0])).columns())
     assert found(run, "99") == []
 
 
@@ -93,7 +94,7 @@ def test_text_matches_in_either_case(run: Recorded) -> None:
     suffixes = np.array([encode(words).ids[:4] for words in ("Wording of it", "something else")], np.uint16)
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_guesses(*batch, np.array([0, 0]), suffixes, np.zeros(2))
+        run.store.add_rows(*batch, "guess", Guesses(np.array([0, 0]), suffixes, np.zeros(2)).columns())
     wanted = text.texts(suffixes)[0].swapcase()
     lines = guesses_for(wanted, RunFeed(run.folder), text, goes_on=lambda share: True)
     assert [line.seq for line in lines] == [1]

@@ -11,6 +11,8 @@ from harness.audits.entities.ranking import chance_error, ranked
 from harness.core.spec import TargetConfig
 from harness.engine.demo_classifier import NAMES, Family, fine_tune, invented_names
 
+pytestmark = pytest.mark.slow
+
 STEPS = {Family.BERT: 500, Family.ALBERT: 450, Family.ROBERTA: 500}
 
 

@@ -159,6 +159,7 @@ def test_findings_do_not_depend_on_the_order_of_rows(swept):
     assert _told(context.audit.findings(context.inputs, shuffled, names)) == _told(_findings(context, *models))
 
 
+@pytest.mark.slow
 def test_one_substitution_of_a_long_suffix_is_estimated_around_what_following_all_gives():
     pairs = pairs_of_round(load_round("demo"), [DEMO], Size(suffix=9), limit=12, seed=5)
     audit = LeakageAudit(LeakageParams(inexact=12, draws=48))

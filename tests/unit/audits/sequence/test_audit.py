@@ -21,6 +21,8 @@ from harness.engine.demo.corpus import corpus
 from harness.engine.loading import load_target
 from tests.unit.audits.in_memory import Cut, InMemory
 
+pytestmark = pytest.mark.slow
+
 DEMO = (TargetConfig(path=WEIGHTS, device="cpu", dtype="float32", threads=1),)
 PARAMS = SequenceParams(limit=80)
 
