@@ -1,4 +1,4 @@
-"""An audit as a run: killed, resumed, stopped, out of time; what it found is made anew from its record alone."""
+"""An audit as a run: killed, resumed, stopped, out of time; findings are computed from its record."""
 
 import json
 import threading

@@ -19,7 +19,7 @@ from tests.unit.submit.zips import overlapping, raw_entry, replaced, with_field,
 
 FILES = {"code/run.sh": b"exit 0\n", "team.toml": b'[[members]]\nname = "A"\n', "MANIFEST.json": b"{}" * 5000}
 USUAL = Limits()
-# Where a field stands in the header of an entry of the central directory.
+# Offsets of fields in an entry of the central directory.
 FLAGS, METHOD, FILE_SIZE = 8, 10, 24
 
 
@@ -71,8 +71,9 @@ def test_another_process_writes_the_same_bytes() -> None:
         "import sys; from harness.submit.archive import archive_bytes; "
         f"sys.stdout.buffer.write(archive_bytes({FILES!r}))"
     )
-    told = subprocess.run([sys.executable, "-c", script], env=os.environ | {"PYTHONHASHSEED": "1"}, capture_output=True)
-    assert told.stdout == archive_bytes(FILES), told.stderr
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    process = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True)
+    assert process.stdout == archive_bytes(FILES), process.stderr
 
 
 def test_every_entry_has_the_same_time_and_mode() -> None:

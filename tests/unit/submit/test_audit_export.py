@@ -170,14 +170,14 @@ def test_no_file_of_a_redacted_audit_contains_the_text(tmp_path: Path) -> None:
         for secret in SECRETS:
             assert secret.encode() not in _as_plain_bytes(name, content), name
     assert all(secret in (tmp_path / "open" / "findings.json").read_text(encoding="utf-8") for secret in SECRETS)
-    told = redact_text(TEXT)
-    assert told in (tmp_path / "closed" / "index.html").read_text(encoding="utf-8")
-    assert told in (tmp_path / "closed" / "tables" / "paragraphs.csv").read_text(encoding="utf-8")
-    # What is drawn are glyphs: the picture is that of the label in its redacted form.
-    redrawn = [series.name for series in _lines(findings(told)).series]
-    assert redrawn[0] == told
-    write_audit(tmp_path / "told", findings(told), HEADER, redact=False)
-    assert files["figures/bars.svg"] == contents(tmp_path / "told")["figures/bars.svg"]
+    redacted = redact_text(TEXT)
+    assert redacted in (tmp_path / "closed" / "index.html").read_text(encoding="utf-8")
+    assert redacted in (tmp_path / "closed" / "tables" / "paragraphs.csv").read_text(encoding="utf-8")
+    # The figure contains glyphs instead of text, so compare it with a figure of the redacted label.
+    redrawn = [series.name for series in _lines(findings(redacted)).series]
+    assert redrawn[0] == redacted
+    write_audit(tmp_path / "redacted", findings(redacted), HEADER, redact=False)
+    assert files["figures/bars.svg"] == contents(tmp_path / "redacted")["figures/bars.svg"]
 
 
 def _as_plain_bytes(name: str, content: bytes) -> bytes:

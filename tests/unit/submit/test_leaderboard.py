@@ -103,8 +103,8 @@ def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path) -> None:
     assert (entry.seconds, entry.hardware, entry.verified) == (99.0, "judge's, 2 cores, no GPU", "reproduced")
 
 
-def _judged(bundle: Path, outcome: str, produced: int | None = None) -> None:
-    """A verdict beside the bundle, and with `produced` what its code wrote: so many examples solved."""
+def _write_verdict(bundle: Path, outcome: str, produced: int | None = None) -> None:
+    """Write a verdict, and optionally a produced submission that solves `produced` examples."""
     verdict: dict[str, Any] = {"outcome": outcome, "sentence": "a reason", "seconds": 1.0, "hardware": HERE}
     verdict["bundle_sha256"] = hashlib.sha256(bundle.read_bytes()).hexdigest()
     if produced is not None:
@@ -120,7 +120,7 @@ def _judged(bundle: Path, outcome: str, produced: int | None = None) -> None:
 @pytest.mark.parametrize("outcome", ["measured", "reproduced_up_to_ties"])
 def test_the_produced_submission_is_ranked(tmp_path: Path, outcome: str) -> None:
     claims_all, honest = _bundle(tmp_path, "claims", 20), _bundle(tmp_path, "honest", 10)
-    _judged(claims_all, outcome, produced=4)
+    _write_verdict(claims_all, outcome, produced=4)
     first, second = _ranked([claims_all, honest])
     assert (first.bundle, first.recall) == ("honest.zip", 0.5)
     assert (second.bundle, second.recall) == ("claims.zip", 0.2)
@@ -129,8 +129,8 @@ def test_the_produced_submission_is_ranked(tmp_path: Path, outcome: str) -> None
 
 def test_refused_bundles_and_changed_results_are_not_ranked(tmp_path: Path) -> None:
     refused, altered = _bundle(tmp_path, "refused", 20), _bundle(tmp_path, "altered", 20)
-    _judged(refused, "refused")
-    _judged(altered, "measured", produced=4)
+    _write_verdict(refused, "refused")
+    _write_verdict(altered, "measured", produced=4)
     (tmp_path / "altered.produced.csv").write_bytes(b"Example ID,Suffix Guess\n")
     first, second = _ranked([refused, altered])
     assert first.unranked.startswith("altered.produced.csv, which its code produced, is missing or was changed")

@@ -19,7 +19,7 @@ from tests.unit.tui.recorded import recorded_run
 
 
 def assert_harmless(text: str) -> ParsedPage:
-    """The page is well-formed, runs nothing, fetches nothing, and no id stands in it twice."""
+    """Check that the page is well-formed, runs no script, fetches nothing, and has unique ids."""
     parsed = parsed_page(text)
     assert not {"script", "iframe", "object", "embed", "img", "link", "base", "form"} & set(parsed.tags)
     assert parsed.tags["style"] == 1

@@ -63,15 +63,15 @@ def test_pip_installs_the_wheel_and_it_is_imported(built: tuple[str, bytes], tmp
     done = subprocess.run([*command, str(tmp_path / built[0])], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
-    told = subprocess.run(
+    listing = subprocess.run(
         [sys.executable, "-m", "harness", "attacks", "--json"],
         env=environment | {"PYTHONPATH": str(site), "HARNESS_HOME": str(tmp_path), "HARNESS_CACHE": str(tmp_path)},
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
-    assert told.returncode == 0, told.stderr
-    assert '"greedy"' in told.stdout and str(paths.PACKAGE) not in told.stdout
+    assert listing.returncode == 0, listing.stderr
+    assert '"greedy"' in listing.stdout and str(paths.PACKAGE) not in listing.stdout
 
 
 def test_times_and_modes_do_not_change_the_wheel(

@@ -1,15 +1,15 @@
-"""When requests start, and how long is waited: no clock but a counted one."""
+"""Rate limit and waiting times, on a simulated clock."""
 
 from datetime import UTC, datetime
 from random import Random
 
 import pytest
 
-from harness.audits.sequence.pacing import Pace, back_off, seconds_asked
+from harness.audits.sequence.rate_limit import RateLimiter, backoff_seconds, retry_after_seconds
 
 
 class Clock:
-    """Time that passes by sleeping alone."""
+    """A clock that only sleep moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -21,30 +21,30 @@ class Clock:
         self.now += seconds
 
 
-def test_requests_start_as_far_apart_as_their_number_a_minute_says() -> None:
+def test_requests_are_spaced_evenly() -> None:
     clock = Clock()
-    pace = Pace(30, clock=clock.read, sleep=clock.sleep)
+    limiter = RateLimiter(30, clock=clock.read, sleep=clock.sleep)
     starts = []
     for _ in range(4):
-        pace.wait()
+        limiter.wait()
         starts.append(clock.now)
     assert starts == [100, 102, 104, 106]
 
 
-def test_a_pace_that_is_held_goes_on_when_the_time_has_passed() -> None:
+def test_a_paused_limiter_continues_after_the_pause() -> None:
     clock = Clock()
-    pace = Pace(60, clock=clock.read, sleep=clock.sleep)
-    pace.wait()
-    pace.hold(10)
-    pace.wait()
+    limiter = RateLimiter(60, clock=clock.read, sleep=clock.sleep)
+    limiter.wait()
+    limiter.pause(10)
+    limiter.wait()
     assert clock.now == 110
 
 
-def test_back_off_doubles_up_to_a_minute_and_varies_by_half() -> None:
-    waits = [back_off(attempt, Random(attempt)) for attempt in range(12)]
+def test_backoff_doubles_up_to_a_minute_and_varies_by_half() -> None:
+    waits = [backoff_seconds(attempt, Random(attempt)) for attempt in range(12)]
     for attempt, wait in enumerate(waits):
         assert 0.5 * min(60, 2**attempt) <= wait <= 1.5 * min(60, 2**attempt)
-    assert back_off(3, Random(1)) != back_off(3, Random(2))
+    assert backoff_seconds(3, Random(1)) != backoff_seconds(3, Random(2))
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_back_off_doubles_up_to_a_minute_and_varies_by_half() -> None:
         ("9" * 400, 999_999_999.0),
     ],
 )
-def test_retry_after_is_seconds_or_a_date_and_garbage_is_none(header: str | None, seconds: float | None) -> None:
-    assert seconds_asked(header, datetime(2015, 10, 21, 7, 28, 0, tzinfo=UTC)) == seconds
+def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
+    assert retry_after_seconds(header, datetime(2015, 10, 21, 7, 28, 0, tzinfo=UTC)) == seconds

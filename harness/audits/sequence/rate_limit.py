@@ -1,4 +1,4 @@
-"""When a request may be sent, and how long one waits before it is sent again; nothing of what is asked."""
+"""When a request may be sent, and how long to wait before a retry. Independent of what is requested."""
 
 import threading
 import time
@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
 
-_LONGEST_BACK_OFF = 60.0
+_LONGEST_BACKOFF = 60.0  # seconds
 
 
-class Pace:
-    """Spaces the starts of requests, of all threads together, so that at most so many a minute are sent."""
+class RateLimiter:
+    """Spaces the starts of requests of all threads so that at most so many start per minute."""
 
     def __init__(
         self,
@@ -27,29 +27,29 @@ class Pace:
         self._next = clock()
 
     def wait(self) -> None:
-        """Return when it is this request's turn."""
+        """Block until the next request may start."""
         with self._lock:
             turn = max(self._clock(), self._next)
             self._next = turn + self._spacing
         if (left := turn - self._clock()) > 0:
             self._sleep(left)
 
-    def hold(self, seconds: float) -> None:
-        """No request starts before `seconds` have passed."""
+    def pause(self, seconds: float) -> None:
+        """Let no request start for `seconds`."""
         with self._lock:
             self._next = max(self._next, self._clock() + seconds)
 
 
-def back_off(attempt: int, random: Random) -> float:
-    """Seconds before try `attempt` + 1: 1, 2, 4, … and at most 60, each times a random factor from 1/2 to 3/2."""
-    return min(_LONGEST_BACK_OFF, 2.0**attempt) * (0.5 + random.random())
+def backoff_seconds(attempt: int, random: Random) -> float:
+    """Return 1, 2, 4, … seconds, at most 60, for `attempt` 0, 1, 2, …, times a random factor from 1/2 to 3/2."""
+    return min(_LONGEST_BACKOFF, 2.0**attempt) * (0.5 + random.random())
 
 
-def seconds_asked(retry_after: str | None, now: datetime | None = None) -> float | None:
-    """What a Retry-After header asks for, in seconds from `now` (RFC 9110, 10.2.3); None for none, or for garbage."""
-    if retry_after is None:
+def retry_after_seconds(header: str | None, now: datetime | None = None) -> float | None:
+    """Return the seconds from `now` that a Retry-After header asks for (RFC 9110, 10.2.3); None if it is invalid."""
+    if header is None:
         return None
-    value = retry_after.strip()
+    value = header.strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
     try:

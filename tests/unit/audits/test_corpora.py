@@ -1,4 +1,4 @@
-"""Corpora on disk, in every form, whole and damaged."""
+"""Corpora on disk in all formats, valid and damaged."""
 
 import csv
 import json
@@ -7,15 +7,16 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from harness.audits.sequence.complaints import Complaints
-from harness.audits.sequence.reading import documents_in
+from harness.audits.corpora import documents_in
+from harness.audits.notes import Notes
+from harness.audits.sequence.words import paragraphs_of
 from harness.core.errors import HarnessError
 
 
 def read(path: Path, field: str = "text", split: str | None = None) -> tuple[list[tuple[str, list[str]]], list[str]]:
-    complaints = Complaints()
-    found = documents_in(path, field=field, split=split, complaints=complaints)
-    return [(document.name, list(document.paragraphs)) for document in found], complaints.sentences
+    notes = Notes()
+    found = documents_in(path, field=field, split=split, notes=notes)
+    return [(document.name, list(paragraphs_of(document.lines))) for document in found], notes.sentences
 
 
 def save_arrow_set(folder: Path, texts: list[str | None], *, files: int = 1) -> None:
@@ -30,7 +31,7 @@ def save_arrow_set(folder: Path, texts: list[str | None], *, files: int = 1) -> 
     (folder / "dataset_info.json").write_text("{}")
 
 
-def test_a_folder_holds_a_document_a_file_and_hidden_ones_are_left_alone(tmp_path: Path) -> None:
+def test_a_directory_has_a_document_per_file_without_hidden_ones(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "secret").write_text("hidden")
@@ -40,7 +41,7 @@ def test_a_folder_holds_a_document_a_file_and_hidden_ones_are_left_alone(tmp_pat
     assert read(tmp_path) == ([("b.txt", ["one", "two"]), ("sub/a.md", ["three"])], [])
 
 
-def test_json_lines_without_json_or_field_are_left_out_and_told_by_file_and_line(tmp_path: Path) -> None:
+def test_invalid_json_lines_are_skipped_with_a_note(tmp_path: Path) -> None:
     lines = [
         '{"text": "one"}',
         "{broken",
@@ -51,121 +52,126 @@ def test_json_lines_without_json_or_field_are_left_out_and_told_by_file_and_line
         '{"text": "two\\n\\nthree"}',
     ]
     (tmp_path / "c.jsonl").write_bytes("\n".join(lines).encode() + b'\n{"text": "\xff"}\n' + b"[" * 100_000)
-    documents, sentences = read(tmp_path / "c.jsonl")
+    documents, notes = read(tmp_path / "c.jsonl")
     assert documents == [("c.jsonl:1", ["one"]), ("c.jsonl:7", ["two", "three"])]
-    assert sentences == [
-        "c.jsonl, line 2: no JSON; left out.",
-        "c.jsonl, line 3: no text in a field 'text' (it has 2 others); left out.",
-        "c.jsonl, line 4: JSON, and no object with fields; left out.",
-        "c.jsonl, line 5: no text in a field 'text' (it holds no text); left out.",
-        "c.jsonl, line 8: no JSON; left out.",
-        "c.jsonl, line 9: no JSON; left out.",
+    assert notes == [
+        "Skipped c.jsonl, line 2: not valid JSON.",
+        "Skipped c.jsonl, line 3: no text in the field 'text' (it has 2 fields).",
+        "Skipped c.jsonl, line 4: not a JSON object.",
+        "Skipped c.jsonl, line 5: no text in the field 'text' (the field does not hold text).",
+        "Skipped c.jsonl, line 8: not valid JSON.",
+        "Skipped c.jsonl, line 9: not valid JSON.",
     ]
 
 
-def test_after_three_complaints_of_a_sort_the_others_are_counted(tmp_path: Path) -> None:
+def test_after_three_notes_of_a_kind_the_others_are_counted(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text("x\n" * 10)
-    assert read(tmp_path / "c.jsonl")[1][3:] == ["left out as well: 7 further records (lines without JSON)."]
+    assert read(tmp_path / "c.jsonl")[1][3:] == ["Skipped 7 further records (lines that are not JSON)."]
 
 
-def test_half_a_surrogate_pair_becomes_a_character(tmp_path: Path) -> None:
+def test_a_lone_surrogate_becomes_a_question_mark(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text('{"text": "a \\ud800 b"}')
     assert read(tmp_path / "c.jsonl")[0] == [("c.jsonl:1", ["a ? b"])]
 
 
-def test_a_csv_is_read_by_its_column_quotes_and_all(tmp_path: Path) -> None:
+def test_a_csv_is_read_by_its_column_with_quotes(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text('id,body\n1,"one, and\n\ntwo"\n2\n3,three\n')
-    documents, sentences = read(tmp_path / "c.csv", field="body")
+    documents, notes = read(tmp_path / "c.csv", field="body")
     assert documents == [("c.csv:4", ["one, and", "two"]), ("c.csv:6", ["three"])]
-    assert sentences == ["c.csv, line 5: a row that ends before 'body'; left out."]
+    assert notes == ["Skipped c.csv, line 5: the row is too short."]
 
 
-def test_a_csv_without_the_column_or_a_header_is_told_without_a_word_of_it(tmp_path: Path) -> None:
+def test_a_csv_without_the_column_is_noted_without_quoting_it(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text('1,"My dear Anne, you are not to tell"\n')
-    assert read(tmp_path / "c.csv") == ([], ["c.csv: no column 'text' among 2 columns; left out."])
+    assert read(tmp_path / "c.csv") == ([], ["Skipped c.csv: no column 'text' among 2 columns."])
 
 
-def test_text_in_another_encoding_is_read_up_to_there(tmp_path: Path) -> None:
+def test_text_is_read_up_to_an_invalid_byte(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\n\n" * 5_000 + "caf\u00e9".encode("latin-1"))
     (tmp_path / "b.txt").write_bytes("caf\u00e9 noir".encode("utf-16"))
     (tmp_path / "c.bin").write_bytes(b"\x7fELF\0\0\0")
-    documents, sentences = read(tmp_path)
+    documents, notes = read(tmp_path)
     assert set(documents[0][1]) == {"one"}
     assert documents[1:] == [("b.txt", ["caf\u00e9 noir"]), ("c.bin", [])]
-    assert sentences == [
-        "a.txt: holds bytes that are not UTF-8 (nor UTF-16 with its mark); left out from there on.",
-        "c.bin: is no text (it has zero bytes); left out.",
+    assert notes == [
+        "Skipped the rest of a.txt: not UTF-8 text (nor UTF-16 with a BOM).",
+        "Skipped c.bin: a binary file (it contains zero bytes).",
     ]
 
 
-def test_a_saved_data_set_is_read_row_by_row_over_all_its_files(tmp_path: Path) -> None:
+def test_a_saved_data_set_is_read_over_all_its_files(tmp_path: Path) -> None:
     save_arrow_set(tmp_path / "set", ["one", "two", None, "four\n\nfive"], files=2)
-    documents, sentences = read(tmp_path / "set")
+    documents, notes = read(tmp_path / "set")
     assert documents == [("set:1", ["one"]), ("set:3", ["two"]), ("set:4", ["four", "five"])]
-    assert sentences == []
+    assert notes == []
 
 
-def test_a_saved_set_of_splits_is_read_by_its_split(tmp_path: Path) -> None:
+def test_a_data_set_with_splits_is_read_by_its_split(tmp_path: Path) -> None:
     save_arrow_set(tmp_path / "sets" / "train", ["one"])
     save_arrow_set(tmp_path / "sets" / "test", ["two"])
     (tmp_path / "sets" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     assert read(tmp_path / "sets", split="test")[0] == [("test:1", ["two"])]
-    with pytest.raises(HarnessError, match=r"splits train, test; one has to be chosen"):
+    with pytest.raises(HarnessError, match=r"has several splits. Choose one with --split: train, test"):
         read(tmp_path / "sets")
-    with pytest.raises(HarnessError, match=r"'dev' is not among them"):
+    with pytest.raises(HarnessError, match=r"has no split 'dev'"):
         read(tmp_path / "sets", split="dev")
 
 
-def test_a_damaged_arrow_file_is_left_out_from_there_and_the_next_is_read(tmp_path: Path) -> None:
+def test_a_damaged_arrow_file_is_skipped_and_the_next_is_read(tmp_path: Path) -> None:
     save_arrow_set(tmp_path / "set", ["one", "two"], files=2)
     (tmp_path / "set" / "data-00000-of-00002.arrow").write_bytes(b"nothing of the sort")
-    documents, sentences = read(tmp_path / "set")
+    documents, notes = read(tmp_path / "set")
     assert documents == [("set:1", ["two"])]
-    assert sentences == ["data-00000-of-00002.arrow: damaged, or no Arrow file; left out from there on."]
+    assert notes == ["Skipped the rest of data-00000-of-00002.arrow: not a valid Arrow file."]
 
 
 @pytest.mark.parametrize(
     ("state", "says"),
     [
-        ("{", "no JSON"),
-        ("[]", "no JSON object"),
+        ("{", "not a JSON object"),
+        ("[]", "not a JSON object"),
         ("{}", "names no Arrow files"),
-        ('{"_data_files": [{"filename": "../../etc/passwd"}]}', "outside its folder"),
+        ('{"_data_files": [{"filename": "../../etc/passwd"}]}', "outside its directory"),
         ('{"_data_files": [{"filename": "a"}], "_indices_data_files": [{"filename": "b"}]}', "flatten_indices"),
     ],
 )
-def test_a_state_that_leads_astray_is_refused(tmp_path: Path, state: str, says: str) -> None:
+def test_an_invalid_state_file_is_refused(tmp_path: Path, state: str, says: str) -> None:
     (tmp_path / "state.json").write_text(state)
     with pytest.raises(HarnessError, match=says):
         read(tmp_path)
 
 
-def test_a_column_that_is_not_there_or_holds_no_text_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_non_text_column_is_named(tmp_path: Path) -> None:
     save_arrow_set(tmp_path / "set", ["one"])
-    with pytest.raises(HarnessError, match=r"no column 'body'; it has id, text \(--field\)"):
+    with pytest.raises(HarnessError, match=r"no column 'body' in .*: id, text"):
         read(tmp_path / "set", field="body")
-    with pytest.raises(HarnessError, match="holds int64 and no text"):
+    with pytest.raises(HarnessError, match="has type int64"):
         read(tmp_path / "set", field="id")
 
 
-def test_what_is_no_corpus_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="no such file or folder"):
+def test_a_missing_path_or_split_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="no such file or directory"):
         read(tmp_path / "nowhere")
     (tmp_path / "a.txt").write_text("one")
-    with pytest.raises(HarnessError, match="no data set with splits"):
+    with pytest.raises(HarnessError, match="not a data set with splits"):
         read(tmp_path / "a.txt", split="train")
 
 
-def test_names_that_would_steer_a_terminal_are_made_visible(tmp_path: Path) -> None:
+def test_control_characters_in_file_names_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "a\x1b[2J.txt").write_text("one")
     (tmp_path / "b\udcff.txt").write_text("two")
     ((first, _), (second, _)), _ = read(tmp_path)
     assert (first, second) == ("a\ufffd[2J.txt", "b\ufffd.txt")
 
 
-def test_a_table_with_long_fields_leaves_the_limit_of_other_tables_as_it_was(tmp_path: Path) -> None:
+def test_the_csv_field_limit_of_the_process_is_restored(tmp_path: Path) -> None:
     usual = csv.field_size_limit()
     (tmp_path / "long.csv").write_text("text\n" + "word " * 50_000 + "\n")
-    ((_, (paragraph,)),), complaints = read(tmp_path / "long.csv")
-    assert len(paragraph) > 200_000 and complaints == []
+    ((_, (paragraph,)),), notes = read(tmp_path / "long.csv")
+    assert len(paragraph) > 200_000 and notes == []
     assert csv.field_size_limit() == usual
+
+
+def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
+    (tmp_path / "c.tsv").write_text('id\ttext\n1\t"Hello," she said\n2\ttwo\n')
+    assert read(tmp_path / "c.tsv") == ([("c.tsv:2", ['"Hello," she said']), ("c.tsv:3", ["two"])], [])
