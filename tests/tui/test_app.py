@@ -11,8 +11,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
-from harness.tui.app import HarnessApp, _named_actions, show
-from harness.tui.logbook import log_file
+from harness.tui.app import HarnessApp, _described_bindings, show
+from harness.tui.screen_log import log_file
 from harness.tui.screens.home import HomeScreen
 from tests.functional.machine import Machine
 from tests.tui.piloting import until, words_on
@@ -46,7 +46,7 @@ def test_the_palette_has_every_action_that_a_key_does() -> None:
         titles = {command.title for command in pilot.app.get_system_commands(pilot.app.screen)}
         assert {"New run", "Compare", "Filter", "Sort", "Round", "About", "New attack", "Edit", "Help"} <= titles
         assert {"Screenshot", "Screenshot as PNG", "Theme"} <= titles and "Cursor down" not in titles
-        keys = {active.binding.key for active in _named_actions(pilot.app.screen)}
+        keys = {active.binding.key for active in _described_bindings(pilot.app.screen)}
         own = {binding.key for binding in HomeScreen.BINDINGS if binding.description}
         assert own <= keys
         await pilot.press("ctrl+p")

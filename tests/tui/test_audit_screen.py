@@ -13,7 +13,7 @@ from textual.widgets import RichLog
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp
 from harness.tui.screens.audit import AuditScreen, FigureTable
-from harness.tui.screens.question import Question
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
 from tests.tui.piloting import SIZES, played, text_of, until, words_on
@@ -139,14 +139,14 @@ def test_new_figures_and_rows_appear_and_a_pause_holds_the_view(audit: RecordedA
     watched(audit.folder, scenario)
 
 
-def test_stop_asks_once_and_only_an_audit_that_goes_on_can_be_stopped(audit: RecordedAudit) -> None:
+def test_stop_asks_once_and_only_an_audit_that_on_progress_can_be_stopped(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         await pilot.press("r")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
         await pilot.press("s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
         await pilot.press("n")
         await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))
         audit.event("phase", phase="finished")

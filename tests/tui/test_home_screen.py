@@ -15,8 +15,8 @@ from textual.widgets import DataTable, Input, Static
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.app import HarnessApp
 from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import RoundDialog
 from harness.tui.screens.home import HomeScreen
-from harness.tui.screens.round_chooser import RoundChooser
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import PLUGINS, Machine
 from tests.tui.piloting import SIZES, until, words_on
@@ -239,7 +239,7 @@ def test_another_round_is_chosen_and_best_recalls_are_about_it(plugins: Path, ma
         assert best["draws"] == "–"
         whole = machine.attack("draws", "--set", "pause=0", "--set", "trials=2")
         await pilot.press("b")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RoundChooser))
+        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
         pilot.app.screen.query_one(Input).focus()
         await pilot.press(*"[/no.toml", "enter")
         await until(pilot, lambda: "no such round file" in words_on(pilot.app) or "unknown" in words_on(pilot.app))

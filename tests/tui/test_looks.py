@@ -19,12 +19,12 @@ from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.package import PackageScreen
-from harness.tui.screens.question import Question
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.run_fields import RunFields
+from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
 from tests.tui.piloting import played, until
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
@@ -101,13 +101,13 @@ def says(pilot: Pilot[None], selector: str, words: str) -> bool:
 @pytest.mark.parametrize("size", [(80, 24), (160, 40)])
 def test_a_run(tmp_path: Path, size: tuple[int, int], looks_as_before: Look) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
-    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#figures-text", "exact@1"), size=size)
+    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#metrics-text", "exact@1"), size=size)
     looks_as_before(f"run-{size[0]}", svg)
 
 
 def test_a_blind_run(tmp_path: Path, looks_as_before: Look) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=0, is_blind=True)
-    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#figures-text", "blind"), size=(160, 40))
+    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#metrics-text", "blind"), size=(160, 40))
     looks_as_before("run-blind", svg)
 
 
@@ -156,7 +156,7 @@ def test_an_example(tmp_path: Path, looks_as_before: Look) -> None:
 def test_the_form_of_a_new_run(looks_as_before: Look) -> None:
     attack = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
     screen = NewRunScreen(attack, attacks_folder=None, round_name="demo")
-    svg = looked_at(screen, lambda pilot: pilot.app.screen.query(RunFields).first().values(), size=(80, 24))
+    svg = looked_at(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=(80, 24))
     looks_as_before("new-run", svg)
 
 
@@ -176,5 +176,5 @@ def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], looks_as_be
 
 
 def test_a_question(looks_as_before: Look) -> None:
-    svg = looked_at(Question("Stop this run?"), lambda pilot: True, size=(80, 24))
+    svg = looked_at(ConfirmDialog("Stop this run?"), lambda pilot: True, size=(80, 24))
     looks_as_before("question", svg)

@@ -12,7 +12,7 @@ from harness.core.files import sha256_of
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.summary import run_summary
-from harness.tui.remembered import remember_values
+from harness.tui.form_history import save_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
 from tests.functional.machine import OVER, PLUGINS, ROOT, homes, processes_that_name, wait_until, write_round
@@ -281,7 +281,7 @@ def test_a_run_is_started_from_the_form_and_its_values_are_remembered(place: Pat
 
 def test_values_that_the_attack_no_longer_takes_are_not_remembered(plugins: Path) -> None:
     written(plugins, PAIR)
-    remember_values("some", {"high": "0", "low": "2", "gone": "1"})
+    save_values("some", {"high": "0", "low": "2", "gone": "1"})
 
     async def scenario(pilot: Pilot[None]) -> dict[str, str]:
         return {key: row.text for key, row in (await form(pilot)).items()}
@@ -338,7 +338,7 @@ def test_escape_gives_up_a_start_that_is_under_way_and_keeps_the_form(plugins: P
     assert all_run_folders() == []
 
 
-def test_a_start_goes_on_when_the_application_ends(plugins: Path, place: Path) -> None:
+def test_a_start_on_progress_when_the_application_ends(plugins: Path, place: Path) -> None:
     written(plugins, SLOW)
 
     async def scenario(pilot: Pilot[None]) -> list[str | None]:

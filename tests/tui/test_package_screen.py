@@ -15,8 +15,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
 from harness.submit.manifest import MANIFEST
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
-from harness.tui.screens.question import Question
 from tests.functional.machine import Machine, processes_that_name
 from tests.tui.piloting import Stage, played, until, words_on
 from tests.tui.test_app import opened
@@ -159,7 +159,7 @@ def test_a_zip_that_is_there_already_is_replaced_only_when_asked_for(finished: R
         for key in ("n", "y"):
             await until(pilot, lambda: is_ready(pilot))
             await pilot.press("ctrl+s")
-            await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
             assert "is there already" in words_on(pilot.app)
             assert zip_.read_text() == "before"
             await pilot.press(key)
@@ -202,7 +202,7 @@ def test_space_accepts_what_may_be_accepted_and_takes_it_back_and_the_manifest_s
     assert [mark["check"] for mark in marks] == ["partial"]
 
 
-def test_a_run_that_goes_on_is_shown_unmet_cannot_be_accepted_and_is_checked_again_when_it_ends(
+def test_a_run_that_on_progress_is_shown_unmet_cannot_be_accepted_and_is_checked_again_when_it_ends(
     running: RunFolder, here: Path
 ) -> None:
     write_files(here)

@@ -10,8 +10,8 @@ from textual.widgets import Static
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.home import HomeScreen
-from harness.tui.screens.question import Question
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import Machine, guess_count, kill_supervisor, wait_until
 from tests.tui.piloting import SIZES, said, text_of, until, words_on
@@ -79,17 +79,17 @@ def test_a_terminal_may_shrink_and_grow_under_the_screen(finished: RunFolder) ->
     watched(finished, scenario)
 
 
-def test_a_pause_holds_the_view_and_the_run_goes_on(running: RunFolder) -> None:
+def test_a_pause_holds_the_view_and_the_run_on_progress(running: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         await pilot.press("p")
         await pilot.pause()
-        held, count = text_of(pilot, "#figures-text"), guess_count(running)
+        held, count = text_of(pilot, "#metrics-text"), guess_count(running)
         await until(pilot, lambda: guess_count(running) > count + 30)
         await pilot.pause(0.7)
-        assert text_of(pilot, "#figures-text") == held
+        assert text_of(pilot, "#metrics-text") == held
         await pilot.press("p")
-        await until(pilot, lambda: text_of(pilot, "#figures-text") != held, seconds=5)
+        await until(pilot, lambda: text_of(pilot, "#metrics-text") != held, seconds=5)
 
     watched(running, scenario)
 
@@ -99,7 +99,7 @@ def test_stop_asks_once_and_no_leaves_the_run_alone(running: RunFolder) -> None:
         await shown(pilot)
         for answer in ("n", "escape"):
             await pilot.press("s")
-            await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
             await pilot.press(answer)
             await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
         assert not run_summary(running).status.is_over
@@ -111,12 +111,12 @@ def test_a_run_is_stopped_and_resumed_and_left_to_itself(running: RunFolder) -> 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         await pilot.press("s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
         await pilot.press("y")
         await until(pilot, lambda: "· stopped" in text_of(pilot, "#who"))
         await until(pilot, lambda: "the run is stopped" in said(pilot))
         await pilot.press("r")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
         await pilot.press("y")
         await until(pilot, lambda: "· running" in text_of(pilot, "#who"))
 
@@ -128,7 +128,7 @@ def test_the_end_of_a_run_is_told_once(running: RunFolder, machine: Machine) -> 
     ends: list[str] = []
 
     class SeccompNotifier(HarnessApp):
-        def on_home_screen_ended(self, event: HomeScreen.Ended) -> None:
+        def on_home_screen_run_ended(self, event: HomeScreen.RunEnded) -> None:
             ends.append(str(event.summary.status))
 
     async def play() -> None:

@@ -47,7 +47,7 @@ def test_a_run_in_any_state_is_drawn_at_any_size_in_any_theme(
         pilot.app.theme = theme
         await shown(pilot)
         assert f"{words} · abcd-some" in text_of(pilot, "#who")
-        assert ("this round is blind" in text_of(pilot, "#figures-text")) == (state == "blind")
+        assert ("this round is blind" in text_of(pilot, "#metrics-text")) == (state == "blind")
         for key in "12345":
             await pilot.press(key)
             await pilot.pause()
@@ -69,7 +69,7 @@ def test_a_blind_rounds_scores_are_drawn_whatever_they_are(
     run.guess(run.batch("a"), [(0, True, scores[0]), (1, True, scores[1])])
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "this round is blind" in text_of(pilot, "#figures-text"))
+        await until(pilot, lambda: "this round is blind" in text_of(pilot, "#metrics-text"))
         await pilot.pause(0.3)
         assert str(pilot.app.screen.query_one("#curve").border_title) == "examples | best score"
         pilot.app.export_screenshot()

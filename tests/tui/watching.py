@@ -19,4 +19,4 @@ def watched(
 
 async def shown(pilot: Pilot[None]) -> None:
     """Wait for the first snapshot."""
-    await until(pilot, lambda: "guesses" in text_of(pilot, "#figures-text"))
+    await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
