@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tui.watching import shown, watched
 from textual.pilot import Pilot
 from textual.widgets import Button, DataTable, Input, OptionList, Static
 
@@ -20,7 +21,6 @@ from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine, processes_that_name
 from tests.tui.piloting import Stage, played, until, words_on
 from tests.tui.test_app import opened
-from tests.tui.watching import shown, watched
 
 SIZES = [(80, 24), (200, 60)]
 Scenario = Callable[[Pilot[None]], Awaitable[Any]]
