@@ -1,4 +1,4 @@
-"""How the screens look, as pictures that were looked at once: a change of a layout shows here, and is to be meant."""
+"""Snapshots of the screens: a change of the layout must be intended."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path) -> Iterator[None]:
-    """Homes, a working directory and a time zone that show in no picture."""
+    """Set homes, a working directory and a time zone, so that no snapshot depends on them."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (homes(tmp_path) | {"TZ": "UTC"}).items():
             patch.setenv(name, value)
@@ -47,7 +47,7 @@ def place(tmp_path: Path) -> Iterator[None]:
 
 
 def recorded(folder: Path, id_: str, *, solved: int, is_blind: bool = False) -> RunFolder:
-    """A run of 16 examples that is over, whose every row and time is given."""
+    """A finished run of 16 examples with fixed times."""
     run = recorded_run(folder, id_=id_, created_at=BEGAN, is_blind=is_blind, pid=os.getpid())
     batch = run.batch("0")
     run.guess(batch, [(example, example < solved, 1.0 - example / 10) for example in range(EXAMPLES)])
@@ -86,7 +86,7 @@ def looked_at(
 
 
 async def settled(pilot: Pilot[None]) -> None:
-    """Wait until two pictures in a row are the same."""
+    """Wait until two screenshots in a row are the same."""
     before = ""
     while (now := pilot.app.export_screenshot()) != before:
         before = now
@@ -170,8 +170,8 @@ def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], looks_as_be
     written["attack"]["sha256"] = sha256_of(folder.code / "some.py")
     folder.spec_file.write_text(json.dumps(written))
     screen = PackageScreen(folder)
-    # The sandbox is not met, and accepted.
-    svg = looked_at(screen, lambda pilot: says(pilot, "#message", "open: sandbox"), size=size, keys=["space"])
+    # The check `sandbox` is unmet, and accepted with Space.
+    svg = looked_at(screen, lambda pilot: says(pilot, "#message", "unmet: sandbox"), size=size, keys=["space"])
     looks_as_before(f"package-{size[0]}", svg)
 
 
