@@ -1,4 +1,4 @@
-"""A stand-in for `python -m harness` that runs until a test releases it, so that no test depends on a start's duration."""
+"""A stand-in for `python -m harness` that runs until a test releases it."""
 
 import sys
 from pathlib import Path
