@@ -15,9 +15,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from harness import Attack, Batch, Context, Field, Guesses, HarnessError, Params
-from harness.core.arrays import Bools, Floats, Ints, Tokens
+from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
 from harness.core.examples import folds_by_cluster
-from harness.core.grouping import place_among_equals
 from harness.core.training import Training
 from harness.rankers import compressed_bytes
 

@@ -8,12 +8,12 @@ import numpy as np
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
-from harness.core.guesses import Guesses, joined
-from harness.core.spec import AttackSpec
+from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
 
 VERDICTS = {True: "✓", False: "✗", None: "·"}
 """How right, wrong and unknown are drawn."""
@@ -92,14 +92,12 @@ def _guesses_for(folder: RunFolder, spec: AttackSpec, id_: int) -> Guesses:
     rules = spec.round
     parts: list[Guesses] = []
     if folder.store.exists():
-        with RunReader(folder.store) as reader:
+        with GuessReader.of_run(folder, spec) as reader:
             repeated, after = reader.repeated_batches(), 0
             while True:
-                arrived = reader.arrivals(
-                    suffix_length=rules.suffix_length, vocabulary=rules.vocabulary, after=after, example=id_
-                )
+                arrived = reader.arrivals(after=after, example=id_)
                 if not len(arrived.seq):
                     break
                 after = int(arrived.seq[-1])
-                parts.append(arrived.guesses.part(arrived.rows_that_count(repeated)))
-    return joined(parts, suffix_length=rules.suffix_length)
+                parts.append(arrived.guesses.part(arrived.valid_rows(repeated)))
+    return concatenate_guesses(parts, suffix_length=rules.suffix_length)

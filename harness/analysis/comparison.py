@@ -11,18 +11,19 @@ import numpy as np
 from harness.analysis.replay import recall_after_guesses
 from harness.core.arrays import Tokens
 from harness.core.comparison import Contrast, Part, contrast
-from harness.core.controls import shown_name
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters
 from harness.core.intervals import Walk
 from harness.core.overlap import overlap
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows, log_spaced
-from harness.core.spec import AttackSpec
+from harness.core.text import display_name
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import submission_of
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Point, RunReader
-from harness.runs.results import submission_of
+from harness.runs.reader import Point
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 
@@ -69,7 +70,7 @@ class ComparedRun:
     @property
     def shown_attack(self) -> str:
         """The attack's name, and whether it is a control."""
-        return shown_name(self.attack, is_control=self.is_control)
+        return display_name(self.attack, is_control=self.is_control)
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them, curves thinned to 200 points."""
@@ -235,7 +236,7 @@ def _compared_run(
 ) -> tuple[ComparedRun, Walk]:
     # Status before submission: what is over when looked at has its last guess when read.
     status = run_status(folder)
-    with RunReader(folder.store) as reader:
+    with GuessReader.of_run(folder, spec) as reader:
         submission = submission_of(spec, reader)
         ledger, done, guesses = reader.last_ledger(), reader.progress().done, reader.guess_count()
         points = reader.points()
@@ -285,7 +286,7 @@ def _course(
 
 
 def _replayed(
-    points: Sequence[Point], part: Part, spec: AttackSpec, reader: RunReader, answers: Tokens
+    points: Sequence[Point], part: Part, spec: AttackSpec, reader: GuessReader, answers: Tokens
 ) -> list[tuple[float, float]]:
     """The recall on `part` of the guesses so far, at some of the points of the running curve."""
     chosen = _chosen_points(points, spec.budget)
@@ -331,7 +332,7 @@ def _known_to_the_end(stood: Sequence[tuple[float, float | None]]) -> tuple[Time
 
 def _settings(folder: RunFolder, spec: AttackSpec) -> dict[str, Any]:
     """By name, what was set or found for a run; of the target what the worker loaded, where it has told."""
-    with RunReader(folder.store) as reader:
+    with GuessReader.of_run(folder, spec) as reader:
         told = reader.last_event("worker_target") or {}
     target = {} if spec.target is None else spec.target.model_dump(mode="json", exclude={"path", "bytes"})
     groups = {

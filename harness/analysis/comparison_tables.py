@@ -8,10 +8,10 @@ from typing import Any
 
 from harness.analysis.comparison import BUDGET_SHARES, Comparison
 from harness.core.comparison import MCNEMAR_CAVEAT, Contrast, Part
-from harness.core.counting import counted
-from harness.core.durations import clock
 from harness.core.intervals import Interval
 from harness.core.scoring import Score
+from harness.core.text import pluralize
+from harness.core.times import format_duration
 
 Table = list[tuple[str, ...]]
 
@@ -25,7 +25,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
             run.shown_attack,
             run.status.words,
             *_score_cells(run.score),
-            f"{clock(run.elapsed_s)}/{clock(run.budget_s)}",
+            f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}",
             "–" if run.suffixes_per_s is None else f"{run.suffixes_per_s:,.1f}",
         )
         for run in comparison.runs
@@ -65,10 +65,10 @@ def recall_in_time(comparison: Comparison) -> Table:
 def recall_in_time_in_words(comparison: Comparison) -> str:
     """What `recall_in_time` is about."""
     part = comparison.unreachable
-    words = f"recall at {counted(comparison.whole.cap, 'error')} after a part of the budget"
+    words = f"recall at {pluralize(comparison.whole.cap, 'error')} after a part of the budget"
     if part is None:
         return words
-    return f"{words}; at {counted(part.cap, 'error')} on the {len(part):,} examples that cannot be reached"
+    return f"{words}; at {pluralize(part.cap, 'error')} on the {len(part):,} examples that cannot be reached"
 
 
 def settings_that_differ(comparison: Comparison) -> Table:
@@ -107,7 +107,7 @@ def _recalls(recalls: Sequence[float | None]) -> list[str]:
 
 
 def _score_header(part: Part) -> tuple[str, str]:
-    return f"recall at {counted(part.cap, 'error')}", "precision"
+    return f"recall at {pluralize(part.cap, 'error')}", "precision"
 
 
 def _score_cells(score: Score) -> tuple[str, str]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from harness.core.spec import AttackSpec
-from harness.core.visible import visible
+from harness.core.text import sanitize
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 
@@ -43,7 +43,7 @@ class TokenText:
             try:
                 self._tokenizer = Tokenizer.from_file(str(tokenizer_file))
             except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-                raise HarnessError(f"{tokenizer_file}: no tokenizer ({visible(str(error))[:120]}).") from None
+                raise HarnessError(f"{tokenizer_file}: no tokenizer ({sanitize(str(error))[:120]}).") from None
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The text of each token, [ids], controls made visible; joined they are the text of all.
@@ -62,7 +62,7 @@ class TokenText:
         """Each row of `rows` [rows, length] as one visible text."""
         if self._tokenizer is None:
             return ["".join(f"{token} " for token in row) for row in rows.tolist()]
-        texts = [visible(text) for text in self._tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)]
+        texts = [sanitize(text) for text in self._tokenizer.decode_batch(rows.tolist(), skip_special_tokens=False)]
         lacking = [token for token in np.unique(rows).tolist() if not self._is_text(token)]
         for row in np.flatnonzero(np.isin(rows, lacking).any(axis=1)):
             texts[row] = self.text(rows[row].tolist())
@@ -84,6 +84,6 @@ def _decoded(tokenizer: "Tokenizer", ids: list[int]) -> list[str]:
         text = tokenizer.decode(ids[:end], skip_special_tokens=False)
         # An unfinished character decodes to U+FFFD until its last token comes.
         whole = text if end == len(ids) else text.rstrip("\ufffd")
-        pieces.append(visible(whole[told:]))
+        pieces.append(sanitize(whole[told:]))
         told = max(told, len(whole))
     return pieces

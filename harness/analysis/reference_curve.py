@@ -6,11 +6,11 @@ from harness.core.arrays import Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
 from harness.core.scoring import DRAWN_POINTS, correct_rows, log_spaced, solved_curve
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import submission_of
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.reader import RunReader
-from harness.runs.results import submission_of
 from harness.runs.summary import RunSummary, run_summary
 
 
@@ -35,7 +35,7 @@ def best_earlier_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
         return None
     folder, summary = best
     with as_harness_error(folder.path):
-        with RunReader(folder.store) as reader:
+        with GuessReader.of_run(folder, spec) as reader:
             submission = submission_of(folder.spec(), reader)
         is_correct = correct_rows(submission.ids, submission.suffixes, answers)
         curve = solved_curve(is_correct, submission.ids) / spec.round_examples

@@ -6,14 +6,14 @@ from harness.core.arrays import Tokens
 from harness.core.comparison import Part
 from harness.core.live_score import LiveScore
 from harness.core.scoring import recall_at_errors
-from harness.core.spec import AttackSpec
-from harness.runs.reader import RunReader
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.spec import AttackSpec
 
 _ROWS_AT_ONCE = 50_000
 
 
 def recall_after_guesses(
-    counts: Sequence[int], part: Part, *, spec: AttackSpec, reader: RunReader, answers: Tokens
+    counts: Sequence[int], part: Part, *, spec: AttackSpec, reader: GuessReader, answers: Tokens
 ) -> list[float]:
     """The recall on `part` of the submission that the run's first `counts` guesses make, ascending, void ones counted.
 
@@ -33,15 +33,13 @@ def recall_after_guesses(
     for count in counts:
         while after < count:
             arrived = reader.arrivals(
-                suffix_length=rules.suffix_length,
-                vocabulary=rules.vocabulary,
                 after=after,
-                most=min(_ROWS_AT_ONCE, count - after),
+                limit=min(_ROWS_AT_ONCE, count - after),
             )
             if not len(arrived.seq):
                 break
             after = int(arrived.seq[-1])
-            standing.add(arrived.guesses.part(arrived.rows_that_count(repeated)))
+            standing.add(arrived.guesses.part(arrived.valid_rows(repeated)))
         is_correct, ids = part.walk(standing.walk())
         recalls.append(recall_at_errors(is_correct, ids, cap=part.cap, examples=len(part)))
     return recalls

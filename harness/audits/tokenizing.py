@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -17,7 +18,7 @@ def tokenizer_of(content: str, where: str) -> "Tokenizer":
     try:
         return Tokenizer.from_str(content)
     except Exception as error:  # tokenizers raises plain Exception for every fault of a file
-        raise HarnessError(f"{where}: no tokenizer ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{where}: no tokenizer ({shorten(str(error), 120)}).") from None
 
 
 def tokenizer_in(file: Path) -> "Tokenizer":

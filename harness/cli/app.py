@@ -26,7 +26,7 @@ from harness.cli import (
     tune,
     verify,
 )
-from harness.cli.output import is_terminal, say, visible
+from harness.cli.output import is_terminal, sanitize, say
 
 app = typer.Typer(
     name="harness",
@@ -109,7 +109,7 @@ def main() -> None:
         if debug:
             raise
         if isinstance(error, HarnessError):
-            say(f"harness: {visible(str(error))}")
+            say(f"harness: {sanitize(str(error))}")
         else:
-            say(f"harness: a defect of its own: {visible(repr(error))}; --debug shows where, and a report helps.")
+            say(f"harness: a defect of its own: {sanitize(repr(error))}; --debug shows where, and a report helps.")
         sys.exit(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.completion import attack_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.plugins.discovery import AttackFile
@@ -35,11 +35,11 @@ def list_attacks(context: typer.Context, attacks: AttacksOption = None, as_json:
         return
     if not found:
         say("no attacks: `harness attacks new NAME` begins one.")
-    names = max((len(visible(attack.shown_name)) for attack in found), default=0)
-    origins = max((len(visible(attack.origin)) for attack in found), default=0)
+    names = max((len(sanitize(attack.shown_name)) for attack in found), default=0)
+    origins = max((len(sanitize(attack.origin)) for attack in found), default=0)
     for attack in found:
         what = attack.summary if attack.error is None else f"broken: {attack.error}"
-        print(f"{visible(attack.shown_name):{names}}  {visible(attack.origin):{origins}}  {visible(what)}".rstrip())
+        print(f"{sanitize(attack.shown_name):{names}}  {sanitize(attack.origin):{origins}}  {sanitize(what)}".rstrip())
 
 
 @app.command("show")
@@ -60,18 +60,18 @@ def show_attack(
         described = {"doc": schema.doc, "parameters": [asdict(parameter) for parameter in parameters]}
         print_json({**_as_json(attack), **described, "schema": schema.schema})
         return
-    print(visible(attack.shown_name))
+    print(sanitize(attack.shown_name))
     for line in schema.doc.splitlines():
-        print(f"  {visible(line)}".rstrip())
+        print(f"  {sanitize(line)}".rstrip())
     print()
-    print(f"  from        {visible(attack.origin)}, {visible(str(attack.path))}")
+    print(f"  from        {sanitize(attack.origin)}, {sanitize(str(attack.path))}")
     for label, text in (("reference", attack.reference), ("flags", _flags(attack)), ("requires", attack.requires)):
         if text:
-            print(f"  {label:11} {visible(text if isinstance(text, str) else ', '.join(text))}")
+            print(f"  {label:11} {sanitize(text if isinstance(text, str) else ', '.join(text))}")
     print("\n  parameters" if parameters else "\n  no parameters")
-    width = max((len(visible(parameter.name)) for parameter in parameters), default=0)
+    width = max((len(sanitize(parameter.name)) for parameter in parameters), default=0)
     for parameter in parameters:
-        print(f"    {visible(parameter.name):{width}}  {visible(parameter.in_words)}")
+        print(f"    {sanitize(parameter.name):{width}}  {sanitize(parameter.in_words)}")
 
 
 @app.command("new")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.output import counted, print_json, say
+from harness.cli.output import pluralize, print_json, say
 
 if TYPE_CHECKING:
     from harness.core.audit import Audit, AuditInputs
@@ -55,23 +55,23 @@ def run_audit(
     HarnessError when it cannot begin, or ended badly.
     """
     from harness.cli.watching import follow_audit
-    from harness.core.durations import seconds_in
+    from harness.core.times import parse_duration
+    from harness.jobs.audit.planning import plan_audit
     from harness.runs.folder import new_run_id
-    from harness.runs.launch import started_job
-    from harness.runs.planning import planned_audit
+    from harness.runs.launch import start_job
     from harness.runs.summary import run_summary
 
     if out is not None:
         from harness.submit.audit import require_room_for_audit
 
         require_room_for_audit(out)
-    seconds = seconds_in(budget)
+    seconds = parse_duration(budget)
     label = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
 
-    folder = started_job(
+    folder = start_job(
         id_,
-        lambda laid: planned_audit(
+        lambda laid: plan_audit(
             audit,
             inputs,
             id_=id_,
@@ -104,7 +104,7 @@ def findings_of(folder: "RunFolder") -> "Findings":
     from harness.audits.registry import audit_named
     from harness.core.audit import AuditInputs
     from harness.core.errors import HarnessError
-    from harness.runs.audit_reader import AuditReader
+    from harness.jobs.audit.reader import AuditReader
     from harness.runs.errors import as_harness_error
 
     spec = folder.audit()
@@ -141,7 +141,7 @@ def tell(folder: "RunFolder", *, out: Path | None, redact: bool, json: bool) -> 
         from harness.submit.audit import write_audit
 
         files = write_audit(out, findings, _header(folder), redact=redact)
-        say(f"{out}: {counted(len(files), 'file')}; {out / 'index.html'} is the page")
+        say(f"{out}: {pluralize(len(files), 'file')}; {out / 'index.html'} is the page")
     shown = without_text(findings) if redact else findings
     if json:
         print_json(shown.figures)
@@ -153,7 +153,7 @@ def tell(folder: "RunFolder", *, out: Path | None, redact: bool, json: bool) -> 
 
 def _header(folder: "RunFolder") -> "AuditHeader":
     from harness.audits.registry import audit_named
-    from harness.runs.audit_reader import AuditReader
+    from harness.jobs.audit.reader import AuditReader
     from harness.runs.status import Status
     from harness.runs.summary import run_summary
     from harness.submit.audit import AuditHeader

@@ -4,7 +4,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from harness.cli.output import aligned, counted, cut, visible
+from harness.cli.output import align_columns, pluralize, sanitize, shorten_middle
 from harness.core.findings import Findings, FoundTable
 from harness.submit.found import column_in_words, headline_figures, is_numeric, plain_value
 
@@ -19,35 +19,35 @@ def findings_in_words(findings: Findings) -> str:
     sections = [_figures(findings)]
     sections += [_table(table, width) for table in findings.tables if not table.is_detail]
     sections.append(
-        "\n".join(textwrap.fill(visible(sentence), min(width, _PAGE_WIDTH)) for sentence in findings.sentences)
+        "\n".join(textwrap.fill(sanitize(sentence), min(width, _PAGE_WIDTH)) for sentence in findings.sentences)
     )
     return "\n\n".join(filter(None, sections))
 
 
 def _figures(findings: Findings) -> str:
     told = headline_figures(findings.figures)
-    rows = [(visible(name), cut(visible(value), _CELL)) for name, value in told[:_MOST_FIGURES]]
-    rest = f"\n… {counted(len(told) - _MOST_FIGURES, 'further figure')}: --json" if len(told) > _MOST_FIGURES else ""
-    return aligned(rows) + rest if rows else ""
+    rows = [(sanitize(name), shorten_middle(sanitize(value), _CELL)) for name, value in told[:_MOST_FIGURES]]
+    rest = f"\n… {pluralize(len(told) - _MOST_FIGURES, 'further figure')}: --json" if len(told) > _MOST_FIGURES else ""
+    return align_columns(rows) + rest if rows else ""
 
 
 def _table(table: FoundTable, width: int) -> str:
     """A title and lines of cells, numbers flush right; as narrow cells as the terminal asks for."""
     columns = [[plain_value(cell) for cell in cells[:_MOST_ROWS]] for cells in table.columns.values()]
     rows = len(next(iter(table.columns.values()), ()))
-    title = visible(table.title)
+    title = sanitize(table.title)
     if not rows:
         return f"{title}\nno rows"
-    names = [visible(name.replace("_", " ")) for name in table.columns]
-    cells = [list(map(visible, column_in_words(column))) for column in columns]
+    names = [sanitize(name.replace("_", " ")) for name in table.columns]
+    cells = [list(map(sanitize, column_in_words(column))) for column in columns]
     heads = _heads(names, cells, width)
     most = _widest_cell([[*head, *column] for head, column in zip(heads, cells, strict=True)], width)
     set_ = [
-        _set([cut(word, most) for word in [*head, *words]], is_right=is_numeric(column))
+        _set([shorten_middle(word, most) for word in [*head, *words]], is_right=is_numeric(column))
         for head, words, column in zip(heads, cells, columns, strict=True)
     ]
-    rest = f"\n… {counted(rows - _MOST_ROWS, 'further row')}: --out writes them" if rows > _MOST_ROWS else ""
-    return f"{title}\n{aligned(list(zip(*set_, strict=True)))}{rest}"
+    rest = f"\n… {pluralize(rows - _MOST_ROWS, 'further row')}: --out writes them" if rows > _MOST_ROWS else ""
+    return f"{title}\n{align_columns(list(zip(*set_, strict=True)))}{rest}"
 
 
 def _heads(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[list[str]]:

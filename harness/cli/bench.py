@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.output import aligned, print_json, say
+from harness.cli.output import align_columns, print_json, say
 
 if TYPE_CHECKING:
     from harness.engine.benchmark import Measured
@@ -104,8 +104,8 @@ def described(measured: "Measured") -> str:
         f"{Path(measured.target).name} on {measured.device}, {measured.threads} threads, "
         f"{measured.prefixes} prefixes in {measured.turns} turns",
         *rates,
-        aligned(table),
-        aligned([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
+        align_columns(table),
+        align_columns([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
     ]
     parts.append("¹ a suffix at the rates above: products with weights + attention's keys and values + head")
     if measured.device == "cpu":

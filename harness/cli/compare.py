@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.completion import run_names
-from harness.cli.output import aligned, cut, print_json, visible
+from harness.cli.output import align_columns, print_json, sanitize, shorten_middle
 
 if TYPE_CHECKING:
     from harness.analysis.comparison import Comparison
@@ -50,7 +50,7 @@ def _draw(comparison: "Comparison", path: Path) -> None:
     from harness.figures.curves import DrawnRun, write_comparison
 
     drawn = [
-        DrawnRun(visible(run.id), run.score, run.unreachable, run.recall_over_time, run.unreachable_over_time)
+        DrawnRun(sanitize(run.id), run.score, run.unreachable, run.recall_over_time, run.unreachable_over_time)
         for run in comparison.runs
     ]
     write_comparison(drawn, path, title=f"round {comparison.round}")
@@ -69,15 +69,15 @@ def _sections(comparison: "Comparison") -> list[str]:
         lines = tables.contrast_in_words(comparison, contrast, where)
         for name, ids in ((first, contrast.only_first), (second, contrast.only_second)):
             lines.append(f"solved within the cap by {name} alone: {_first_ids(ids.tolist())}")
-        sections.append("\n".join(map(visible, lines)))
+        sections.append("\n".join(map(sanitize, lines)))
     differing = tables.settings_that_differ(comparison)
     sections.append(_section("", differing) if differing else tables.NOTHING_DIFFERS)
     return sections
 
 
 def _section(title: str, table: "Table") -> str:
-    rows = [[cut(visible(cell), _CELL) for cell in row] for row in table]
-    return "\n".join(filter(None, (visible(title), aligned(rows) if rows else "")))
+    rows = [[shorten_middle(sanitize(cell), _CELL) for cell in row] for row in table]
+    return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))
 
 
 def _first_ids(ids: list[int]) -> str:

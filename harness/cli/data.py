@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import ProgressLines
 from harness.cli.rounds import JsonOption, RoundArgument, files_as_json, print_files, state_of
 
@@ -71,7 +71,7 @@ def _say_what_is_there(outcomes: "list[Outcome]", source: str | None, folder: Pa
 
     for outcome in outcomes:
         if outcome.fault:
-            say(f"harness: {visible(outcome.fault)}")
+            say(f"harness: {sanitize(outcome.fault)}")
     if lacking := [outcome.file.name for outcome in outcomes if outcome.arrival is Arrival.LACKING]:
         say(f"{source or 'The publisher'} lacks {', '.join(lacking)}.")
     rounds = [load_round(name) for name in shipped_rounds()]
@@ -109,13 +109,13 @@ def show_status(name: RoundArgument, as_json: JsonOption = False) -> None:
             }
         )
     else:
-        print(f"{visible(status.round.name)}: {state_of(status)}")
+        print(f"{sanitize(status.round.name)}: {state_of(status)}")
         print_files(status)
         for rows in status.joined:
             if rows.lacking:
                 print(f"  joined {rows.split} rows: md5 not checked without {', '.join(rows.lacking)}")
             elif rows.checksum == "wrong":
-                print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {visible(rows.found)}")
+                print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {sanitize(rows.found)}")
             else:
                 print(f"  joined {rows.split} rows: md5 {rows.checksum} ({rows.expected})")
         for command in status.commands:
@@ -195,7 +195,7 @@ def show_overlap(name: RoundArgument, as_json: JsonOption = False) -> None:
             }
         )
         return
-    print(f"{visible(round_.name)}: {examples:,} examples beside {found.training_rows:,} training rows")
+    print(f"{sanitize(round_.name)}: {examples:,} examples beside {found.training_rows:,} training rows")
     known, walked = int(found.has_known_prefix.sum()), int(found.is_stitched.sum())
     if found.is_reachable is None or found.known_prefix_is_right is None:
         print(f"  known prefix  {known:6,}  (blind: whether their suffixes are right cannot be said)")

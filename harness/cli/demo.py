@@ -17,7 +17,7 @@ def demo(
 ) -> None:
     """Run the baseline on the demo round: with the screen in a terminal, headless elsewhere."""
     from harness.cli.resolving import resolved_run
-    from harness.runs.launch import start_run
+    from harness.jobs.attack.planning import start_attack
 
     plan = resolved_run(
         "baseline",
@@ -38,11 +38,11 @@ def demo(
 
         # Before the run begins: settings that do not hold are told first.
         app = HarnessApp()
-        app.watched = start_run(plan.spec, plan.attack)
+        app.watched = start_attack(plan.spec, plan.attack)
         show(app)
         return
     from harness.cli.watching import follow
 
-    folder = start_run(plan.spec, plan.attack)
+    folder = start_attack(plan.spec, plan.attack)
     say(f"run {folder.id} · Ctrl-C leaves it running")
     follow(folder, json=json)

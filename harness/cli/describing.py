@@ -4,14 +4,13 @@ from typing import Any
 
 from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import text_of_run
-from harness.cli.output import aligned, visible
+from harness.cli.output import align_columns, sanitize
 from harness.cli.watching import score_in_words
-from harness.core.controls import shown_name
-from harness.core.durations import clock
-from harness.core.moments import date_and_time
-from harness.core.spec import AttackSpec, AuditSpec, JobSpec, TargetRecord
-from harness.runs.audit_reader import AuditReader
+from harness.core.spec import JobSpec, TargetRecord
+from harness.core.times import date_and_time, format_duration
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 from harness.sandbox import SandboxBackend
@@ -31,8 +30,8 @@ def described(folder: RunFolder) -> str:
     spec, summary = folder.job(), run_summary(folder)
     rows = [
         ("run", summary.id),
-        ("status", f"{summary.status}{f' – {visible(summary.reason)}' if summary.reason else ''}"),
-        *(_audit_rows(folder, spec, summary) if isinstance(spec, AuditSpec) else _attack_rows(folder, spec, summary)),
+        ("status", f"{summary.status}{f' – {sanitize(summary.reason)}' if summary.reason else ''}"),
+        *_job_rows(folder, spec, summary),
     ]
     if summary.sandbox is not None:
         rows += _sandbox_rows(summary)
@@ -40,65 +39,34 @@ def described(folder: RunFolder) -> str:
     rows.append(("reproducible", f"not promised: {'; '.join(reasons)}" if reasons else "yes, to the byte"))
     rows.append(("versions", ", ".join(f"{name} {value}" for name, value in spec.versions.items())))
     rows.append(("created", date_and_time(summary.created_at)))
-    rows.append(("directory", visible(summary.directory)))
+    rows.append(("directory", sanitize(summary.directory)))
     if summary.submission is not None:
         rows.append(("submission", summary.submission))
     if summary.note:
-        rows.append(("note", visible(summary.note)))
+        rows.append(("note", sanitize(summary.note)))
     return "\n".join(f"{name:<13} {value}" for name, value in rows)
 
 
 def _params_in_words(spec: JobSpec) -> str:
-    return visible(", ".join(f"{name}={value}" for name, value in spec.params.items()) or "none")
+    return sanitize(", ".join(f"{name}={value}" for name, value in spec.params.items()) or "none")
 
 
-def _audit_rows(folder: RunFolder, spec: AuditSpec, summary: RunSummary) -> list[tuple[str, str]]:
-    """What an audit was given, and what it has found so far."""
-    rows = [("audit", spec.audit), ("of", visible(spec.subject)), ("params", _params_in_words(spec))]
-    rows.append(("seed", str(spec.seed)))
-    rows += [("model", f"{visible(model.id)}, weights {model.weights_sha256[:12]}") for model in spec.models]
-    rows += [(f"its {name}", visible(str(record.path))) for name, record in spec.paths.items()]
-    rows.append(("budget", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} spent"))
-    rows.append(("rows", f"{summary.guesses:,} committed"))
-    if not folder.store.exists():
-        return rows
-    with AuditReader(folder.store) as reader:
-        rows += [("figure", visible(figure.words)) for figure in reader.newest_figures()]
-        rows += [("warning", visible(sentence)) for sentence in reader.warnings()]
-    return rows
-
-
-def _attack_rows(folder: RunFolder, spec: AttackSpec, summary: RunSummary) -> list[tuple[str, str]]:
-    """What an attack was given, and what it came to."""
-    target = spec.target
-    origin = f"{shown_name(spec.attack.name, is_control=spec.attack.control)}, from {visible(spec.attack.origin)}"
-    rows: list[tuple[str, str]] = [
-        ("attack", origin),
+def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what the job was given, and what it has found so far."""
+    rows = job_record(spec).describe(folder, spec)
+    rows += [
         ("params", _params_in_words(spec)),
         ("seed", str(spec.seed)),
-        ("round", _round_in_words(spec)),
-    ]
-    if target is not None:
-        commit = f" at {target.commit}" if target.commit else ""
-        rows += [
-            ("target", f"{visible(target.id)}{commit}, weights {target.weights_sha256[:12]}"),
-            ("device", _device_in_words(target, _loaded_target(folder))),
-        ]
-    rows += [
-        ("budget", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} spent"),
-        ("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"),
+        ("budget", f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"),
+        ("rows", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"),
         ("score", score_in_words(summary)),
     ]
     if summary.recall_interval_unit:
         rows.append(("interval", f"95 %, by {summary.recall_interval_unit}"))
     if summary.exact_at_1 is not None and summary.any_of_n is not None:
-        rows.append(
-            ("candidates", f"exact@1 {summary.exact_at_1:.3f}, any of n {summary.any_of_n:.3f} (any ranker's ceiling)")
-        )
+        rows.append(("candidates", f"exact@1 {summary.exact_at_1:.3f}, upper bound (any guess) {summary.any_of_n:.3f}"))
     if summary.rows_left_out:
-        rows.append(
-            ("left out", f"{summary.rows_left_out:,} rows beyond the {spec.round.row_cap:,} that a round takes")
-        )
+        rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the row cap"))
     return rows
 
 
@@ -120,14 +88,14 @@ def example_described(folder: RunFolder, example: Example) -> str:
         )
     if not example.candidates:
         rows.append(("", "", "", "", "no candidate yet"))
-    return aligned(rows)
+    return align_columns(rows)
 
 
 def runs_table(summaries: list[RunSummary]) -> str:
     """`harness runs`: a row a run."""
     header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "note")
     rows = [header, *(_table_row(summary) for summary in summaries)]
-    return aligned(rows)
+    return align_columns(rows)
 
 
 def _table_row(summary: RunSummary) -> tuple[str, ...]:
@@ -136,14 +104,14 @@ def _table_row(summary: RunSummary) -> tuple[str, ...]:
         recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
     return (
         summary.id,
-        summary.shown_status if summary.is_waiting_for_room else str(summary.status),
+        summary.status.words,
         summary.shown_attack,
         summary.round,
         recall,
-        f"{clock(summary.elapsed_s)}/{clock(summary.budget_s)}",
+        f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}",
         f"{summary.guesses:,}",
         date_and_time(summary.created_at),
-        visible(summary.note)[:40],
+        sanitize(summary.note)[:40],
     )
 
 
@@ -164,7 +132,7 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """What held the attack, with which limits, and what it was refused."""
     rows = [("sandbox", f"{summary.sandbox} – {SandboxBackend(str(summary.sandbox)).promise}")]
     if summary.in_force is not None:
-        rows.append(("in force", visible(InForce.from_record(summary.in_force).words)))
+        rows.append(("in force", sanitize(InForce.from_record(summary.in_force).words)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}: it asked, and was let out"))
     if refused := in_words({Refusal(kind): count for kind, count in summary.refused.items()}):
         rows.append(("refused", f"{refused}: the attack tried, and the sandbox said no"))
@@ -179,7 +147,7 @@ def _device_in_words(target: TargetRecord, loaded: dict[str, Any] | None) -> str
         f"{loaded['device']}{name}, {loaded['dtype']}, {loaded['threads']} threads, "
         f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters"
     )
-    return visible(words)
+    return sanitize(words)
 
 
 def _promises(folder: RunFolder) -> list[str]:

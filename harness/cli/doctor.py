@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.output import print_json, visible
+from harness.cli.output import print_json, sanitize
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False) -> None:
@@ -18,6 +18,6 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="One line of JSON o
         return
     width = max(len(finding.name) for finding in report)
     for finding in report:
-        print(f"{finding.name:<{width}}  {visible(finding.value)}")
+        print(f"{finding.name:<{width}}  {sanitize(finding.value)}")
         if finding.advice:
-            print(f"{'':<{width}}  → {visible(finding.advice)}")
+            print(f"{'':<{width}}  → {sanitize(finding.advice)}")

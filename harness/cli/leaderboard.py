@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.completion import round_names
-from harness.cli.output import aligned, cut, print_json, say, visible
+from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 
 if TYPE_CHECKING:
     from harness.submit.leaderboard import Entry, Judging
@@ -43,7 +43,7 @@ def leaderboard(
 ) -> None:
     """Rank bundles by recall at the cap: intervals of the difference to the leader, times, verified or not."""
     from harness.core.errors import HarnessError
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
     from harness.submit.leaderboard import as_csv
     from harness.submit.leaderboard import leaderboard as ranked
 
@@ -56,7 +56,7 @@ def leaderboard(
     judging = _judging(round_, answers)
     if verify:
         from harness.cli.verify import prepare, verified
-        from harness.core.files import sha256_of
+        from harness.core.files import file_sha256
         from harness.core.rounds import load_round
         from harness.submit.environment import Install
         from harness.submit.verdict import stored_verdict
@@ -64,7 +64,7 @@ def leaderboard(
         prepare(install := Install(own_environment, wheels, allow_network_install))
         for bundle in bundles:
             try:
-                if stored_verdict(bundle, sha256_of(bundle)) is None:
+                if stored_verdict(bundle, file_sha256(bundle)) is None:
                     verified(
                         bundle,
                         round_=load_round(round_),
@@ -75,17 +75,17 @@ def leaderboard(
                     )
             except HarnessError as error:
                 # One bundle that comes to no verdict keeps no other from its own.
-                say(f"{visible(bundle.name)}: not verified: {visible(str(error))}")
-    entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {visible(name)}"))
+                say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
+    entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"))
     if html is not None:
         from harness.submit.pages import page
 
-        write_whole(html, page("leaderboard.html.j2", entries=entries, judging=judging))
+        write_atomically(html, page("leaderboard.html.j2", entries=entries, judging=judging))
     if csv is not None:
         if str(csv) == "-":
             print(as_csv(entries), end="")
             return
-        write_whole(csv, as_csv(entries))
+        write_atomically(csv, as_csv(entries))
     if json:
         print_json({"round": judging.round, "entries": [entry.as_json() for entry in entries]})
     else:
@@ -123,12 +123,12 @@ def _print(entries: "list[Entry]") -> None:
     header = ("", "team", "attack", "recall", "less the leader's", "time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
-        print(aligned([header, *[tuple(cut(visible(cell), _CELL) for cell in row) for row in rows]]))
+        print(align_columns([header, *[tuple(shorten_middle(sanitize(cell), _CELL) for cell in row) for row in rows]]))
     for entry in entries:
         if entry.marks:
-            print(f"{visible(entry.bundle)}: accepted by its team: {visible(', '.join(entry.marks))}")
+            print(f"{sanitize(entry.bundle)}: accepted by its team: {sanitize(', '.join(entry.marks))}")
         if not entry.team:
-            print(f"{visible(entry.bundle)}: not ranked: {visible(entry.unranked)}")
+            print(f"{sanitize(entry.bundle)}: not ranked: {sanitize(entry.unranked)}")
 
 
 def _row(entry: "Entry") -> tuple[str, ...]:

@@ -5,11 +5,9 @@ import shutil
 import sys
 from typing import Any
 
-from harness.core.columns import aligned, cut
-from harness.core.counting import counted
-from harness.core.visible import visible
+from harness.core.text import align_columns, pluralize, sanitize, shorten_middle
 
-__all__ = ["aligned", "counted", "cut", "fitted", "is_terminal", "print_json", "say", "visible"]
+__all__ = ["align_columns", "fitted", "is_terminal", "pluralize", "print_json", "sanitize", "say", "shorten_middle"]
 
 
 def print_json(value: Any) -> None:

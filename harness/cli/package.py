@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.completion import round_names, run_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.submit.bundle import Bundle
@@ -149,10 +149,10 @@ def _destination(out: Path | None, name: str, *, force: bool) -> Path:
 
 def _written(bundle: "Bundle", destination: Path, *, json: bool) -> None:
     from harness.core.errors import HarnessError
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
 
     try:
-        write_whole(destination, bundle.content)
+        write_atomically(destination, bundle.content)
     except OSError as error:
         raise HarnessError(f"{destination}: cannot be written ({error.strerror}).") from None
     manifest = bundle.manifest
@@ -170,7 +170,7 @@ def _written(bundle: "Bundle", destination: Path, *, json: bool) -> None:
         print_json(told)
         return
     for mark in manifest.marks:
-        say(f"accepted: {mark.check} – {visible(mark.sentence)}")
+        say(f"accepted: {mark.check} – {sanitize(mark.sentence)}")
     print(f"{destination}\nsha256 {bundle.sha256}")
     if manifest.kind == "submission":
         pages, code = bundle.pages, manifest.code_bundle_sha256
@@ -184,10 +184,10 @@ def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool
     width = max(len(check.name) for check in checks)
     for check in checks:
         sign = "✓" if check.is_met else "–" if check.name in accepted else "✗"
-        print(f"{sign} {check.name:<{width}}  {visible(check.sentence)}")
+        print(f"{sign} {check.name:<{width}}  {sanitize(check.sentence)}")
         if not check.is_met:
             accept = f"; or --accept {check.name}" if check.can_be_accepted else ""
-            print(f"  {'':<{width}}  → {visible(check.mend)}{accept}")
+            print(f"  {'':<{width}}  → {sanitize(check.mend)}{accept}")
 
 
 @contextlib.contextmanager

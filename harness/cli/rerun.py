@@ -26,11 +26,11 @@ def rerun(
     """Run the code of a bundle on prefixes; a run of it that was interrupted goes on."""
     from harness.cli.resolving import target_record
     from harness.cli.watching import follow
-    from harness.core.durations import seconds_in
     from harness.core.errors import HarnessError
+    from harness.core.times import parse_duration
+    from harness.jobs.attack.planning import plan_attack, start_attack
     from harness.runs.folder import new_run_id
-    from harness.runs.launch import resume_run, start_run
-    from harness.runs.planning import planned_run
+    from harness.runs.launch import resume_run
     from harness.runs.summary import run_status
     from harness.submit.code_spec import read_code_spec
     from harness.submit.rerun import SCORES, laid_out, unfinished_run, write_outcome
@@ -64,17 +64,17 @@ def rerun(
             )
     folder = unfinished_run(laid)
     if folder is None:
-        run = planned_run(
+        run = plan_attack(
             laid.attack,
             laid.params,
             laid.round,
             record,
             id_=new_run_id(f"{spec.attack.name}-rerun"),
-            budget=spec.budget if budget is None else seconds_in(budget),
+            budget=spec.budget if budget is None else parse_duration(budget),
             seed=spec.seed,
             limit=None,
         )
-        folder = start_run(run, laid.attack)
+        folder = start_attack(run, laid.attack)
         say(f"run {folder.id} · Ctrl-C leaves it running")
     elif run_status(folder).is_over:
         say(f"run {folder.id} goes on where it was")

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli.output import say
-from harness.core.durations import seconds_in
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
-from harness.core.spec import AttackSpec, JobSpec, TargetRecord
+from harness.core.spec import JobSpec, TargetRecord
+from harness.core.text import shorten
+from harness.core.times import parse_duration
 from harness.engine.devices import resolved_device
 from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
+from harness.jobs.attack.planning import plan_attack
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
-from harness.runs.planning import planned_run
 
 _SAY_PROGRESS_ABOVE_BYTES = 256 << 20
 _MOST_THREADS = 4096
@@ -63,13 +65,13 @@ def resolved_run(
         for option, value in named.items():
             if value is not None:
                 raise HarnessError(f"the attack {attack.name} uses no target; leave {option} away.")
-    spec = planned_run(
+    spec = plan_attack(
         attack,
         params,
         round_,
         record,
         id_=new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
-        budget=round_.budget if budget is None else seconds_in(budget),
+        budget=round_.budget if budget is None else parse_duration(budget),
         seed=seed,
         limit=limit,
     )
@@ -79,9 +81,9 @@ def resolved_run(
 def require_device(device: str, dtype: str, threads: int | None) -> None:
     """Raise HarnessError for a device or dtype that there is none of, or for more threads than any machine has."""
     if dtype not in _DTYPES:
-        raise HarnessError(f"unknown dtype {shortened(dtype)!r}: {', '.join(_DTYPES)}.")
+        raise HarnessError(f"unknown dtype {shorten(dtype)!r}: {', '.join(_DTYPES)}.")
     if _DEVICE.fullmatch(device) is None:
-        raise HarnessError(f"unknown device {shortened(device)!r}: auto, cpu, cuda, cuda:N or mps.")
+        raise HarnessError(f"unknown device {shorten(device)!r}: auto, cpu, cuda, cuda:N or mps.")
     if threads is not None and threads > _MOST_THREADS:
         raise HarnessError(f"--threads {threads}: this machine has {usable_cores()} usable cores.")
 
@@ -92,7 +94,7 @@ def settings_in(settings: list[str]) -> dict[str, str]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise HarnessError(f"--set {shortened(setting)!r}: write key=value.")
+            raise HarnessError(f"--set {shorten(setting)!r}: write key=value.")
         if key in values:
             raise HarnessError(f"--set {key} was given twice.")
         values[key] = value

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.completion import round_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.data.status import RoundStatus
@@ -52,7 +52,7 @@ def list_rounds(context: typer.Context, as_json: JsonOption = False) -> None:
     for status in listed:
         count = "?" if status.examples is None else f"{status.examples:,}"
         print(
-            f"{status.round.name:{names}}  {count:>6} examples  {state_of(status):<22}  {visible(status.round.title)}"
+            f"{status.round.name:{names}}  {count:>6} examples  {state_of(status):<22}  {sanitize(status.round.title)}"
         )
     if any(not status.is_complete for status in listed):
         say("`harness data status ROUND` says what is missing and the command that gets it.")
@@ -70,11 +70,11 @@ def show_round(name: RoundArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json({**_summary(status), **rules, "files": files_as_json(status)})
         return
-    print(f"{visible(round_.name)}: {visible(round_.title)}")
+    print(f"{sanitize(round_.name)}: {sanitize(round_.title)}")
     print(f"{state_of(status)}, {'?' if status.examples is None else f'{status.examples:,}'} examples")
     for rule in _RULES:
         if (value := rules[rule]) is not None:
-            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {visible(_as_text(rule, value))}")
+            print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {sanitize(_as_text(rule, value))}")
     print_files(status)
 
 
@@ -89,11 +89,11 @@ def state_of(status: "RoundStatus") -> str:
 
 def print_files(status: "RoundStatus") -> None:
     """A line for each file: state, path, shape or fault, and what the round has it for."""
-    paths = max((len(visible(str(file.path))) for file in status.files), default=0)
+    paths = max((len(sanitize(str(file.path))) for file in status.files), default=0)
     for file in status.files:
         shape = " × ".join(f"{axis:,}" for axis in file.shape) if file.shape is not None else file.fault
         uses = ", ".join(field.removesuffix("_file").replace("_", " ") for field in file.fields)
-        print(f"  {file.state:12} {visible(str(file.path)):{paths}}  {visible(shape):12}  {uses}")
+        print(f"  {file.state:12} {sanitize(str(file.path)):{paths}}  {sanitize(shape):12}  {uses}")
 
 
 def files_as_json(status: "RoundStatus") -> list[dict[str, Any]]:
@@ -134,10 +134,10 @@ def _rules(status: "RoundStatus") -> dict[str, Any]:
 
 
 def _as_text(rule: str, value: Any) -> str:
-    from harness.core.durations import clock
+    from harness.core.times import format_duration
 
     if rule == "budget_s":
-        return clock(value)
+        return format_duration(value)
     if rule in ("answer_rows", "train_rows"):
         return f"{value[0]:,} to {value[1] - 1:,}"
     return f"{value:,}" if isinstance(value, int) else str(value)

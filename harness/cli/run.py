@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
-from harness.cli.output import is_terminal, print_json, say, visible
+from harness.cli.output import is_terminal, print_json, sanitize, say
 
 RunName = Annotated[
     str, typer.Argument(help="A run's id, its unambiguous start, or `latest`.", metavar="RUN", autocompletion=run_names)
@@ -47,8 +47,8 @@ def run(
     """Run an attack on a round, under its budget."""
     from harness.cli.resolving import resolved_run
     from harness.cli.watching import follow
+    from harness.jobs.attack.planning import start_attack
     from harness.runs.folder import RunFolder
-    from harness.runs.launch import start_run
     from harness.runs.summary import run_summary
 
     plan = resolved_run(
@@ -68,7 +68,7 @@ def run(
     if dry_run:
         print(plan.spec.model_dump_json(indent=None if json else 2))
         return
-    folder: RunFolder = start_run(plan.spec, plan.attack)
+    folder: RunFolder = start_attack(plan.spec, plan.attack)
     if detach:
         if json:
             print_json(run_summary(folder).as_json())
@@ -146,7 +146,7 @@ def logs(
     from harness.runs.folder import run_folder
 
     for line in log_lines(run_folder(run), last=lines, follow=follow):
-        print(visible(line), flush=follow)
+        print(sanitize(line), flush=follow)
 
 
 def show(
@@ -194,12 +194,12 @@ def export(
         raise HarnessError(f"{destination.parent}: no such folder.")
     if all_:
         from harness.core.tables import write_guesses
-        from harness.runs.results import every_guess
+        from harness.jobs.attack.results import every_guess
 
         write_guesses(destination, every_guess(folder))
     else:
         from harness.core.submission import write_submission
-        from harness.runs.results import submission_now
+        from harness.jobs.attack.results import submission_now
 
         submission = submission_now(folder)
         where = sys.stdout.buffer if str(destination) == "-" else destination

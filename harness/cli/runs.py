@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import run_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import print_json, sanitize, say
 
 app = typer.Typer(help="List runs; remove or annotate one.", no_args_is_help=False, rich_markup_mode=None)
 RunName = Annotated[
@@ -44,7 +44,7 @@ def list_runs(
     elif summaries:
         print(runs_table(summaries))
     elif round_ is not None:
-        say(f"no runs of the round {visible(round_)}.")
+        say(f"no runs of the round {sanitize(round_)}.")
     else:
         say("no runs yet: harness run ATTACK --round ROUND starts one.")
 
@@ -76,11 +76,11 @@ def note(
     text: Annotated[str | None, typer.Argument(help="The note; without it the present one is printed.")] = None,
 ) -> None:
     """Attach a line of text to a run."""
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
     from harness.runs.folder import run_folder
 
     folder = run_folder(run)
     if text is None:
-        print(visible(folder.note.read_text(encoding="utf-8")) if folder.note.exists() else "")
+        print(sanitize(folder.note.read_text(encoding="utf-8")) if folder.note.exists() else "")
     else:
-        write_whole(folder.note, text)
+        write_atomically(folder.note, text)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from harness.cli.output import counted, print_json, visible
+from harness.cli.output import pluralize, print_json, sanitize
 
 if TYPE_CHECKING:
     from harness.core.arrays import Ints, Tokens
@@ -67,7 +67,7 @@ def score(
     if plot is not None:
         from harness.figures.curves import write_recall_curve
 
-        write_recall_curve(scored, plot, title=visible(judgement.name))
+        write_recall_curve(scored, plot, title=sanitize(judgement.name))
     if as_json:
         print_json(scored.as_json())
     else:
@@ -107,7 +107,7 @@ def validate(
             print(f"line {fault.line}: {fault.what}")
     else:
         rows = len(read_submission(submission, rules).ids)
-        print(f"{visible(str(submission))} keeps the rules of {round_.name}: {counted(rows, 'row')}.")
+        print(f"{sanitize(str(submission))} keeps the rules of {round_.name}: {pluralize(rows, 'row')}.")
     if faults:
         raise typer.Exit(1)
 
@@ -135,8 +135,8 @@ def _judged_run(name: str, answers: Path | None, last: int | None, cap: int | No
     """A run's submission, made anew from its record; `answers` serve a round that was blind when it ran."""
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters
+    from harness.jobs.attack.results import submission_now
     from harness.runs.folder import run_folder
-    from harness.runs.results import submission_now
 
     folder = run_folder(name)
     spec = folder.spec()
@@ -212,10 +212,10 @@ def _print_score(scored: "Score") -> None:
 
     low, high, unit = scored.interval
     print(
-        f"recall at {counted(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
-        f"solved {scored.solved:,} of {counted(scored.examples, 'example')}; read {scored.rows_read:,} of "
-        f"{counted(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}\n\n"
-        "errors  recall  precision"
+        f"recall at {pluralize(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
+        f"solved {scored.solved:,} of {pluralize(scored.examples, 'example')}; read {scored.rows_read:,} of "
+        f"{pluralize(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}"
+        "\n\nerrors  recall  precision"
     )
     for errors in ERROR_COUNTS:
         at = scored.at_errors(errors)

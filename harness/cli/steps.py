@@ -4,8 +4,8 @@ import sys
 import time
 from typing import Self
 
-from harness.cli.output import fitted, say, visible
-from harness.core.durations import clock
+from harness.cli.output import fitted, sanitize, say
+from harness.core.times import format_duration
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -28,7 +28,7 @@ class Steps:
 
     def tell(self, step: str) -> None:
         """`step` is being done; it may be a stranger's words."""
-        line = f"{self._name} · {clock(time.monotonic() - self._began)} · {visible(step)}"
+        line = f"{self._name} · {format_duration(time.monotonic() - self._began)} · {sanitize(step)}"
         if self._is_terminal:
             print(f"\r\x1b[2K{fitted(line)}", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self._said_at >= _SECONDS_BETWEEN_LINES:

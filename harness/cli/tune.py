@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.completion import attack_names, round_names
-from harness.cli.output import aligned, print_json, say, visible
+from harness.cli.output import align_columns, print_json, sanitize, say
 
 if TYPE_CHECKING:
     from harness.plugins.parameter_space import Span
@@ -126,16 +126,17 @@ def tune(
         return
     if best is None:
         raise HarnessError(f"no setting of {tuning.id} came through its folds; harness runs lists the runs.")
-    print(aligned([(*space, *tuning.folds, "recall"), *(_cells(one, tuning.folds) for one in past)]))
+    print(align_columns([(*space, *tuning.folds, "recall"), *(_cells(one, tuning.folds) for one in past)]))
     words = [word for setting in (*tuning.settings, *settings_of(space, best.params)) for word in ("--set", setting)]
-    say(f"best: {visible(shlex.join(['harness', 'run', tuning.attack, '--round', tuning.round, *words]))}")
+    say(f"best: {sanitize(shlex.join(['harness', 'run', tuning.attack, '--round', tuning.round, *words]))}")
 
 
 def _go_on(tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] | None, runs: int) -> None:
     """Runs one after the other, until there are `runs` of them."""
     from harness.cli.resolving import resolved_run, weights_sha256_now
-    from harness.core.durations import clock
-    from harness.runs.launch import resume_run, start_run
+    from harness.core.times import format_duration
+    from harness.jobs.attack.planning import start_attack
+    from harness.runs.launch import resume_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
     from harness.runs.tuning import next_step, runs_of
@@ -162,12 +163,12 @@ def _go_on(tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] 
             attacks=None if folder is None else Path(folder),
             **options,
         )
-        started = start_run(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
+        started = start_attack(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
         _wait_for(started)
         recall = _figure(runs_of(tuning.id)[-1].recall)
-        told = f"{visible(' '.join(step.settings))} · {step.fold} · recall {recall} · {started.id}"
+        told = f"{sanitize(' '.join(step.settings))} · {step.fold} · recall {recall} · {started.id}"
         made = len(tried) + 1
-        left = clock((time.monotonic() - began_at) / (made - begun) * (runs - made))
+        left = format_duration((time.monotonic() - began_at) / (made - begun) * (runs - made))
         say(f"{made} of {runs}: {told}" + (f" · about {left} left" if made < runs else ""))
 
 
@@ -182,7 +183,7 @@ def _cells(one: "Setting", folds: tuple[str, ...]) -> tuple[str, ...]:
     """The setting's values, what each fold has given (nothing where it was given up before), and their mean."""
     reached = {run.fold: _figure(run.recall) for run in one.runs}
     return (
-        *(visible(str(value)) for value in one.params.values()),
+        *(sanitize(str(value)) for value in one.params.values()),
         *(reached.get(fold, "") for fold in folds),
         _figure(one.recall),
     )

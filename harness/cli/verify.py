@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.completion import round_names
-from harness.cli.output import print_json, say, visible
+from harness.cli.output import print_json, sanitize, say
 from harness.cli.steps import Steps
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def verified(
     out: Path | None = None,
 ) -> "Verdict":
     """The verdict on a bundle, told as it comes about and written beside the bundle (or into `out`)."""
-    from harness.core.durations import seconds_in
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
+    from harness.core.times import parse_duration
     from harness.submit.given import Given
     from harness.submit.verdict import produced_file, verdict_file
     from harness.submit.verification import How, Verification
@@ -147,15 +147,15 @@ def verified(
         round=round_,
         prefixes=prefixes,
         answers=answers,
-        budget=None if budget is None else seconds_in(budget),
+        budget=None if budget is None else parse_duration(budget),
     )
     beside = bundle if out is None else out / bundle.name
-    with _work_folder(work) as place, Steps(visible(bundle.name)) as steps:
+    with _work_folder(work) as place, Steps(sanitize(bundle.name)) as steps:
         verification = Verification(bundle, work=place, frozen=frozen)
         verdict = verification.whole(given, How(place, install, device, unsafe, steps.tell))
         if verification.produced is not None:
             # What the code wrote, read under the rules by now: the submission of code that came without one.
-            write_whole(produced_file(beside), verification.produced.read_bytes())
+            write_atomically(produced_file(beside), verification.produced.read_bytes())
     _write(verdict, verdict_file(beside))
     return verdict
 
@@ -192,7 +192,7 @@ def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None
     elif round_ is not None:
         found = resolve_target(round_.target, round_.revision)
     elif named.is_folder or not (named.id in SHIPPED_TARGETS or _HUB_ID.fullmatch(named.id)):
-        raise HarnessError(f"the bundle's target is {visible(named.id)}, a folder: --target says where it lies here.")
+        raise HarnessError(f"the bundle's target is {sanitize(named.id)}, a folder: --target says where it lies here.")
     else:
         found = resolve_target(named.id, named.commit or named.revision, offline=True)
     return FoundTarget(found.path, found.weights_sha256)
@@ -202,23 +202,23 @@ def _write(verdict: "Verdict", path: Path) -> None:
     """The verdict as JSON at `path`, and as a page beside it."""
     from json import dumps
 
-    from harness.core.files import write_whole
+    from harness.core.files import write_atomically
     from harness.submit.pages import page
 
-    write_whole(path, dumps(verdict.as_json(), indent=2) + "\n")
-    write_whole(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
-    say(f"{visible(str(path))} · {visible(path.with_suffix('.html').name)}")
+    write_atomically(path, dumps(verdict.as_json(), indent=2) + "\n")
+    write_atomically(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
+    say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
 
 
 def _print(verdict: "Verdict") -> None:
     width = max(len(finding.name) for finding in verdict.findings)
     for finding in verdict.findings:
         sign = {True: "✓", False: "✗", None: "·"}[finding.holds]
-        print(f"{sign} {finding.name:<{width}}  {visible(finding.sentence)}")
+        print(f"{sign} {finding.name:<{width}}  {sanitize(finding.sentence)}")
     for name, change in sorted(verdict.code_changes.items()):
-        print(f"\n{visible(name)}")
-        print("\n".join(f"  {visible(line)}" for line in change.splitlines()))
-    print(f"\n{verdict.outcome.words}: {visible(verdict.sentence)}")
+        print(f"\n{sanitize(name)}")
+        print("\n".join(f"  {sanitize(line)}" for line in change.splitlines()))
+    print(f"\n{verdict.outcome.words}: {sanitize(verdict.sentence)}")
 
 
 def prepare(install: "Install") -> None:

@@ -4,9 +4,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-from harness.cli.output import counted, fitted, print_json, say, visible
-from harness.core.durations import clock
+from harness.cli.output import fitted, pluralize, print_json, sanitize, say
 from harness.core.errors import HarnessError
+from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
@@ -39,7 +39,7 @@ def _followed(folder: RunFolder) -> RunSummary:
     """
     is_terminal = sys.stderr.isatty()
     began = time.monotonic()
-    last_status: tuple[Status, bool] | None = None
+    last_status: Status | None = None
     last_line_at = 0.0
     try:
         while True:
@@ -47,13 +47,10 @@ def _followed(folder: RunFolder) -> RunSummary:
             at = time.monotonic()
             if is_terminal:
                 print(f"\r\x1b[2K{fitted(live_line(summary))}", end="", file=sys.stderr, flush=True)
-            elif (
-                summary.status,
-                summary.is_waiting_for_room,
-            ) != last_status or at - last_line_at >= _SECONDS_BETWEEN_LINES:
+            elif summary.status != last_status or at - last_line_at >= _SECONDS_BETWEEN_LINES:
                 say(live_line(summary))
                 last_line_at = at
-            last_status = (summary.status, summary.is_waiting_for_room)
+            last_status = summary.status
             if summary.status.is_over:
                 break
             is_young = at - began < _YOUNG_SECONDS
@@ -70,18 +67,18 @@ def live_line(summary: RunSummary) -> str:
     """The run in one line: elapsed of budget, progress, ETA, guesses, recall at the cap."""
     parts = [
         summary.id,
-        summary.shown_status if summary.is_waiting_for_room else str(summary.status),
-        f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}",
+        summary.status.words,
+        f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
     ]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%}")
     if summary.eta_s is not None:
         fits = "" if summary.eta_s <= summary.budget_s - summary.elapsed_s else " (beyond the budget)"
-        parts.append(f"ETA {clock(summary.eta_s)}{fits}")
+        parts.append(f"ETA {format_duration(summary.eta_s)}{fits}")
     if summary.kind == "audit":
-        parts.append(counted(summary.guesses, "row"))
+        parts.append(pluralize(summary.guesses, "row"))
         told = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [f"{visible(name.replace('_', ' '))} {value:.3g}" for name, value in told[:_FIGURES_IN_A_LINE]]
+        parts += [f"{sanitize(name.replace('_', ' '))} {value:.3g}" for name, value in told[:_FIGURES_IN_A_LINE]]
     else:
         parts.append(f"{summary.guesses:,} guesses")
         parts.append(score_in_words(summary))
@@ -97,7 +94,7 @@ def score_in_words(summary: RunSummary) -> str:
     interval = summary.recall_interval
     bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"recall at {counted(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
+    return f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:
@@ -143,6 +140,6 @@ def _tell_outcome(summary: RunSummary, *, json: bool) -> None:
 
 def _tell_ending(summary: RunSummary) -> None:
     if summary.status in (Status.CRASHED, Status.LOST):
-        raise HarnessError(f"{summary.id} {summary.status}: {visible(summary.reason)}")
+        raise HarnessError(f"{summary.id} {summary.status}: {sanitize(summary.reason)}")
     if summary.reason:
-        say(f"{summary.status}: {visible(summary.reason)}")
+        say(f"{summary.status}: {sanitize(summary.reason)}")

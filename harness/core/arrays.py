@@ -56,3 +56,12 @@ def token_rows(path: Path, *, length: int | None, vocabulary: int, rows: tuple[i
         row = int(np.argmax(((part < 0) | (part >= vocabulary)).any(axis=1))) + first
         raise HarnessError(f"{path}: row {row} holds a token outside 0..{vocabulary - 1}.")
     return part.astype(token_dtype(vocabulary))
+
+
+def place_among_equals(values: Ints) -> Ints:
+    """Return how many equal values come before each value, [values] int64."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    place = np.empty(len(values), np.int64)
+    place[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
+    return place

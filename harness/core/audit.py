@@ -1,108 +1,57 @@
-"""The audit contract: what an audit declares, what it is given and what it hands back; it knows no store and no screen.
+"""The base classes of an audit: its declaration, its inputs, its context and its findings.
 
-An audit is a job like an attack run: a worker runs it under a budget, a supervisor keeps its rows, a resume goes on
-where it was. `run` measures, batch by batch, and emits rows; `findings` makes of all rows what is reported, and is a
-pure function of them and of the inputs, so that it is made anew wherever the record lies, without any model.
+An audit is a job like an attack run: a worker runs it under a budget, a supervisor stores its rows, and a resume
+continues it. `run` measures batch by batch and emits rows. `findings` is a pure function of the inputs and of all rows,
+so a report can be computed again from the record alone, without a model.
 """
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, field_validator
 
 from harness.core.arrays import Ints
 from harness.core.attack import Params, ParamsType, params_type_of
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
 from harness.core.findings import Findings
+from harness.core.rows import Kind, Rows, Table, table
+from harness.core.spec import TargetConfig
 
 if TYPE_CHECKING:
-    from harness.core.requests import TargetConfig
     from harness.engine.target import Target
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _ARRAYS, _TEXTS = "inputs.npz", "inputs.json"
 
 
-class Kind(StrEnum):
-    """What a column holds: an int64, a float64, a fixed-width vector of float64, or text."""
-
-    INTEGER = "integer"
-    REAL = "real"
-    REALS = "reals"
-    TEXT = "text"
-
-
-class Column(BaseModel):
-    """One column of an audit's table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    kind: Kind
-
-    @field_validator("name")
-    @classmethod
-    def _is_plain(cls, name: str) -> str:
-        if not _NAME.fullmatch(name) or name in ("seq", "batch", "attempt", "at"):
-            raise ValueError("a column is called by lower-case letters, digits and underscores")
-        return name
-
-
-class Table(BaseModel):
-    """A kind of row that an audit declares, and the store keeps."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    columns: tuple[Column, ...]
-
-    @field_validator("name")
-    @classmethod
-    def _is_plain(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
-            raise ValueError("a table is called by lower-case letters, digits and underscores")
-        return name
-
-
-def table(name: str, /, **columns: Kind) -> Table:
-    """A table with these columns, in this order."""
-    return Table(name=name, columns=tuple(Column(name=column, kind=kind) for column, kind in columns.items()))
-
-
 FIGURES = table("figure", name=Kind.TEXT, value=Kind.REAL, low=Kind.REAL, high=Kind.REAL, of=Kind.INTEGER)
-"""What every audit reports as it goes: a figure so far, its 95 % interval (NaN where it has none), and of how many."""
+"""The figures that every audit reports while it runs: value, 95 % interval (NaN if none), and number of items."""
 
-Rows = Mapping[str, Any]
-"""Rows of one table in arrival order, by column: int64 [rows], float64 [rows], float64 [rows, width] or list[str]."""
 RowsOf = Callable[[str], Rows]
-"""The rows of a table, by its name."""
+"""Returns the rows of the table with this name."""
 
 
 @dataclass(frozen=True)
 class AuditInputs:
-    """What an audit measures with, read and checked before any clock starts: texts and arrays, each by name."""
+    """The inputs of an audit, read and checked before its budget starts: texts and arrays by name."""
 
     texts: Mapping[str, list[str]] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Lay them into `folder`, which exists; texts may hold any code point, lone surrogates too."""
+        """Write the inputs into the existing directory `folder`. Texts may contain any code point, also lone surrogates."""
         if self.arrays:
             with (folder / _ARRAYS).open("wb") as file:
                 np.savez(file, **self.arrays)  # type: ignore[arg-type]
-        write_whole(folder / _TEXTS, json.dumps(dict(self.texts)) + "\n")
+        write_atomically(folder / _TEXTS, json.dumps(dict(self.texts)) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> "AuditInputs":
-        """What `write` laid there."""
+        """Return the inputs that `write` wrote into `folder`."""
         arrays: dict[str, NDArray[Any]] = {}
         if (folder / _ARRAYS).exists():
             with np.load(folder / _ARRAYS, allow_pickle=False) as archive:
@@ -112,7 +61,10 @@ class AuditInputs:
 
 @dataclass(frozen=True)
 class AuditBatch:
-    """A fixed list of items: the unit of progress, commit and resume. items: [n] int64; seed: that of its stage."""
+    """A fixed list of items: the unit of progress, commit and resume.
+
+    `items` has shape [n], int64; `seed` is the seed of the stage.
+    """
 
     items: Ints
     seed: int
@@ -120,65 +72,65 @@ class AuditBatch:
 
     @property
     def rows(self) -> slice:
-        """The items as a slice: they follow one another."""
+        """The items as a slice; they are consecutive."""
         return slice(int(self.items[0]), int(self.items[-1]) + 1)
 
 
 class AuditContext(ABC):
-    """The inputs, the models and the durable progress of one audit, as it sees them."""
+    """The inputs, the models and the durable progress of one audit."""
 
     seed: int
     inputs: AuditInputs
 
     @property
     @abstractmethod
-    def orders(self) -> "tuple[TargetConfig, ...]":
-        """Where each model lies, and how it is to be loaded; empty where an endpoint answers."""
+    def models(self) -> tuple[TargetConfig, ...]:
+        """The directory and the loading options of each model; empty if an endpoint is audited."""
 
     @abstractmethod
     def target(self, number: int = 0) -> "Target":
-        """The language model of that number, loaded when first asked for in place of the one before."""
+        """Return language model `number`. The first call loads it and unloads the model before."""
 
     @property
     @abstractmethod
-    def secret(self) -> str | None:
-        """The endpoint's key; it stands in no record."""
+    def api_key(self) -> str | None:
+        """The API key of the endpoint. It is never stored."""
 
     @abstractmethod
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
-        """A stage that is to come, and about how much work it is, so that progress counts it from the start."""
+        """Announce a later stage and its approximate work, so that progress includes it from the start."""
 
     @abstractmethod
     def batches(self, stage: str, items: int, *, size: int, weight: float = 1.0) -> Iterator[AuditBatch]:
-        """Batches of `size` over items 0 … `items` - 1, without those that are done.
+        """Yield batches of `size` over the items 0 to `items` - 1, without those that are done.
 
-        weight: an item's share of all work, beside other stages. The batch handed out is done when the next one is
-        asked for. Each stage's name is used once.
+        A batch is done when the next one is requested. `weight` is the work of one item relative to other stages. The
+        name of a stage can be used once.
         """
 
     @abstractmethod
     def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:
-        """Rows of a declared table, every column of it, under the batch that is open."""
+        """Emit rows of a declared table, with all of its columns, in the open batch."""
 
     @abstractmethod
     def rows(self, table: str) -> Rows:
-        """Everything that was emitted in batches that are done or open, earlier executions included."""
+        """Return all rows emitted in done and open batches, including those of earlier executions."""
 
     @abstractmethod
     def figure(self, name: str, value: float, *, low: float = np.nan, high: float = np.nan, of: int = 0) -> None:
-        """A figure as it stands now, for who watches, in a batch or outside of any; the last one of a name counts."""
+        """Report the current value of a figure, inside or outside a batch. A later value replaces it."""
 
     @abstractmethod
     def warn(self, sentence: str) -> None:
-        """Something that was left out or went wrong, in one sentence, while the rest goes on."""
+        """Report in one sentence something that was skipped or failed while the audit continues."""
 
 
 class Audit(ABC, Generic[ParamsType]):
-    """A measurement of what a model memorized. `tables` are the kinds of row that it emits, beside `figure`."""
+    """A measurement of what a model memorized. `tables` are the tables that it emits, in addition to `figure`."""
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """As a heading: `Sequence extraction`."""
+    """The heading of its report, such as "Sequence extraction"."""
     reference: ClassVar[str]
     tables: ClassVar[tuple[Table, ...]]
 
@@ -187,18 +139,18 @@ class Audit(ABC, Generic[ParamsType]):
 
     @classmethod
     def params_type(cls) -> type[Params]:
-        """The class in `Audit[...]`."""
+        """Return the class in `Audit[...]`."""
         return params_type_of(cls)
 
     @property
     def needs_network(self) -> bool:
-        """Its parameters name an endpoint: the worker gets a network, and the endpoint's key."""
+        """True if its parameters name an endpoint: the worker then gets network access and the API key."""
         return False
 
     @abstractmethod
     def run(self, context: AuditContext) -> None:
-        """Measure; rows of a batch that was begun and not ended are void once it is run again."""
+        """Measure and emit rows. The rows of a batch that did not end are discarded when the batch is run again."""
 
     @abstractmethod
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
-        """What all rows come to, complete or so far. models: a name for each target, in order."""
+        """Return the findings of all rows, final or so far. `models` names each target, in order."""

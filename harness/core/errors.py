@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from harness.core.text import shorten
+
 
 class HarnessError(Exception):
     """Bad input or an impossible request; its text is shown as it is, without a traceback."""
@@ -15,9 +17,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, see: str) -> Har
     known = sorted(known)
     nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"{see} lists them."
-    return HarnessError(f"unknown {kind} {shortened(name)!r}: {hint}")
-
-
-def shortened(text: str, limit: int = 60) -> str:
-    """`text` in at most `limit` characters, the cut marked by an ellipsis."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return HarnessError(f"unknown {kind} {shorten(name)!r}: {hint}")

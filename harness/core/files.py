@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -15,7 +16,7 @@ _MOST_ENTRIES = 50_000
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A binary file beside `path` that takes its place, synced to disk, when the block ends without an error."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -31,9 +32,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
-def write_whole(path: Path, content: bytes | str) -> None:
+def write_atomically(path: Path, content: bytes | str) -> None:
     """Write `content` so that a reader, or a crash, finds either the old file or the new one."""
-    with replacing(path) as file:
+    with atomic_file(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -46,27 +47,44 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The hex SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def exclusive_lock(path: Path) -> IO[bytes] | None:
-    """Return an open file that holds the exclusive lock on `path` until it is closed.
+def try_lock(path: Path, *, patience: float = 0.5) -> IO[bytes] | None:
+    """Return an open file that holds the exclusive lock on `path` until it is closed; None if another process holds it.
 
-    Returns None if another process holds the lock.
+    Waits up to `patience` seconds, because `is_locked` holds a shared lock for a moment.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    until = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                file.close()
+                return None
+            time.sleep(0.01)
+        else:
+            return file
+
+
+def is_locked(path: Path) -> bool:
+    """Return True if a process holds the exclusive lock on `path`, in this PID namespace or any other."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
-        return None
-    return file
+        return True
+    except FileNotFoundError:
+        return False
+    return False
 
 
-def holds_more_than(path: Path, most: int) -> bool:
+def is_larger_than(path: Path, most: int) -> bool:
     """Return True if the files below `path` use more than `most` bytes, or number more than 50,000."""
     total, counted, folders = 0, 0, [str(path)]
     while folders:

@@ -1,7 +1,8 @@
-"""Frames: how a worker hands rows to its supervisor over a pipe; no pickle, every length checked before it is read.
+"""Frames: the format in which a worker sends rows to its supervisor over a pipe.
 
 A frame is a fixed prologue (magic, sequence number, header length, body length, CRC-32 of header and body), a JSON
-header (table, rows, columns as [name, dtype, trailing shape], plain fields) and the columns' bytes one after the other.
+header (table, rows, columns as [name, dtype, trailing shape], plain fields) and the bytes of the columns. Nothing is
+pickled, and every length is checked before it is used.
 """
 
 import json
@@ -26,12 +27,12 @@ Scalar = str | int | float | bool | None
 
 
 class FrameError(Exception):
-    """The bytes on the wire are no frame: forged, interleaved or cut."""
+    """The bytes are not a valid frame: forged, interleaved or truncated."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Rows of one table: columns of shape [rows, …], and fields that hold for all of them."""
+    """Rows of one table: columns of shape [rows, …], and fields that apply to all rows."""
 
     table: str
     rows: int = 0
@@ -39,8 +40,8 @@ class Frame:
     fields: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-def encoded(frame: Frame, sequence: int) -> bytes:
-    """The frame's bytes. Raises FrameError when it exceeds the wire's limits or holds a type that does not travel."""
+def encode_frame(frame: Frame, sequence: int) -> bytes:
+    """Return the frame's bytes. Raises FrameError if it is too large or contains an unsupported dtype."""
     described, chunks = [], []
     for name, column in frame.columns.items():
         column = np.ascontiguousarray(column)
@@ -54,21 +55,21 @@ def encoded(frame: Frame, sequence: int) -> bytes:
     ).encode()
     body = b"".join(chunks)
     if len(header) > MAX_HEADER_BYTES or len(body) > MAX_BODY_BYTES:
-        raise FrameError(f"a frame of {len(header)} + {len(body)} bytes is larger than the wire takes")
+        raise FrameError(f"a frame of {len(header)} + {len(body)} bytes is too large")
     return _PROLOGUE.pack(_MAGIC, sequence, len(header), len(body), _checksum(header, body)) + header + body
 
 
 class FrameReader:
-    """Turns a stream of bytes into frames, in order, holding at most one frame beside what was fed."""
+    """Decodes a stream of bytes into frames. It buffers at most one frame besides what was fed."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._expected = 0
 
     def feed(self, chunk: bytes) -> Iterator[tuple[int, int, Frame]]:
-        """The frames that `chunk` completes, each with its sequence number and its size in bytes.
+        """Yield the frames that `chunk` completes, each with its sequence number and its size in bytes.
 
-        Raises FrameError, after the frames before it, at the first byte that cannot belong to the next one.
+        Raises FrameError at the first byte that cannot belong to the next frame.
         """
         self._buffer += chunk
         while (taken := self._next()) is not None:
@@ -77,15 +78,15 @@ class FrameReader:
     def _next(self) -> tuple[int, int, Frame] | None:
         if len(self._buffer) < _PROLOGUE.size:
             if not _MAGIC.startswith(bytes(self._buffer[:4])):
-                raise FrameError("bytes that start no frame")
+                raise FrameError("bytes that do not begin a frame")
             return None
         magic, sequence, header_bytes, body_bytes, checksum = _PROLOGUE.unpack_from(self._buffer)
         if magic != _MAGIC:
-            raise FrameError("bytes that start no frame")
+            raise FrameError("bytes that do not begin a frame")
         if header_bytes > MAX_HEADER_BYTES or body_bytes > MAX_BODY_BYTES:
             raise FrameError(f"a frame that claims {header_bytes} + {body_bytes} bytes")
         if sequence != self._expected:
-            raise FrameError(f"frame {sequence} where {self._expected} was due")
+            raise FrameError(f"frame {sequence} instead of {self._expected}")
         size = _PROLOGUE.size + header_bytes + body_bytes
         if len(self._buffer) < size:
             return None
@@ -116,14 +117,14 @@ def _decoded(header: bytes, body: bytes) -> Frame:
             count = rows * math.prod(trailing)
             itemsize = np.dtype(dtype).itemsize
             if offset + count * itemsize > len(body):
-                raise FrameError(f"column {name!r} reaches past the frame's end")
+                raise FrameError(f"column {name!r} is longer than the frame")
             flat = np.frombuffer(body, dtype="<" + dtype, count=count, offset=offset)
             columns[name] = flat.reshape(rows, *trailing)
             offset += count * itemsize
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FrameError(f"a header that cannot be read ({type(error).__name__})") from None
     if offset != len(body):
-        raise FrameError(f"{len(body) - offset} bytes that belong to no column")
+        raise FrameError(f"{len(body) - offset} bytes outside the columns")
     return Frame(table, rows, columns, fields)
 
 

@@ -1,13 +1,23 @@
-"""Guesses: example id, suffix and score, many at a time."""
+"""Guesses: example id, suffix and score, many at a time.
+
+`GUESSES` defines the columns once: the frames of a worker, the table in run.db, its queries and the exports follow it.
+To add a column, add it to `GUESSES` and to the fields of `Guesses`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
+from harness.core.rows import Kind, Rows, Table, table
+
+GUESSES: Table = table("guess", example=Kind.INTEGER, suffix=Kind.TOKENS, score=Kind.REAL)
+_FIELDS = {"example": "ids", "suffix": "suffixes", "score": "score"}
+"""The field of `Guesses` that holds each column of `GUESSES`."""
 
 
 @dataclass(frozen=True, init=False)
@@ -27,20 +37,29 @@ class Guesses:
         object.__setattr__(self, "score", np.atleast_1d(np.asarray(score, dtype=np.float64)))
         if not len(self.ids) == len(self.suffixes) == len(self.score) or self.score.ndim != 1:
             raise HarnessError(
-                f"guesses need one id, one suffix and one score a row; "
-                f"found {self.ids.shape}, {self.suffixes.shape} and {self.score.shape}."
+                f"guesses need one id, one suffix and one score per row; "
+                f"found shapes {self.ids.shape}, {self.suffixes.shape} and {self.score.shape}."
             )
+
+    @classmethod
+    def from_columns(cls, columns: Rows) -> "Guesses":
+        """Return the guesses in these columns of `GUESSES`."""
+        return cls(**{field: columns[column] for column, field in _FIELDS.items()})
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the guesses as columns of `GUESSES`."""
+        return {column: getattr(self, field) for column, field in _FIELDS.items()}
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def part(self, rows: slice | Ints) -> "Guesses":
-        """The guesses at `rows`."""
+        """Return the guesses at `rows`."""
         return Guesses(self.ids[rows], self.suffixes[rows], self.score[rows])
 
 
-def joined(parts: Sequence[Guesses], *, suffix_length: int) -> Guesses:
-    """All parts one after the other; [0, suffix_length] when there are none."""
+def concatenate_guesses(parts: Sequence[Guesses], *, suffix_length: int) -> Guesses:
+    """Return the guesses of all parts; suffixes of shape [0, suffix_length] if there are none."""
     if not parts:
         return Guesses(np.empty(0, np.int64), np.empty((0, suffix_length), np.uint16), np.empty(0))
     return Guesses(
@@ -50,25 +69,27 @@ def joined(parts: Sequence[Guesses], *, suffix_length: int) -> Guesses:
     )
 
 
-def fault_in(guesses: Guesses, *, examples: int, suffix_length: int, vocabulary: int) -> str | None:
-    """What is wrong with the first guess that a round cannot take, in a clause; None when all are fine."""
+def find_fault(guesses: Guesses, *, examples: int, suffix_length: int, vocabulary: int) -> str | None:
+    """Return a clause that says what is wrong with the first invalid guess, or None if all guesses fit the round."""
     if len(guesses) == 0:
         return None
     if guesses.suffixes.shape[1] != suffix_length:
-        return f"suffixes of {guesses.suffixes.shape[1]} tokens where the round has {suffix_length}"
+        return f"suffixes of {guesses.suffixes.shape[1]} tokens, but the round has suffixes of {suffix_length}"
     wrong = (guesses.ids < 0) | (guesses.ids >= examples)
     if wrong.any():
-        return f"example id {guesses.ids[wrong][0]} where the round has 0..{examples - 1}"
+        return f"example id {guesses.ids[wrong][0]}, but the round has the ids 0..{examples - 1}"
     if guesses.suffixes.min() < 0 or guesses.suffixes.max() >= vocabulary:
         outside = guesses.suffixes[(guesses.suffixes < 0) | (guesses.suffixes >= vocabulary)]
-        return f"token {outside[0]} where the vocabulary is 0..{vocabulary - 1}"
+        return f"token {outside[0]}, but the vocabulary is 0..{vocabulary - 1}"
     if np.isnan(guesses.score).any():
-        return f"a score that is not a number, for example id {guesses.ids[np.isnan(guesses.score)][0]}"
+        return f"a score that is NaN, for example id {guesses.ids[np.isnan(guesses.score)][0]}"
     return None
 
 
 def _integers(what: str, values: ArrayLike, *, dimensions: int) -> NDArray[np.integer]:
     array = np.asarray(values)
     if array.ndim != dimensions or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
-        raise HarnessError(f"{what} must be integers with {dimensions} axes; found {array.dtype} {list(array.shape)}.")
+        raise HarnessError(
+            f"{what} must be integers with {dimensions} dimensions; found {array.dtype} {list(array.shape)}."
+        )
     return array if np.issubdtype(array.dtype, np.integer) else array.astype(np.int64)

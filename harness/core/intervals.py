@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.arrays import Bools, Floats, Ints
-from harness.core.grouping import place_among_equals
+from harness.core.arrays import Bools, Floats, Ints, place_among_equals
 
 REPLICATES = 2000
 SEED = 20230201

@@ -1,31 +1,44 @@
-"""What a run's guesses come to, kept up while they arrive, in memory that does not grow with them.
+"""The score of a run while its guesses arrive, in memory that does not grow with them.
 
-Held are the rows of the submission as it stands and a few numbers an example; a guess that no submission would take is
-counted and forgotten. Knows nothing of stores and screens.
+Kept are the rows of the current submission and a few numbers per example. The supervisor, the screen and comparisons
+use the same class, so they agree with the result. It knows nothing of stores and screens.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.guesses import Guesses, joined
+from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.intervals import Walk
-from harness.core.scoring import DRAWN_POINTS, correct_rows, exact_at_1, log_spaced, solved_curve
+from harness.core.scoring import DRAWN_POINTS, correct_rows, exact_at_1, log_spaced, recall_at_errors, solved_curve
 from harness.core.submission import current_rows, submission_order
 
 _BINS = 24
+_MAX_PENDING = 50_000
+
+
+class CurvePoint(NamedTuple):
+    """The current submission: its rows, and up to the error cap the solved examples, wrong rows and recall.
+
+    The last three are None in a blind round.
+    """
+
+    rows: int
+    solved: int | None
+    wrong: int | None
+    recall: float | None
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The submission at one moment.
+    """The submission at one moment. The first five are None in a blind round.
 
-    errors: [points] int64, wrong rows at which the walk would end, 1 .. all + 1, thinned evenly on a log scale; recall:
-    [points] at each; recall_at_cap; exact_at_1: the share of examples whose first row is right; any_of_n: the share
-    with a right candidate anywhere, which is the recall of a perfect order; all five None in a blind round. guessed:
-    examples with a guess; rows: of the submission; score_edges [bins + 1] and score_counts [bins]: each guessed
-    example's best score.
+    errors: [points] int64, error caps from 1 to all wrong rows + 1, evenly spaced on a log scale. recall: [points], at
+    each of them. recall_at_cap: at the round's cap. exact_at_1: share of examples whose first row is correct. any_of_n:
+    share of examples with any correct guess. guessed: examples with a guess. rows: rows of the submission. score_edges
+    [bins + 1] and score_counts [bins]: histogram of each example's best score.
     """
 
     errors: Ints | None
@@ -40,110 +53,138 @@ class Figures:
 
 
 class LiveScore:
-    """Takes guesses in the order of their arrival and tells what the submission of all of them scores."""
+    """Takes guesses in arrival order and scores the submission that they make."""
 
     def __init__(
         self, answers: Tokens | None, *, examples: int, error_cap: int, row_cap: int, per_example: int
     ) -> None:
-        """`answers` [examples, suffix length], None for a blind round; `per_example` as an attack declares it."""
+        """`answers` has shape [examples, suffix length], None in a blind round; `per_example` is the attack's limit."""
         self._answers = answers
         self._examples = examples
         self._error_cap = error_cap
         self._row_cap = row_cap
         self._per_example = per_example
-        self._held: Guesses | None = None
+        self._pending: list[Guesses] = []
+        self._rows: Guesses | None = None
         self._final: Guesses | None = None
-        self._has_right = np.zeros(examples, np.bool_)
-        self.is_stale = False
-        """A held guess came again with a lower score: one that was forgotten may now stand before it."""
+        self._is_solved = np.zeros(examples, np.bool_)
+        self._is_stale = False
+
+    @property
+    def is_stale(self) -> bool:
+        """True if a dropped guess may belong to the submission again; `replace` with the ranked guesses then.
+
+        That happens when a guess of the submission came again with a lower score, or after `void`.
+        """
+        self._merge()
+        return self._is_stale
 
     def add(self, guesses: Guesses) -> None:
-        """Take guesses."""
-        if self._answers is not None:
-            is_correct = correct_rows(guesses.ids, guesses.suffixes, self._answers)
-            self._has_right[guesses.ids[is_correct]] = True
+        """Add guesses in arrival order."""
         if len(guesses):
-            self._final = None
-            self._hold(guesses)
+            self._pending.append(guesses)
+            if sum(map(len, self._pending)) > _MAX_PENDING:
+                self._merge()
 
-    def hold_exactly(self, submission: Guesses) -> None:
-        """Let these rows with their scores be the submission: what reading all guesses anew has given."""
-        self._held = submission
-        self.is_stale = False
+    def void(self) -> None:
+        """Note that guesses that were added before became void."""
+        self._is_stale = True
 
-    def hold_final(self, submission: Guesses) -> None:
-        """Let these rows, in this order and whatever their scores, be the submission until a guess comes."""
+    def replace(self, ranked: Guesses) -> None:
+        """Take the best of `ranked`, all valid guesses in submission order, as the submission."""
+        self._pending.clear()
+        self._rows = ranked.part(slice(0, self._row_cap))
+        self._is_stale = False
+
+    def set_final(self, submission: Guesses) -> None:
+        """Take these rows, in this order and whatever their scores, as the submission from now on."""
         self._final = submission
-        if self._answers is not None:
-            is_correct = correct_rows(submission.ids, submission.suffixes, self._answers)
-            self._has_right[submission.ids[is_correct]] = True
+        self._note_solved(submission)
 
     def walk(self) -> Walk:
-        """The submission as scoring walks it now; the round has answers."""
+        """Return the submission for scoring. The round has answers."""
         assert self._answers is not None
-        held = self._submission
-        if held is None:
+        rows = self._submission()
+        if rows is None:
             return Walk(np.empty(0, np.bool_), np.empty(0, np.int64))
-        return Walk(correct_rows(held.ids, held.suffixes, self._answers), held.ids)
+        return Walk(correct_rows(rows.ids, rows.suffixes, self._answers), rows.ids)
+
+    def point(self) -> CurvePoint:
+        """Return the current point of the running curve."""
+        rows = self._submission()
+        count = 0 if rows is None else len(rows)
+        if self._answers is None:
+            return CurvePoint(count, None, None, None)
+        is_correct, ids = self.walk()
+        recall = recall_at_errors(is_correct, ids, cap=self._error_cap, examples=self._examples)
+        wrong = min(self._error_cap, int((~is_correct).sum()))
+        return CurvePoint(count, round(recall * self._examples), wrong, recall)
 
     def figures(self) -> Figures:
-        """What the submission comes to now."""
-        held = self._submission
-        if held is None or not len(held):
+        """Return the figures of the current submission."""
+        rows = self._submission()
+        if rows is None or not len(rows):
             nothing = np.empty(0, np.int64)
             known = None if self._answers is None else 0.0
             empty = None if self._answers is None else nothing
             recall = None if self._answers is None else np.empty(0)
             return Figures(empty, recall, known, known, known, 0, 0, np.array([0.0, 1.0]), np.zeros(1, np.int64))
-        guessed, first = np.unique(held.ids, return_index=True)
-        best = held.score[first] if self._held is None else _best_scores(self._held)
+        guessed, first = np.unique(rows.ids, return_index=True)
+        best = rows.score[first] if self._rows is None else _best_scores(self._rows)
         counts, edges = _histogram(best)
         if self._answers is None:
-            return Figures(None, None, None, None, None, len(guessed), len(held), edges, counts)
+            return Figures(None, None, None, None, None, len(guessed), len(rows), edges, counts)
         curve = solved_curve(*self.walk()) / self._examples  # [wrong rows + 1]
         errors = log_spaced(len(curve), most=DRAWN_POINTS)
         return Figures(
             errors=errors,
             recall=curve[errors - 1],
             recall_at_cap=float(curve[min(self._error_cap, len(curve)) - 1]),
-            exact_at_1=exact_at_1(held.ids, held.suffixes, self._answers),
-            any_of_n=float(self._has_right.mean()),
+            exact_at_1=exact_at_1(rows.ids, rows.suffixes, self._answers),
+            any_of_n=float(self._is_solved.mean()),
             guessed=len(guessed),
-            rows=len(held),
+            rows=len(rows),
             score_edges=edges,
             score_counts=counts,
         )
 
-    @property
     def _submission(self) -> Guesses | None:
-        return self._held if self._final is None else self._final
+        self._merge()
+        return self._rows if self._final is None else self._final
 
-    def _hold(self, guesses: Guesses) -> None:
-        everything = guesses if self._held is None else joined([self._held, guesses], suffix_length=0)
-        if self._held is not None and not self.is_stale:
-            self.is_stale = _has_fallen(everything, len(self._held))
+    def _merge(self) -> None:
+        """Move the pending guesses into the submission."""
+        if not self._pending:
+            return
+        new = concatenate_guesses(self._pending, suffix_length=0)
+        self._pending.clear()
+        self._note_solved(new)
+        every = new if self._rows is None else concatenate_guesses([self._rows, new], suffix_length=0)
+        if self._rows is not None and not self._is_stale:
+            self._is_stale = _has_lowered(every, len(self._rows))
         rows = submission_order(
-            everything.ids,
-            everything.suffixes,
-            everything.score,
-            per_example=self._per_example,
-            row_cap=self._row_cap,
+            every.ids, every.suffixes, every.score, per_example=self._per_example, row_cap=self._row_cap
         )
-        self._held = everything.part(rows)
+        self._rows = every.part(rows)
+
+    def _note_solved(self, guesses: Guesses) -> None:
+        if self._answers is not None:
+            is_correct = correct_rows(guesses.ids, guesses.suffixes, self._answers)
+            self._is_solved[guesses.ids[is_correct]] = True
 
 
-def _has_fallen(guesses: Guesses, held: int) -> bool:
-    """Whether the last score of a (example, suffix) among the first `held` rows is below the one it has there."""
+def _has_lowered(guesses: Guesses, kept: int) -> bool:
+    """Return True if the last score of one of the first `kept` (example, suffix) is below its score there."""
     is_last = np.zeros(len(guesses), np.bool_)
     is_last[current_rows(guesses.ids, guesses.suffixes)] = True
-    again = np.flatnonzero(~is_last[:held])
-    if not len(again):
+    repeated = np.flatnonzero(~is_last[:kept])
+    if not len(repeated):
         return False
-    # Rows that came again are few: a dictionary of them finds their last scores.
-    last = {guesses.ids[row].tobytes() + guesses.suffixes[row].tobytes(): guesses.score[row] for row in again}
-    for row in np.flatnonzero(is_last[held:]) + held:
-        before = last.get(guesses.ids[row].tobytes() + guesses.suffixes[row].tobytes())
-        if before is not None and guesses.score[row] < before:
+    # Few rows are repeated, so a dictionary of them finds their last scores.
+    before = {guesses.ids[row].tobytes() + guesses.suffixes[row].tobytes(): guesses.score[row] for row in repeated}
+    for row in np.flatnonzero(is_last[kept:]) + kept:
+        score = before.get(guesses.ids[row].tobytes() + guesses.suffixes[row].tobytes())
+        if score is not None and guesses.score[row] < score:
             return True
     return False
 
@@ -159,6 +200,6 @@ def _histogram(scores: Floats) -> tuple[Ints, Floats]:
     low, high = float(finite.min()), float(finite.max())
     edges = np.linspace(low, high, _BINS + 1) if np.isfinite(high - low) else np.array([low, high])
     if not (edges[1:] > edges[:-1]).all():
-        # Too near to each other for bins between them.
+        # The scores are too close to each other for bins between them.
         return np.array([len(finite)], np.int64), np.array([low, high])
     return np.histogram(finite, edges)[0].astype(np.int64), edges

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SHIPPED_ROUNDS = PACKAGE / "rounds"
@@ -40,12 +41,12 @@ def environment_with_package() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *before])}
 
 
-def with_home(text: str) -> Path:
+def expand_home(text: str) -> Path:
     """The path that `text` names, `~` being a home. Raises HarnessError for the home of a user that there is not."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise HarnessError(f"{shortened(text, 120)}: there is no such user's home; write the whole path.") from None
+        raise HarnessError(f"{shorten(text, 120)}: there is no such user's home; write the whole path.") from None
 
 
 def _from_environment(own: str, xdg: str, fallback: str) -> Path:

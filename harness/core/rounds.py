@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from harness.core import paths
-from harness.core.durations import seconds_in
-from harness.core.errors import HarnessError, shortened, unknown_name
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.text import shorten
+from harness.core.times import parse_duration
 
 FILE_FIELDS = (
     "prefix_file",
@@ -30,7 +31,7 @@ _MAX_ROUND_BYTES = 1 << 20
 
 def _seconds(value: Any) -> float:
     try:
-        return seconds_in(str(value))
+        return parse_duration(str(value))
     except HarnessError as error:
         raise ValueError(str(error)) from None
 
@@ -143,7 +144,7 @@ def load_round(name: str) -> Round:
     """
     if (match := _FOLD.fullmatch(name)) is not None:
         return load_round(match["base"]).derived_fold(int(match["fold"]), int(match["folds"]))
-    path = paths.with_home(name)
+    path = paths.expand_home(name)
     if not (path.suffix == ".toml" or "/" in name):
         shipped = shipped_rounds()
         if name not in shipped:
@@ -173,12 +174,12 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such round file.") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: not a TOML file ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
     for field in FILE_FIELDS:
         if (value := fields.get(field)) and isinstance(value, str):
             fields[field] = _located(value, path.parent)
     if isinstance(target := fields.get("target"), str) and target.startswith(("./", "../", "/", "~")):
-        fields["target"] = str((path.parent / paths.with_home(target)).resolve())
+        fields["target"] = str((path.parent / paths.expand_home(target)).resolve())
     base = fields.pop("base", None)
     if base is None:
         return fields
@@ -191,11 +192,11 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
 
 def _located(value: str, folder: Path) -> Path:
     """A file beside the round file where there is one, else its place in the data directory."""
-    beside = folder / paths.with_home(value)
+    beside = folder / paths.expand_home(value)
     try:
         return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
     except (OSError, ValueError):
-        raise HarnessError(f"{shortened(value)}: no path of this machine.") from None
+        raise HarnessError(f"{shorten(value)}: no path of this machine.") from None
 
 
 def _first_fault(error: ValidationError) -> str:

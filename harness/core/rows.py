@@ -1,38 +1,99 @@
-"""Rows of an audit's tables on their way over the wire, where a column is an array: a text is bytes and a length."""
+"""Tables of rows: their columns, and how rows travel in frames. The store, the worker and the exports all use them.
 
+A column is an array over the rows: int64 [rows], float64 [rows], float64 [rows, width], token ids [rows, length], or a
+list of texts. In a frame a text column becomes padded bytes and their lengths.
+"""
+
+import re
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, field_validator
 
-from harness.core.audit import Column, Kind, Table
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
-_BYTES_A_FRAME = 4 << 20
-_MOST_TEXT_BYTES = 1 << 20
-_ROWS_A_FRAME = 1 << 14
+Rows = Mapping[str, Any]
+"""Columns of one table by name, rows in arrival order."""
+
+_BYTES_PER_FRAME = 4 << 20
+_ROWS_PER_FRAME = 1 << 14
+_MAX_TEXT_BYTES = 1 << 20
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_BOOKKEEPING = ("seq", "batch", "attempt", "at")
+
+
+class Kind(StrEnum):
+    """What a column holds: int64, float64, a vector of float64, token ids, or text."""
+
+    INTEGER = "integer"
+    REAL = "real"
+    REALS = "reals"
+    TOKENS = "tokens"
+    TEXT = "text"
+
+
 _DTYPES = {Kind.INTEGER: np.int64, Kind.REAL: np.float64, Kind.REALS: np.float64}
-_DIMENSIONS = {Kind.INTEGER: 1, Kind.REAL: 1, Kind.REALS: 2}
+_DIMENSIONS = {Kind.INTEGER: 1, Kind.REAL: 1, Kind.REALS: 2, Kind.TOKENS: 2}
 
 
-def checked_columns(table: Table, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of `table` in its own types and order: int64 or float64 [rows], float64 [rows, width], texts in a list.
+class Column(BaseModel):
+    """One column of a table."""
 
-    What a text holds that is no Unicode becomes a replacement character. Raises HarnessError, naming the column, for
-    what is missing, too much, of another type or length.
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    kind: Kind
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name) or name in _BOOKKEEPING:
+            raise ValueError("a column name has lower-case letters, digits and underscores, and is not reserved")
+        return name
+
+
+class Table(BaseModel):
+    """A table of rows that a job emits and the store keeps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError("a table name has lower-case letters, digits and underscores")
+        return name
+
+
+def table(name: str, /, **columns: Kind) -> Table:
+    """Return a table with these columns, in this order."""
+    return Table(name=name, columns=tuple(Column(name=column, kind=kind) for column, kind in columns.items()))
+
+
+def validate_columns(table: Table, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of `table` in its own types and order.
+
+    Characters that are not valid Unicode become replacement characters. Raises HarnessError, naming the column, if one
+    is missing, unknown, or of another type or length.
     """
     names = [column.name for column in table.columns]
     if set(columns) != set(names):
         raise HarnessError(f"rows of {table.name} have the columns {', '.join(names)}, not {', '.join(columns)}.")
-    made = {column.name: _checked(table, column, columns[column.name]) for column in table.columns}
-    if len({len(values) for values in made.values()}) > 1:
-        raise HarnessError(f"rows of {table.name}: its columns are of different lengths.")
-    return made
+    valid = {column.name: _validate_column(table, column, columns[column.name]) for column in table.columns}
+    if len({len(values) for values in valid.values()}) > 1:
+        raise HarnessError(f"rows of {table.name}: the columns have different lengths.")
+    return valid
 
 
-def framed(table: Table, columns: Mapping[str, Any]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Checked columns as arrays that a frame carries, some rows at a time."""
+def split_into_frames(table: Table, columns: Mapping[str, Any]) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield validated columns as the arrays of one frame after the other."""
     rows = len(columns[table.columns[0].name])
     encoded = {
         column.name: [text.encode() for text in columns[column.name]]
@@ -45,84 +106,95 @@ def framed(table: Table, columns: Mapping[str, Any]) -> Iterator[dict[str, NDArr
         yield {
             name: array
             for column in table.columns
-            for name, array in _arrays(column, columns, encoded, slice(first, stop)).items()
+            for name, array in _frame_arrays(column, columns, encoded, slice(first, stop)).items()
         }
         first = stop
 
 
-def unframed(table: Table, arrays: Mapping[str, NDArray[Any]], rows: int) -> dict[str, Any]:
-    """The columns that `framed` put into these arrays. Raises ValueError or KeyError for what it never makes."""
+def columns_from_frame(table: Table, arrays: Mapping[str, NDArray[Any]], rows: int) -> dict[str, Any]:
+    """Return the columns that `split_into_frames` encoded. Raises ValueError or KeyError for arrays it never makes."""
     columns: dict[str, Any] = {}
     for column in table.columns:
         array = arrays[column.name]
         if column.kind is Kind.TEXT:
-            columns[column.name] = _texts(array, arrays[_length_of(column)])
-        elif array.dtype != _DTYPES[column.kind] or array.ndim != _DIMENSIONS[column.kind]:
-            raise ValueError(f"a column {column.name} that is not of its kind")
+            columns[column.name] = _decode_texts(array, arrays[_length_name(column)])
+        elif not _has_kind(array, column.kind):
+            raise ValueError(f"column {column.name} is {array.dtype} {list(array.shape)}, not {column.kind}")
         else:
             columns[column.name] = array
-    wanted = {column.name for column in table.columns}
-    wanted |= {_length_of(column) for column in table.columns if column.kind is Kind.TEXT}
-    if set(arrays) != wanted or any(len(values) != rows for values in columns.values()):
-        raise ValueError("columns other than those of its table")
+    expected = {column.name for column in table.columns}
+    expected |= {_length_name(column) for column in table.columns if column.kind is Kind.TEXT}
+    if set(arrays) != expected or any(len(values) != rows for values in columns.values()):
+        raise ValueError("the columns are not those of the table")
     return columns
 
 
-def joined_rows(table: Table, parts: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rows of `table` one after the other; no rows where there are no parts."""
+def concatenate_rows(table: Table, parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the rows of all parts as one; empty columns if there are no parts."""
     joined: dict[str, Any] = {}
     for column in table.columns:
-        # A table of vectors without rows does not know how wide they are.
+        # Vectors without rows do not know their width.
         found = [part[column.name] for part in parts if len(part[column.name])]
         if column.kind is Kind.TEXT:
             joined[column.name] = [text for part in found for text in part]
         elif found:
             joined[column.name] = np.concatenate(found)
         else:
-            shape = (0, 0) if column.kind is Kind.REALS else (0,)
-            joined[column.name] = np.empty(shape, _DTYPES[column.kind])
+            shape = (0, 0) if _DIMENSIONS[column.kind] == 2 else (0,)
+            joined[column.name] = np.empty(shape, _DTYPES.get(column.kind, np.uint16))
     return joined
 
 
-def _checked(table: Table, column: Column, values: Any) -> Any:
-    where = f"rows of {table.name}: the column {column.name}"
+def _has_kind(array: NDArray[Any], kind: Kind) -> bool:
+    if array.ndim != _DIMENSIONS[kind]:
+        return False
+    return bool(np.issubdtype(array.dtype, np.integer) if kind is Kind.TOKENS else array.dtype == _DTYPES[kind])
+
+
+def _validate_column(table: Table, column: Column, values: Any) -> Any:
+    where = f"rows of {table.name}, column {column.name}"
     if column.kind is Kind.TEXT:
         if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
-            raise HarnessError(f"{where} wants texts in a list.")
+            raise HarnessError(f"{where}: expected a list of texts.")
         texts = [text.encode(errors="replace").decode() for text in values]
         longest = max((len(text.encode()) for text in texts), default=0)
-        if longest > _MOST_TEXT_BYTES:
-            raise HarnessError(f"{where} has a text of {longest:,} bytes; at most {_MOST_TEXT_BYTES:,} are kept.")
+        if longest > _MAX_TEXT_BYTES:
+            raise HarnessError(f"{where}: a text has {longest:,} bytes; the limit is {_MAX_TEXT_BYTES:,}.")
         return texts
     try:
         array = np.asarray(values)
-        if column.kind is Kind.INTEGER and array.dtype.kind not in "iub":
-            raise TypeError("whole numbers are wanted")
-        array = array.astype(_DTYPES[column.kind])
+        if column.kind in (Kind.INTEGER, Kind.TOKENS) and array.dtype.kind not in "iub":
+            raise TypeError("expected integers")
+        array = array if column.kind is Kind.TOKENS else array.astype(_DTYPES[column.kind])
     except (TypeError, ValueError) as error:
-        raise HarnessError(f"{where} has values of another kind ({shortened(str(error), 80)}).") from None
+        raise HarnessError(f"{where}: values of another type ({shorten(str(error), 80)}).") from None
     if array.ndim != _DIMENSIONS[column.kind]:
-        raise HarnessError(f"{where} has shape {list(array.shape)}; it wants {_DIMENSIONS[column.kind]} dimensions.")
+        raise HarnessError(f"{where}: expected {_DIMENSIONS[column.kind]} dimensions, found {list(array.shape)}.")
     return array
 
 
 def _end_of_frame(
     table: Table, columns: Mapping[str, Any], encoded: Mapping[str, list[bytes]], first: int, rows: int
 ) -> int:
-    """After which row a frame ends that begins with `first`: a text takes as much room as the longest of its frame."""
-    widths = sum(8 * columns[one.name].shape[1] for one in table.columns if one.kind is Kind.REALS)
+    """Return the row after the last one of the frame that begins at `first`.
+
+    In a frame every text takes as much space as the longest one.
+    """
+    vectors = [columns[one.name] for one in table.columns if one.kind in (Kind.REALS, Kind.TOKENS)]
+    fixed = 8 * len(table.columns) + sum(int(array.shape[1]) * int(array.itemsize) for array in vectors)
+    if not encoded:
+        return min(rows, first + max(1, min(_ROWS_PER_FRAME, _BYTES_PER_FRAME // fixed)))
     longest = dict.fromkeys(encoded, 0)
     stop = first
-    while stop < min(rows, first + _ROWS_A_FRAME):
-        longest = {name: max(most, len(encoded[name][stop])) for name, most in longest.items()}
-        row = 8 * len(table.columns) + widths + sum(longest.values())
-        if stop > first and row * (stop + 1 - first) > _BYTES_A_FRAME:
+    while stop < min(rows, first + _ROWS_PER_FRAME):
+        longest = {name: max(size, len(encoded[name][stop])) for name, size in longest.items()}
+        if stop > first and (fixed + sum(longest.values())) * (stop + 1 - first) > _BYTES_PER_FRAME:
             break
         stop += 1
     return stop
 
 
-def _arrays(
+def _frame_arrays(
     column: Column, columns: Mapping[str, Any], encoded: Mapping[str, list[bytes]], rows: slice
 ) -> dict[str, NDArray[Any]]:
     if column.kind is not Kind.TEXT:
@@ -130,18 +202,18 @@ def _arrays(
     texts = encoded[column.name][rows]
     lengths = np.array([len(text) for text in texts], np.int64)
     padded = np.zeros((len(texts), int(lengths.max(initial=0))), np.uint8)
-    for place, text in enumerate(texts):
-        padded[place, : len(text)] = np.frombuffer(text, np.uint8)
-    return {column.name: padded, _length_of(column): lengths}
+    for index, text in enumerate(texts):
+        padded[index, : len(text)] = np.frombuffer(text, np.uint8)
+    return {column.name: padded, _length_name(column): lengths}
 
 
-def _texts(padded: NDArray[Any], lengths: NDArray[Any]) -> list[str]:
+def _decode_texts(padded: NDArray[Any], lengths: NDArray[Any]) -> list[str]:
     if padded.dtype != np.uint8 or padded.ndim != 2 or lengths.dtype != np.int64 or lengths.shape != padded.shape[:1]:
-        raise ValueError("texts that are not bytes and their numbers")
+        raise ValueError("a text column is not padded bytes and their lengths")
     if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= padded.shape[1]:
-        raise ValueError("a text of more bytes than it has")
+        raise ValueError("a text is longer than its bytes")
     return [row[:length].tobytes().decode() for row, length in zip(padded, lengths.tolist(), strict=True)]
 
 
-def _length_of(column: Column) -> str:
+def _length_name(column: Column) -> str:
     return f"{column.name}.bytes"

@@ -151,3 +151,8 @@ def _rows_read(is_correct: Bools, cap: int) -> int:
 
 def _precision(solved: int, wrong: int) -> float:
     return solved / (solved + wrong) if solved + wrong else 0.0
+
+
+def scaled_cap(cap: int, part: int, whole: int) -> int:
+    """Return the error cap for `part` of `whole` examples: `cap` in proportion to them, rounded, and at least 1."""
+    return max(1, round(cap * part / whole))

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import files
-from harness.core.arrays import Bools, Floats, Ints, Tokens
-from harness.core.grouping import place_among_equals
+from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
 
 HEADER = b"Example ID,Suffix Guess\n"
 _BLOCK_ROWS = 1 << 13
@@ -57,7 +56,7 @@ def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens)
     atomically; an open binary file is written to.
     """
     if isinstance(destination, Path):
-        with files.replacing(destination) as file:
+        with files.atomic_file(destination) as file:
             write_submission(file, ids, suffixes)
         return
     destination.write(HEADER)

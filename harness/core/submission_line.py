@@ -2,8 +2,8 @@
 
 import re
 
-from harness.core.errors import shortened
 from harness.core.submission import HEADER
+from harness.core.text import shorten
 
 _PLAIN = re.compile(rb"0|[1-9][0-9]*")
 _MOST_DIGITS = 10  # of a number below 2^32
@@ -65,7 +65,7 @@ def parsed_line(line: bytes, *, examples: int, suffix_length: int, vocabulary: i
 
 def shown(text: bytes) -> str:
     """The start of a line as it may be printed: shortened, quoted, with everything unprintable escaped."""
-    return shortened(repr(text[:60].decode("utf-8", "backslashreplace") + ("…" if len(text) > 60 else "")), 80)
+    return shorten(repr(text[:60].decode("utf-8", "backslashreplace") + ("…" if len(text) > 60 else "")), 80)
 
 
 def _listed(column: bytes) -> list[bytes] | str:

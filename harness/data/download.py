@@ -15,7 +15,8 @@ from typing import IO
 
 import httpx
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.data.catalog import PublicFile
 
 Progress = Callable[[int], None]
@@ -124,7 +125,7 @@ class _Transfer:
                         # Whatever length was announced, the listed one is here and the checksum judges it.
                         return
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.TooManyRedirects) as error:
-            raise HarnessError(f"{shortened(self.address, 200)} cannot be asked for ({error}).") from None
+            raise HarnessError(f"{shorten(self.address, 200)} cannot be asked for ({error}).") from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise _Interrupted(str(error) or type(error).__name__) from None
         raise _Interrupted("the connection ended early")
@@ -162,4 +163,4 @@ class _Transfer:
             kept = (
                 f"the first {self.in_hand:,} of {self.file.size:,} bytes are kept, and the same command goes on there"
             )
-        return f"{self.file.name}: {self.address} breaks off ({shortened(reason, 120)}); {kept}."
+        return f"{self.file.name}: {self.address} breaks off ({shorten(reason, 120)}); {kept}."

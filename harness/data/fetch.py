@@ -14,7 +14,7 @@ import httpx
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import CHUNK_BYTES, replacing, sha256_of, sync_folder
+from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256, sync_folder
 from harness.data.catalog import PublicFile
 from harness.data.download import BACK_OFF, NotThere, Unreachable, client, downloaded
 
@@ -87,14 +87,14 @@ def is_address(source: str) -> bool:
 
 
 def _existing_folder(source: str) -> Path:
-    folder = paths.with_home(source)
+    folder = paths.expand_home(source)
     if not folder.is_dir():
         raise HarnessError(f"{source}: neither a folder nor an http(s) address to fetch from.")
     return folder
 
 
 def _is_the_listed_file(path: Path, file: PublicFile) -> bool:
-    return path.is_file() and path.stat().st_size == file.size and sha256_of(path) == file.sha256
+    return path.is_file() and path.stat().st_size == file.size and file_sha256(path) == file.sha256
 
 
 def _copied(file: PublicFile, origin: Path, place: Path, progress: Progress) -> Arrival:
@@ -104,7 +104,7 @@ def _copied(file: PublicFile, origin: Path, place: Path, progress: Progress) -> 
     if (size := origin.stat().st_size) != file.size:
         raise HarnessError(f"{origin}: {size:,} bytes where the published file has {file.size:,}.")
     digest, done = hashlib.sha256(), 0
-    with origin.open("rb") as read, replacing(place) as written:
+    with origin.open("rb") as read, atomic_file(place) as written:
         while chunk := read.read(CHUNK_BYTES):
             digest.update(chunk)
             written.write(chunk)
@@ -120,7 +120,7 @@ def _downloaded(
     part = place.with_name(f"{place.name}.part")
     continued = part.exists() and part.stat().st_size > 0
     with downloaded(file, address, part, web, lambda done: progress(file, done), back_off):
-        found = sha256_of(part)
+        found = file_sha256(part)
         if found == file.sha256:
             descriptor = os.open(part, os.O_RDONLY)
             try:

@@ -14,8 +14,9 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from harness.core.arrays import Tokens
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import replacing
+from harness.core.errors import HarnessError
+from harness.core.files import atomic_file
+from harness.core.text import shorten
 from harness.data.catalog import SEQUENCE_LENGTH, VOCABULARY, Split
 from harness.data.pointers import Pointer
 
@@ -65,7 +66,7 @@ def write_split(split: Split, rows: Tokens, folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = tuple(folder / name for name in split.file_names)
     for path, part in zip(paths, parts, strict=True):
-        with replacing(path) as file:
+        with atomic_file(path) as file:
             np.save(file, np.ascontiguousarray(part), allow_pickle=False)
     return paths
 
@@ -84,7 +85,7 @@ def load_tokenizer(place: Path | None) -> Tokenizer:
         tokenizer = Tokenizer.from_file(str(path))
     # tokenizers raises bare exceptions for anything that it cannot read.
     except Exception as error:
-        raise HarnessError(f"{path}: not a tokenizer.json ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{path}: not a tokenizer.json ({shorten(str(error), 120)}).") from None
     if tokenizer.get_vocab_size() > VOCABULARY:
         raise HarnessError(f"{path}: {tokenizer.get_vocab_size():,} tokens where GPT-2 has {VOCABULARY:,}.")
     tokenizer.no_truncation()

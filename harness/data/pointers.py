@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 COLUMNS = (
     "example",
@@ -76,10 +77,10 @@ def _pointer(path: Path, number: int, line: bytes) -> Pointer:
     text = line[:_MAX_LINE_BYTES].decode("ascii", "replace")
     cells = text.split(",")
     if len(line) > _MAX_LINE_BYTES or len(cells) != len(COLUMNS):
-        raise HarnessError(f"{path}: line {number}: wanted {len(COLUMNS)} integers, found {shortened(text)!r}.")
+        raise HarnessError(f"{path}: line {number}: wanted {len(COLUMNS)} integers, found {shorten(text)!r}.")
     for column, cell in zip(COLUMNS, cells, strict=True):
         if not _INTEGER.fullmatch(cell):
-            raise HarnessError(f"{path}: line {number}: {column} is {shortened(cell)!r}, not an integer.")
+            raise HarnessError(f"{path}: line {number}: {column} is {shorten(cell)!r}, not an integer.")
     named = dict(zip(COLUMNS, map(int, cells), strict=True))
     named.pop("count")  # how often it stands in The Pile: -1 throughout the published files
     pointer = Pointer(**named)

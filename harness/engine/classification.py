@@ -14,7 +14,8 @@ from tokenizers import Encoding, Tokenizer
 from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrainedModel
 
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.engine.finite import no_number
 from harness.engine.loading import loaded_model
 from harness.engine.memory import is_out_of_memory
@@ -97,7 +98,7 @@ class TokenClassifier:
             return np.array(found)
         by_name = {label.casefold(): number for number, label in enumerate(self.labels)}
         if absent := [name for name in named if name.casefold() not in by_name]:
-            raise HarnessError(f"the model has no label {shortened(absent[0])!r}: its labels are {self._told()}.")
+            raise HarnessError(f"the model has no label {shorten(absent[0])!r}: its labels are {self._told()}.")
         return np.array(sorted({by_name[name.casefold()] for name in named}))
 
     def has_tokens(self, names: Sequence[str]) -> Bools:
@@ -189,7 +190,7 @@ class TokenClassifier:
 
     def _told(self) -> str:
         """The model's labels, in words."""
-        return shortened(", ".join(self.labels), 200)
+        return shorten(", ".join(self.labels), 200)
 
     def _of_set(self, encoding: Encoding, name: str) -> Bools:
         members = set(self.tokenizer.encode(name, add_special_tokens=False).ids)
@@ -328,7 +329,7 @@ def _tokenizer(path: Path) -> Tokenizer:
         backend: Tokenizer | None = getattr(loaded, "backend_tokenizer", None)
     except Exception as error:
         # Whatever a broken file makes the loader raise, the user reads one sentence; --debug shows the rest.
-        reason = shortened(" ".join(str(error).split()), 160)
+        reason = shorten(" ".join(str(error).split()), 160)
         raise HarnessError(f"{path}: its tokenizer cannot be loaded ({reason}).") from error
     if backend is None:
         raise HarnessError(
@@ -343,7 +344,7 @@ def _other_architecture(path: Path) -> str | None:
         named = json.loads((path / "config.json").read_bytes())["architectures"][0]
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return None
-    return shortened(named, 60) if isinstance(named, str) and not named.endswith("ForTokenClassification") else None
+    return shorten(named, 60) if isinstance(named, str) and not named.endswith("ForTokenClassification") else None
 
 
 def _unknown_token(tokenizer: Tokenizer) -> int | None:

@@ -9,7 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.engine.memory import is_out_of_memory
 from harness.engine.target import Target
 
@@ -84,7 +85,7 @@ def _damaged(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:
 
 def _reason(error: Exception) -> str:
     """The words of a library's error, in one line."""
-    return shortened(" ".join(str(error).split()), 160)
+    return shorten(" ".join(str(error).split()), 160)
 
 
 def _too_large(path: Path, where: torch.device) -> HarnessError:
@@ -101,7 +102,7 @@ def _device(name: str) -> torch.device:
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda", "mps"):
-        raise HarnessError(f"unknown device {shortened(name)!r}: auto, cpu, cuda, cuda:N or mps.")
+        raise HarnessError(f"unknown device {shorten(name)!r}: auto, cpu, cuda, cuda:N or mps.")
     if device.type == "cuda" and not torch.cuda.is_available():
         build = f"torch {torch.__version__}"
         raise HarnessError(f"{name} is asked for and {build} finds no CUDA GPU; use --device cpu, or a CUDA build.")
@@ -115,7 +116,7 @@ def _device(name: str) -> torch.device:
 def _dtype(name: str, path: Path, device: torch.device) -> torch.dtype:
     if name != "auto":
         if name not in _DTYPES:
-            raise HarnessError(f"unknown dtype {shortened(name)!r}: auto, {', '.join(_DTYPES)}.")
+            raise HarnessError(f"unknown dtype {shorten(name)!r}: auto, {', '.join(_DTYPES)}.")
         return _DTYPES[name]
     if device.type == "cpu":
         return torch.float32

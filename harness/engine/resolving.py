@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import CHUNK_BYTES, write_whole
-from harness.core.paths import cache_home, with_home
+from harness.core.errors import HarnessError
+from harness.core.files import CHUNK_BYTES, write_atomically
+from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
+from harness.core.text import shorten
 from harness.engine.demo import SIZES as DEMO_SIZES
 
 OnProgress = Callable[[int, int], None]
@@ -90,7 +91,7 @@ def resolve_target(
     shipped = {size.name: size.weights for size in DEMO_SIZES}
     if id_ in shipped:
         path = shipped[id_]
-    elif (folder := with_home(id_)).is_dir():
+    elif (folder := expand_home(id_)).is_dir():
         path = folder.resolve()
     elif id_.startswith(("./", "../", "/", "~")):
         raise HarnessError(f"{id_}: no such folder, and a target is a folder with config.json and *.safetensors.")
@@ -139,7 +140,7 @@ def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
         # A cache that cannot be written costs time, not the run.
         with contextlib.suppress(OSError):
             memory.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(memory, json.dumps(known))
+            write_atomically(memory, json.dumps(known))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -175,20 +176,18 @@ def _hub_folder(id_: str, revision: str, offline: bool | None) -> Path:
     at = "" if revision == "main" else f" --revision {revision}"
     how = f"run `hf download {id_}{at}` on a machine with network and point HF_HOME at its cache"
     if constants.HF_HUB_OFFLINE if offline is None else offline:
-        raise HarnessError(f"target {shortened(id_)!r} is not in the cache and the network is off: {how}.")
+        raise HarnessError(f"target {shorten(id_)!r} is not in the cache and the network is off: {how}.")
     try:
         return Path(snapshot_download(id_, revision=revision, **wanted))
     except HFValidationError:
-        raise HarnessError(f"{shortened(id_)!r} is neither `demo`, nor a folder here, nor a model id.") from None
+        raise HarnessError(f"{shorten(id_)!r} is neither `demo`, nor a folder here, nor a model id.") from None
     except HfHubHTTPError as error:
-        reason = shortened(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__, 120)
-        raise HarnessError(
-            f"the hub does not give out target {shortened(id_)!r} at {revision!r} ({reason})."
-        ) from error
+        reason = shorten(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__, 120)
+        raise HarnessError(f"the hub does not give out target {shorten(id_)!r} at {revision!r} ({reason}).") from error
     except Exception as error:
         # No network has many shapes: timeouts, name resolution, proxies, a full disk.
-        reason = shortened(" ".join(str(error).split()), 120)
-        raise HarnessError(f"target {shortened(id_)!r} cannot be fetched ({reason}): {how}.") from error
+        reason = shorten(" ".join(str(error).split()), 120)
+        raise HarnessError(f"target {shorten(id_)!r} cannot be fetched ({reason}): {how}.") from error
 
 
 def _is_complete(path: Path) -> bool:

@@ -189,6 +189,6 @@ def _write(figure: Figure, path: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "harness"}):
         figure.savefig(content, format=file_format, dpi=150, metadata={"Date": None} if file_format == "svg" else None)
     try:
-        files.write_whole(path, content.getvalue())
+        files.write_atomically(path, content.getvalue())
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None

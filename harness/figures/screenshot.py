@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib
 import resvg_py
 
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
 
 _FONT = "DejaVu Sans Mono"
 
@@ -25,7 +25,7 @@ def write_png(svg: Path, png: Path) -> None:
         monospace_family=_FONT,
         skip_system_fonts=True,
     )
-    write_whole(png, bytes(drawn))
+    write_atomically(png, bytes(drawn))
 
 
 if __name__ == "__main__":

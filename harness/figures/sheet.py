@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from harness.core.errors import shortened
-from harness.core.visible import visible
+from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
 from harness.figures.panels import LOOK
 
@@ -76,7 +75,7 @@ def drawable(text: str, most: int) -> str:
     """`text` in at most `most` characters, each of which is seen and has a glyph."""
     known = drawable_characters()
     return "".join(
-        character if ord(character) in known else "□" for character in shortened(visible(text[: most + 1]), most)
+        character if ord(character) in known else "□" for character in shorten(sanitize(text[: most + 1]), most)
     )
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.syntax import syntax_tree
+from harness.core.text import shorten
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -55,9 +56,9 @@ def _parsed(source: bytes) -> ast.Module:
         return syntax_tree(source)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
-        raise HarnessError(f"{where}does not parse ({shortened(' '.join(error.msg.split()), 120)}).") from None
+        raise HarnessError(f"{where}does not parse ({shorten(' '.join(error.msg.split()), 120)}).") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise HarnessError(f"does not parse ({shortened(' '.join(str(error).split()), 120)}).") from None
+        raise HarnessError(f"does not parse ({shorten(' '.join(str(error).split()), 120)}).") from None
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
@@ -123,7 +124,7 @@ def _literal(name: str, value: ast.expr) -> Any:
 def _checked(values: dict[str, Any], *, summary: str) -> Declaration:
     name, reference = values["name"], values.get("reference", "")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise HarnessError(f"the name {shortened(repr(name))} is not lower-case letters, digits and underscores.")
+        raise HarnessError(f"the name {shorten(repr(name))} is not lower-case letters, digits and underscores.")
     if not isinstance(reference, str):
         raise HarnessError("`reference` must be text.")
     for flag in ("control", "uses_target"):

@@ -8,8 +8,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.controls import shown_name
 from harness.core.errors import HarnessError, unknown_name
+from harness.core.text import display_name
 from harness.plugins.declarations import declaration_in, missing_distribution
 
 ENTRY_POINT_GROUP = "harness.attacks"
@@ -41,7 +41,7 @@ class AttackFile:
     @property
     def shown_name(self) -> str:
         """The name, and whether it is a control's."""
-        return shown_name(self.name, is_control=self.control)
+        return display_name(self.name, is_control=self.control)
 
 
 def find_attacks(extra: Path | None = None) -> tuple[AttackFile, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.errors import HarnessError, shortened, unknown_name
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.text import shorten
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,13 @@ def _typed_span(name: str, values: str, described: Any) -> Span:
             return _switch(name, choices)
         numbers = tuple(_number(choice) for choice in choices)
         if is_whole and not all(isinstance(number, int) for number in numbers):
-            raise HarnessError(f"--vary {name}={shortened(values)}: it takes whole numbers.")
+            raise HarnessError(f"--vary {name}={shorten(values)}: it takes whole numbers.")
         return Span(choices=numbers)
     first, last = _number(low), _number(high)
     if isinstance(first, str) or isinstance(last, str) or not first < last:
-        raise HarnessError(f"--vary {name}={shortened(values)}: LOW..HIGH takes two numbers, the lower one first.")
+        raise HarnessError(f"--vary {name}={shorten(values)}: LOW..HIGH takes two numbers, the lower one first.")
     if is_whole and not (isinstance(first, int) and isinstance(last, int)):
-        raise HarnessError(f"--vary {name}={shortened(values)}: it takes whole numbers.")
+        raise HarnessError(f"--vary {name}={shorten(values)}: it takes whole numbers.")
     return Span(float(first), float(last), is_whole)
 
 

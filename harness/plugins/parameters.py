@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.errors import shortened
+from harness.core.text import shorten
 
 _TYPES = {
     "integer": "whole number",
@@ -69,7 +69,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _typed(value: Any) -> str:
-    return shortened("none" if value is None else value if isinstance(value, str) else json.dumps(value))
+    return shorten("none" if value is None else value if isinstance(value, str) else json.dumps(value))
 
 
 def _members(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:

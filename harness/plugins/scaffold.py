@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import write_whole
+from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
+from harness.core.text import shorten
 from harness.plugins.declarations import NAME
 
 _SOURCE = '''"""Samples at a low temperature and prefers likely suffixes: say here, in a line, what your attack does.
@@ -43,7 +44,7 @@ def new_attack(name: str, folder: Path) -> Path:
     """
     if not NAME.fullmatch(name):
         raise HarnessError(
-            f"{shortened(name)!r} names no attack: use lower-case letters, digits and underscores, a letter first."
+            f"{shorten(name)!r} names no attack: use lower-case letters, digits and underscores, a letter first."
         )
     path = folder / f"{name}.py"
     stem = "".join(part.capitalize() for part in name.split("_"))
@@ -51,7 +52,7 @@ def new_attack(name: str, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise HarnessError(f"{path}: is there already; choose another name or another --dir.")
-        write_whole(path, _SOURCE.format(stem=stem, name=name))
+        write_atomically(path, _SOURCE.format(stem=stem, name=name))
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None
     return path

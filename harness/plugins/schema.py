@@ -19,8 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness import __version__
 from harness.core import paths
-from harness.core.errors import HarnessError, shortened, unknown_name
-from harness.core.files import sha256_of, write_whole
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.files import file_sha256, write_atomically
+from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.environment import plain_environment
 
@@ -84,9 +85,9 @@ def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
     schema = AttackSchema(answer.schema, answer.doc, answer.params, answer.path_params)
     # A cache that cannot be written is slow, not wrong; a file that changed meanwhile has another hash.
     with contextlib.suppress(OSError):
-        if sha256_of(file) == digest:
+        if file_sha256(file) == digest:
             cached.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(cached, json.dumps(asdict(schema)))
+            write_atomically(cached, json.dumps(asdict(schema)))
     return schema
 
 
@@ -114,7 +115,7 @@ def _answer(file: Path, request: dict[str, Any]) -> _Answer:
             raise HarnessError(error)
         return _ANSWER.validate_python(told)
     except (ValueError, RecursionError):
-        start = shortened(repr(output[:80].decode(errors="replace")))
+        start = shorten(repr(output[:80].decode(errors="replace")))
         raise HarnessError(f"{file}: printed {start} where its parameters were expected.") from None
 
 
@@ -185,4 +186,4 @@ def _ending(process: "subprocess.Popen[bytes]", talk: bytes, deadline: float) ->
     if number in {member.value for member in signal.Signals}:
         return f"importing it crashed with {signal.Signals(number).name}."
     last = talk.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"importing it ended the process with exit code {code}{f' ({shortened(last, 120)})' if last else ''}."
+    return f"importing it ended the process with exit code {code}{f' ({shorten(last, 120)})' if last else ''}."

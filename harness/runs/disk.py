@@ -1,23 +1,16 @@
-"""A disk without room: what tells it from other faults, and the room that is kept for the ending of a run."""
+"""A full disk: how to recognize it, and the space that is reserved for the end of a run."""
 
 import contextlib
 import errno
 import os
 import sqlite3
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-from harness.core.clock import now
-
-RETRY_SECONDS = 1.0
-"""How long a supervisor waits before it tries a full disk again."""
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-_LAST_WORD_BYTES = 128 << 10
-"""Three transactions of a few rows each, every one at most eight pages of 4 KiB in the write-ahead log, and a page of
-log; a quarter more."""
-_MOST_RESULTS_BYTES = 1 << 20
+_LAST_ROWS_BYTES = 128 << 10
+"""Three transactions of a few rows, each at most eight pages of 4 KiB in the write-ahead log, and some log."""
+_MAX_RESULT_BYTES = 1 << 20
 _PROBE_BYTES = 64 << 10
 
 
@@ -29,48 +22,37 @@ class DiskFull(Exception):
 
 
 def is_full(error: BaseException, folder: Path) -> bool:
-    """Whether `error` says that the file system of `folder` has no room, or that its owner's quota is used up."""
+    """Return True if `error` means that the file system of `folder` is full or that a quota is used up."""
     if isinstance(error, sqlite3.OperationalError):
-        # SQLite has a code for a full disk and none for a quota: the disk itself has to say that.
+        # SQLite has a code for a full disk and none for a quota, so the disk itself is asked.
         code = getattr(error, "sqlite_errorcode", 0)
         return code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and _has_no_room(folder))
     return isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in _NO_ROOM)
 
 
-def patient(seconds: float) -> Callable[[], None]:
-    """Something to call between two tries on a full disk: it waits, and raises DiskFull once `seconds` are over."""
-    until = now() + seconds
-
-    def wait() -> None:
-        if now() >= until:
-            raise DiskFull
-        time.sleep(RETRY_SECONDS)
-
-    return wait
-
-
 class Reserve:
-    """Room on a run's disk that is taken before its worker starts and given back for what its ending writes.
+    """Disk space that a run takes before its worker starts and releases for the rows and files of its end.
 
-    It is as large as the results that a job may write (a MiB at most, since more can be written anew from the
-    record) and the run's last rows. Given back in two steps, so that results never take the room of the last word.
+    It is as large as the results (at most 1 MiB, because larger ones can be written again from the record) and the last
+    rows. It is released in two steps, so that the results never take the space of the last rows.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def take(self, most_result_bytes: int) -> None:
-        """Take the room. Raises OSError when there is none."""
-        with self._path.open("ab") as file:
-            os.posix_fallocate(file.fileno(), 0, _LAST_WORD_BYTES + min(_MOST_RESULTS_BYTES, most_result_bytes))
+    def allocate(self, result_bytes: int) -> None:
+        """Allocate the space. Raises OSError if there is none."""
+        # Not opened for appending: without support for fallocate the C library writes at offsets.
+        with self._path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _LAST_ROWS_BYTES + min(_MAX_RESULT_BYTES, result_bytes))
 
-    def give_back_for_results(self) -> None:
-        """Keep what the last word needs, and no more."""
+    def release_for_results(self) -> None:
+        """Release all but the space of the last rows."""
         with contextlib.suppress(OSError):
-            os.truncate(self._path, _LAST_WORD_BYTES)
+            os.truncate(self._path, _LAST_ROWS_BYTES)
 
-    def give_back(self) -> None:
-        """Keep nothing."""
+    def release(self) -> None:
+        """Release everything."""
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 

@@ -1,27 +1,25 @@
-"""Records that may be damaged: whatever reading one raises becomes the sentence that a user reads."""
+"""Errors of damaged records as sentences for the user."""
 
 import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _DAMAGE = (OSError, sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError)
 
 
 @contextlib.contextmanager
 def as_harness_error(record: Path | str) -> Iterator[None]:
-    """Inside, what `record` holds is read: a fault of it is raised as a HarnessError that names the record.
+    """Convert errors of reading `record` inside the block to a HarnessError that names it.
 
-    A HarnessError that comes from inside keeps its text.
+    A HarnessError that is raised inside keeps its text.
     """
     try:
         yield
     except _DAMAGE as error:
-        raise HarnessError(f"{record}: cannot be read ({shortened(_in_words(error), 120)}).") from error
-
-
-def _in_words(error: Exception) -> str:
-    # A missing key's own text is the key alone.
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        # The text of a KeyError is the key alone.
+        text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise HarnessError(f"{record}: cannot be read ({shorten(text, 120)}).") from error

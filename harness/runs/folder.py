@@ -1,18 +1,24 @@
-"""A run's directory: what lies where, and where runs are found."""
+"""The directory of a run: its files, its lock, and how runs are found and deleted."""
 
 import contextlib
 import operator
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from harness.core.errors import HarnessError, shortened, unknown_name
-from harness.core.files import remove_tree
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.files import is_locked, remove_tree, try_lock
 from harness.core.paths import runs_home
-from harness.core.spec import AttackSpec, AuditSpec, read_spec
+from harness.core.spec import JobSpec
+from harness.core.text import shorten
+from harness.jobs import read_spec
+from harness.jobs.attack.spec import AttackSpec
+from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
 
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class RunFolder:
 
     @property
     def code(self) -> Path:
-        """The attack's source as it ran."""
+        """A copy of the attack's source, made when the run began."""
         return self.path / "code"
 
     @property
@@ -39,18 +45,13 @@ class RunFolder:
         return self.path / "run.db"
 
     @property
-    def journal(self) -> Path:
-        """What is committed and not in run.db yet (SQLite's write-ahead log); absent once the run has ended."""
+    def write_ahead_log(self) -> Path:
+        """Committed rows that are not in run.db yet. The file is absent once the run has ended."""
         return self.path / "run.db-wal"
 
     @property
-    def standby(self) -> Path:
-        """What the run has spent, while a full disk keeps the ledger from saying it; absent once the run has ended."""
-        return self.path / "standby"
-
-    @property
     def reserve(self) -> Path:
-        """Room that is kept for the run's ending; absent once that is written."""
+        """Disk space for the end of the run. The file is absent once the end is written."""
         return self.path / "reserve"
 
     @property
@@ -75,50 +76,56 @@ class RunFolder:
 
     @property
     def record(self) -> tuple[Path, ...]:
-        """Every file that what is said of the run comes from."""
-        return (self.spec_file, self.store, self.journal, self.standby, self.scorecard, self.note)
+        """Every file that the summary of the run is read from."""
+        return (self.spec_file, self.store, self.write_ahead_log, self.scorecard, self.note)
 
     @property
     def tokenizer(self) -> Path:
-        """A copy of the target's tokenizer.json, so that guesses can be read as text; absent where there was none."""
+        """A copy of the target's tokenizer.json, to decode guesses; absent if the target has none."""
         return self.path / "tokenizer.json"
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor as long as it lives."""
+        """Locked by the supervisor as long as it lives."""
         return self.path / "lock"
 
     @property
     def scratch(self) -> Path:
-        """The worker's own folder, all that it may write to."""
+        """The worker's own directory, the only one that it can write to."""
         return self.path / "scratch"
 
     @property
     def inputs(self) -> Path:
-        """What an audit measures with, as it was read; an attack's run has none."""
+        """The inputs of an audit; an attack run has none."""
         return self.path / "inputs"
 
-    def job(self) -> AttackSpec | AuditSpec:
-        """The spec of whatever runs here. Raises HarnessError when it cannot be read."""
+    @property
+    def is_alive(self) -> bool:
+        """True if a supervisor works on the run, in this PID namespace or any other."""
+        return is_locked(self.lock)
+
+    def job(self) -> JobSpec:
+        """Return the spec of the run. Raises HarnessError if it cannot be read."""
         return read_spec(self.spec_file)
 
     def spec(self) -> AttackSpec:
-        """The spec of an attack's run. Raises HarnessError when it cannot be read, or when this is an audit."""
-        spec = self.job()
-        if isinstance(spec, AuditSpec):
-            raise HarnessError(f"{self.id} is an audit, and has no guesses; harness audit show {self.id} tells it.")
-        return spec
+        """Return the spec of an attack run. Raises HarnessError if it cannot be read or is of another kind."""
+        return self._spec_of(AttackSpec)
 
     def audit(self) -> AuditSpec:
-        """The spec of an audit. Raises HarnessError when it cannot be read, or when this is an attack's run."""
+        """Return the spec of an audit. Raises HarnessError if it cannot be read or is of another kind."""
+        return self._spec_of(AuditSpec)
+
+    def _spec_of(self, spec_type: type[SpecType]) -> SpecType:
         spec = self.job()
-        if isinstance(spec, AttackSpec):
-            raise HarnessError(f"{self.id} is a run of the attack {spec.attack.name}, and no audit.")
+        if not isinstance(spec, spec_type):
+            expected = spec_type.model_fields["kind"].default
+            raise HarnessError(f"{self.id} is an {spec.kind}, not an {expected}. Use harness show {self.id}.")
         return spec
 
 
 def new_run_id(label: str) -> str:
-    """An id that begins with four random letters which no run's id begins with, so that those are enough to name it."""
+    """Return a new id: four random letters that no other run's id begins with, and `label`."""
     while True:
         tag = "".join(secrets.choice(_ID_ALPHABET) for _ in range(4))
         if not any(runs_home().glob(f"{tag}-*")):
@@ -126,12 +133,12 @@ def new_run_id(label: str) -> str:
 
 
 def all_run_folders() -> list[RunFolder]:
-    """Every run that has a spec, newest first. Raises HarnessError when they cannot be listed."""
+    """Return every run that has a spec, newest first. Raises HarnessError if the directory cannot be listed."""
     home = runs_home()
     found: list[tuple[int, RunFolder]] = []
     with as_harness_error(home):
         for folder in map(RunFolder, home.iterdir() if home.is_dir() else ()):
-            # One may go while they are listed.
+            # A run can be deleted during the listing.
             with contextlib.suppress(OSError):
                 if folder.spec_file.is_file():
                     found.append((folder.spec_file.stat().st_mtime_ns, folder))
@@ -139,27 +146,34 @@ def all_run_folders() -> list[RunFolder]:
 
 
 def run_folder(name: str) -> RunFolder:
-    """The run called `name`: an id, its unambiguous start, or `latest`.
+    """Return the run called `name`: an id, an unambiguous beginning of one, or `latest`.
 
-    Raises HarnessError when there is none, or more than one.
+    Raises HarnessError if there is none, or more than one.
     """
     folders = all_run_folders()
     if name == "latest":
         if not folders:
-            raise HarnessError("there is no run yet: harness run starts one.")
+            raise HarnessError("there is no run yet. Start one with harness run.")
         return folders[0]
     matches = [folder for folder in folders if folder.id == name] or [
         folder for folder in folders if name and folder.id.startswith(name)
     ]
     if len(matches) > 1:
         names = ", ".join(folder.id for folder in matches[:5])
-        raise HarnessError(f"{shortened(name)!r} is the start of several runs: {names}.")
+        raise HarnessError(f"{shorten(name)!r} matches several runs: {names}. Give more letters of the id.")
     if not matches:
         raise unknown_name("run", name, [folder.id for folder in folders], see="harness runs")
     return matches[0]
 
 
 def remove_run(folder: RunFolder) -> None:
-    """Delete a run: first its spec, so that a half-deleted one is no run."""
-    folder.spec_file.unlink(missing_ok=True)
-    remove_tree(folder.path)
+    """Delete a run that is not alive. Raises HarnessError if its supervisor holds the lock."""
+    with contextlib.ExitStack() as stack:
+        if folder.path.is_dir():
+            lock = try_lock(folder.lock)
+            if lock is None:
+                raise HarnessError(f"{folder.id} is still running and was not deleted. Stop it first.")
+            stack.enter_context(lock)
+        # The spec goes first: a directory without one is not a run.
+        folder.spec_file.unlink(missing_ok=True)
+        remove_tree(folder.path)

@@ -1,6 +1,5 @@
-"""Starting, resuming and stopping supervisors: they go on when the terminal that asked for them is gone."""
+"""Starting, resuming and stopping supervisors. They run on when the terminal that started them is closed."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -11,93 +10,75 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
-from harness.core.files import sync_folder, write_whole
+from harness.core.files import sync_folder, write_atomically
 from harness.core.paths import runs_home
-from harness.core.spec import AttackSpec, AuditSpec, JobSpec
-from harness.plugins.discovery import AttackFile
+from harness.core.spec import JobSpec
+from harness.core.times import format_duration
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.planning import what_changed, what_changed_of_audit
+from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
-from harness.runs.status import ALREADY_SUPERVISED, Process, Status, process_in
+from harness.runs.status import ALREADY_SUPERVISED, Process, Status
 from harness.runs.summary import NEARLY_FULL_BYTES, run_status
 
 _OBSERVABLE_WITHIN_SECONDS = 30.0
 _GONE_WITHIN_SECONDS = 30.0
 
 
-def start_run(spec: AttackSpec, attack: AttackFile) -> RunFolder:
-    """Make the run's private directory, with its record and a copy of the attack's source, and start its supervisor.
+def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder:
+    """Create the private directory of run `run_id`, let `prepare` fill it, and start its supervisor.
 
-    Raises HarnessError when the supervisor does not come up.
+    Raises HarnessError if the directory cannot be written (nothing of it stays), or if the supervisor does not start.
     """
-
-    def laid(folder: RunFolder) -> AttackSpec:
-        folder.code.mkdir()
-        shutil.copyfile(attack.path, folder.code / spec.attack.file)
-        if spec.target is not None and (tokenizer := spec.target.path / "tokenizer.json").is_file():
-            shutil.copyfile(tokenizer, folder.tokenizer)
-        return spec
-
-    return started_job(spec.id, laid)
-
-
-def started_job(id_: str, laid: Callable[[RunFolder], JobSpec]) -> RunFolder:
-    """Make the private directory of the run `id_`, have `laid` lay its files there, and start its supervisor.
-
-    Raises HarnessError when it cannot be written, and then nothing of it stays, or the supervisor does not come up.
-    """
-    folder = RunFolder(runs_home() / id_)
+    folder = RunFolder(runs_home() / run_id)
     try:
         runs_home().mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.path.mkdir(mode=0o700)
     except OSError as error:
         raise HarnessError(
-            f"{folder.path}: cannot be made ({error.strerror}); HARNESS_HOME names another place."
+            f"{folder.path}: cannot be created ({error.strerror}). Set --home or HARNESS_HOME to another directory."
         ) from None
     try:
-        write_whole(folder.spec_file, laid(folder).model_dump_json(indent=2) + "\n")
+        write_atomically(folder.spec_file, prepare(folder).model_dump_json(indent=2) + "\n")
         sync_folder(runs_home())
     except OSError as error:
         shutil.rmtree(folder.path, ignore_errors=True)
-        raise HarnessError(f"{folder.path}: cannot be written ({error.strerror}); nothing was started.") from None
+        raise HarnessError(f"{folder.path}: cannot be written ({error.strerror}). Nothing was started.") from None
     start_supervisor(folder)
     return folder
 
 
 def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> None:
-    """Go on with a run that is over but neither finished nor out of time; `weights_sha256` is each of its models', now.
+    """Continue a run that was stopped, crashed or lost. `weights_sha256` are the current weights of its models.
 
-    Raises HarnessError when it still goes on, has nothing left to do or to spend, or when an input is not what it was.
+    Raises HarnessError if it is alive, finished, out of time, or if an input changed.
     """
     spec, status = folder.job(), run_status(folder)
     if not status.is_over:
-        raise HarnessError(f"{folder.id} is {status}; harness watch {folder.id} follows it.")
+        raise HarnessError(f"{folder.id} is {status.words}. Follow it with harness watch {folder.id}.")
     if status is Status.FINISHED:
         raise HarnessError(f"{folder.id} is finished; there is nothing left to do.")
     if status is Status.OUT_OF_TIME:
-        raise HarnessError(f"{folder.id} has spent its budget of {clock(spec.budget)}; a longer one is another run.")
-    if isinstance(spec, AuditSpec):
-        changed = what_changed_of_audit(spec, folder.inputs, weights_sha256)
-    else:
-        changed = what_changed(spec, folder.code / spec.attack.file, next(iter(weights_sha256), None))
+        raise HarnessError(
+            f"{folder.id} has spent its budget of {format_duration(spec.budget)}. Start a new run with more."
+        )
+    changed = job_record(spec).changed_inputs(folder, spec, weights_sha256)
     if changed:
-        raise HarnessError(f"{folder.id} cannot go on: {', '.join(changed)} changed since it began; start a new run.")
-    _wait_for_departing_supervisor(folder)
+        raise HarnessError(f"{folder.id} cannot be resumed: changed since it began: {', '.join(changed)}.")
+    _wait_until_unlocked(folder)
     start_supervisor(folder)
 
 
 def start_supervisor(folder: RunFolder) -> None:
-    """Start a supervisor of its own session for the run; returns once the run can be observed.
+    """Start a supervisor for the run in a session of its own; return when the run can be observed.
 
-    Raises HarnessError when it does not come up (the run's supervisor.log says why), or when the run has one.
+    Raises HarnessError if it does not start (supervisor.log says why), or if the run has a supervisor.
     """
-    seen = _supervisors_seen(folder)
+    before = _supervisors_recorded(folder)
     with folder.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.supervisor.supervisor", str(folder.path)],
+            [sys.executable, "-P", "-m", "harness.supervisor", str(folder.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -109,60 +90,73 @@ def start_supervisor(folder: RunFolder) -> None:
     while time.monotonic() < until:
         code = process.poll()
         if code == ALREADY_SUPERVISED:
-            raise HarnessError(f"{folder.id} goes on already; harness watch {folder.id} follows it.")
-        if _supervisors_seen(folder) > seen:
+            raise HarnessError(f"{folder.id} is already running. Follow it with harness watch {folder.id}.")
+        if _supervisors_recorded(folder) > before:
             return
         if code is not None:
             break
         time.sleep(0.01)
     if shutil.disk_usage(folder.path).free < NEARLY_FULL_BYTES:
-        raise HarnessError(f"the supervisor of {folder.id} did not start: its disk is full; make room and try again.")
-    raise HarnessError(f"the supervisor of {folder.id} did not start; see {folder.supervisor_log}.")
+        raise HarnessError(f"the supervisor of {folder.id} did not start: its disk is full. Free some space.")
+    raise HarnessError(f"the supervisor of {folder.id} did not start. See {folder.supervisor_log}.")
 
 
 def stop_run(folder: RunFolder, *, wait: bool = True) -> Status:
-    """Ask the run's supervisor to end it; its status afterwards. What is over already stays as it is.
+    """Ask the run's supervisor to end it, and return the status afterwards. A run that is over stays as it is.
 
-    Raises HarnessError when the run cannot be read, or is another user's.
+    Raises HarnessError if the run cannot be read, belongs to another user, is alive in another container or on another
+    host, or does not end.
     """
-    status = run_status(folder)
-    if status.is_over:
-        return status
-    is_asked = False
     until = time.monotonic() + _GONE_WITHIN_SECONDS
-    while not (status := run_status(folder)).is_over and time.monotonic() < until:
+    is_asked = False
+    while not (status := run_status(folder)).is_over:
         supervisor = _supervisor_of(folder)
-        if supervisor is not None and supervisor.is_alive and not is_asked:
-            is_asked = True
-            try:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(supervisor.pid, signal.SIGTERM)
-            except PermissionError:
-                raise HarnessError(f"{folder.id} is another user's run: only that user can stop it.") from None
+        if supervisor is not None and not is_asked:
+            is_asked = _signal_supervisor(folder, supervisor)
         if is_asked and not wait:
             break
+        if time.monotonic() > until:
+            raise HarnessError(
+                f"{folder.id} did not end within {_GONE_WITHIN_SECONDS:g} s. See {folder.supervisor_log}."
+            )
         time.sleep(0.05)
+    if wait:
+        _wait_until_unlocked(folder)
     return status
 
 
-def _wait_for_departing_supervisor(folder: RunFolder) -> None:
-    """A run's last phase stands in its record a moment before its supervisor is gone."""
+def _signal_supervisor(folder: RunFolder, supervisor: Process) -> bool:
+    """Send SIGTERM; False if the recorded supervisor is gone and no other one holds the lock."""
+    if not supervisor.is_here:
+        if folder.is_alive and run_status(folder) is not Status.STARTING:
+            raise HarnessError(f"{folder.id} is running in another container or on another host. Stop it there.")
+        return False
+    try:
+        os.kill(supervisor.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        raise HarnessError(f"{folder.id} belongs to another user. Only that user can stop it.") from None
+    return True
+
+
+def _wait_until_unlocked(folder: RunFolder) -> None:
+    """Wait for a supervisor that has recorded its last phase and is about to exit."""
     until = time.monotonic() + _GONE_WITHIN_SECONDS
-    while (supervisor := _supervisor_of(folder)) is not None and supervisor.is_alive and time.monotonic() < until:
+    while folder.is_alive and time.monotonic() < until:
         time.sleep(0.02)
 
 
 def _supervisor_of(folder: RunFolder) -> Process | None:
-    """The last supervisor that the run's record names."""
+    """Return the last supervisor that the run's record names."""
     if not folder.store.exists():
         return None
     with as_harness_error(folder.path), RunReader(folder.store) as reader:
         record = reader.last_event("supervisor")
-        return None if record is None else process_in(record)
+        return None if record is None else Process.from_record(record)
 
 
-def _supervisors_seen(folder: RunFolder) -> int:
-    """How many supervisors the run's record names."""
+def _supervisors_recorded(folder: RunFolder) -> int:
     if not folder.store.exists():
         return 0
     with RunReader(folder.store) as reader:
@@ -170,7 +164,7 @@ def _supervisors_seen(folder: RunFolder) -> int:
 
 
 def _absolute_homes() -> dict[str, str]:
-    """The harness's places as this process sees them, since the supervisor works in another folder."""
+    """Return the harness's directories as this process sees them; the supervisor works in another directory."""
     homes: dict[str, Path] = {
         "HARNESS_DATA": paths.data_home(),
         "HARNESS_HOME": paths.state_home(),

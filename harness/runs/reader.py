@@ -1,8 +1,7 @@
-"""run.db, read: by anyone, at any time, without ever holding up the writer."""
+"""The reading side of run.db: read-only, at any time, by any process, without delaying the writer."""
 
 import json
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -10,23 +9,21 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.arrays import Bools, Floats, Ints, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.guesses import Guesses
 from harness.runs.errors import as_harness_error
+from harness.runs.store import SCHEMA_VERSION
 
-_ROWS_AT_ONCE = 50_000
-_PATIENCE = 2.0
-"""Seconds that a reader waits for a lock, which in WAL mode stands only while a store is opened or closed."""
-_COMMITTED_GUESSES = """
-SELECT example, suffix, score, batch, batch IN (SELECT batch FROM done) FROM guess JOIN
-  (SELECT batch AS last_batch, MAX(attempt) AS last_attempt FROM attempt GROUP BY batch)
-  ON batch = last_batch AND attempt = last_attempt ORDER BY seq
-"""
+_TIMEOUT_SECONDS = 2.0
+"""How long a reader waits for a lock. In WAL mode a lock is held only while a store is opened or closed."""
+LAST_ATTEMPTS = (
+    "JOIN (SELECT batch AS last_batch, MAX(attempt) AS last_attempt FROM attempt GROUP BY batch) "
+    "ON batch = last_batch AND attempt = last_attempt"
+)
+"""SQL that keeps the valid rows of a table: those of the last attempt of their batch."""
 
 
 class Point(NamedTuple):
-    """A point of the running curve; the last three are None in a blind round. `spent` is in seconds of budget."""
+    """A point of the running curve. `spent` is in seconds; the last three are None in a blind round."""
 
     seq: int
     at: float
@@ -39,41 +36,15 @@ class Point(NamedTuple):
 
 
 class LedgerEntry(NamedTuple):
-    """A word of the ledger: what has been spent, in seconds, and when that was written."""
+    """An entry of the ledger: the seconds spent, and when that was written."""
 
     at: float
     entry: str
     spent: float
 
 
-class Arrivals(NamedTuple):
-    """Guesses in the order of their arrival, void ones included: seq, at (seconds since the epoch), batch and attempt
-    are [rows] each."""
-
-    seq: Ints
-    at: Floats
-    guesses: Guesses
-    batch: Ints
-    attempt: Ints
-
-    def rows_that_count(self, last_attempts: Mapping[int, int]) -> Ints:
-        """The rows that are not void, ascending; `last_attempts` are those of the batches that were begun again."""
-        if not last_attempts:
-            return np.arange(len(self.seq))
-        attempts = zip(self.batch.tolist(), self.attempt.tolist(), strict=True)
-        return np.flatnonzero([last_attempts.get(batch, attempt) == attempt for batch, attempt in attempts])
-
-
-class CommittedGuesses(NamedTuple):
-    """Guesses that count, their batch and whether that is done, [rows] each, in arrival order."""
-
-    guesses: Guesses
-    batches: Ints
-    is_done: Bools
-
-
 class StageWork(NamedTuple):
-    """A stage of an attack: draws that it announced, and of the batches that are done their draws and their number."""
+    """A stage of a job: the announced draws, the draws of the batches that are done, and the number of those."""
 
     stage: str
     announced: float
@@ -90,12 +61,15 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """Done over announced, None before anything was announced."""
+        """Done divided by announced; None if nothing is announced."""
         return min(1.0, self.done / self.announced) if self.announced > 0 else None
 
 
 class RunReader:
-    """A read-only view of run.db. Raises HarnessError when there is none, or none that can be read."""
+    """A read-only view of run.db.
+
+    Raises HarnessError if there is no store, if it cannot be read, or if a newer version of the harness wrote it.
+    """
 
     def __init__(self, path: Path) -> None:
         with as_harness_error(path):
@@ -103,7 +77,13 @@ class RunReader:
                 raise HarnessError(f"{path}: the run has no store.")
             self.path = path
             self._db = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=_PATIENCE
+                f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=_TIMEOUT_SECONDS
+            )
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            self._db.close()
+            raise HarnessError(
+                f"{path} has schema version {version}, and this harness reads up to {SCHEMA_VERSION}. Update the harness."
             )
 
     def __enter__(self) -> Self:
@@ -113,12 +93,13 @@ class RunReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
-    def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows that a SELECT statement gives."""
         with as_harness_error(self.path):
-            return self._db.execute(query, values).fetchall()
+            return self._db.execute(statement, values).fetchall()
 
     def _detail(self, text: str) -> dict[str, Any]:
         try:
@@ -126,149 +107,109 @@ class RunReader:
         except (ValueError, TypeError, RecursionError):
             detail = None
         if not isinstance(detail, dict):
-            raise HarnessError(f"{self.path}: cannot be read (a record in it is no JSON object).")
+            raise HarnessError(f"{self.path}: cannot be read (a record in it is not a JSON object).")
         return detail
 
     def last_event(self, name: str) -> dict[str, Any] | None:
-        """The detail of the last event called `name`."""
-        rows = self._all("SELECT detail FROM event WHERE name = ? ORDER BY seq DESC LIMIT 1", name)
+        """Return the detail of the last event called `name`."""
+        rows = self.query("SELECT detail FROM event WHERE name = ? ORDER BY seq DESC LIMIT 1", name)
         return self._detail(rows[0][0]) if rows else None
 
+    def last_events(self) -> dict[str, dict[str, Any]]:
+        """Return the detail of the last event of each name."""
+        rows = self.query("SELECT name, detail FROM event WHERE seq IN (SELECT MAX(seq) FROM event GROUP BY name)")
+        return {name: self._detail(detail) for name, detail in rows}
+
     def events(self, after: int = 0) -> list[tuple[int, float, str, dict[str, Any]]]:
-        """Every event since `after`: seq, time, name, detail."""
-        rows = self._all("SELECT seq, at, name, detail FROM event WHERE seq > ? ORDER BY seq", after)
+        """Return the events after sequence number `after`: seq, time, name, detail."""
+        rows = self.query("SELECT seq, at, name, detail FROM event WHERE seq > ? ORDER BY seq", after)
         return [(seq, at, name, self._detail(detail)) for seq, at, name, detail in rows]
 
     def last_ledger(self) -> LedgerEntry | None:
-        """What the ledger says now."""
+        """Return the last entry of the ledger."""
         entries = self._ledger_entries("SELECT at, entry, spent FROM ledger ORDER BY seq DESC LIMIT 1")
         return entries[0] if entries else None
 
     def ledger(self, after: int = 0) -> list[LedgerEntry]:
-        """Every word of the ledger since `after`."""
+        """Return the entries of the ledger after sequence number `after`."""
         return self._ledger_entries("SELECT at, entry, spent FROM ledger WHERE seq > ?", after)
 
     def last_point(self) -> Point | None:
-        """The newest point of the running curve."""
+        """Return the newest point of the running curve."""
         points = self._points("SELECT * FROM point ORDER BY seq DESC LIMIT 1")
         return points[0] if points else None
 
     def points(self, after: int = 0) -> list[Point]:
-        """The running curve since `after`."""
+        """Return the points of the running curve after sequence number `after`."""
         return self._points("SELECT * FROM point WHERE seq > ? ORDER BY seq", after)
 
-    def guess_count(self) -> int:
-        """How many guesses were ever committed, void ones included."""
-        return int(self._all("SELECT COALESCE(MAX(seq), 0) FROM guess")[0][0])
+    def row_count(self, name: str) -> int:
+        """Return how many rows were ever committed to the table with this stored name, void ones included."""
+        return int(self.query(f"SELECT COALESCE(MAX(seq), 0) FROM {name}")[0][0])  # noqa: S608
 
     def progress(self) -> Progress:
-        """What is done of what the attack announced."""
-        done = self._all("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT batch FROM done)")[0][0]
-        announced = self._all("SELECT COALESCE(SUM(weight), 0) FROM plan")[0][0]
+        """Return the work that is done and announced."""
+        done = self.query("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT batch FROM done)")[0][0]
+        announced = self.query("SELECT COALESCE(SUM(weight), 0) FROM plan")[0][0]
         with as_harness_error(self.path):
             return Progress(float(done), float(announced))
 
     def stages(self) -> list[StageWork]:
-        """The work of each stage that was announced, in that order."""
+        """Return the work of each announced stage, in order."""
         done: dict[str, list[float]] = {}
-        for key, weight in self._all("SELECT key, weight FROM batch WHERE batch IN (SELECT batch FROM done)"):
-            # A batch is called STAGE/PASS/FIRST EXAMPLE.
+        for key, weight in self.query("SELECT key, weight FROM batch WHERE batch IN (SELECT batch FROM done)"):
+            # The key of a batch is STAGE/PASS/FIRST EXAMPLE.
             done.setdefault(str(key).rsplit("/", 2)[0], []).append(weight)
         with as_harness_error(self.path):
             return [
                 StageWork(str(stage), float(announced), float(sum(done.get(stage, []))), len(done.get(stage, [])))
-                for stage, announced in self._all("SELECT stage, weight FROM plan ORDER BY seq")
+                for stage, announced in self.query("SELECT stage, weight FROM plan ORDER BY seq")
             ]
 
     def done_keys(self) -> list[str]:
-        """The keys of the batches that will not be run again."""
-        rows = self._all("SELECT key FROM batch WHERE batch IN (SELECT batch FROM done) ORDER BY batch")
+        """Return the keys of the batches that are done."""
+        rows = self.query("SELECT key FROM batch WHERE batch IN (SELECT batch FROM done) ORDER BY batch")
         return [row[0] for row in rows]
 
     def engine_calls(self) -> dict[str, list[int]]:
-        """Rows at once of each engine call, in order, of each batch's last attempt: what a second run of it uses."""
-        calls: dict[str, dict[int, int]] = {}
-        query = "SELECT key, call, rows FROM engine JOIN batch USING (batch) ORDER BY engine.seq"
-        for key, call, rows in self._all(query):
-            calls.setdefault(key, {})[call] = rows
-        return {key: [by_call[call] for call in sorted(by_call)] for key, by_call in calls.items()}
+        """Return the rows at once of each engine call in the last attempt at each batch, by the batch's key."""
+        calls: dict[str, list[int]] = {}
+        query = f"SELECT key, rows FROM engine JOIN batch USING (batch) {LAST_ATTEMPTS} ORDER BY call"  # noqa: S608
+        for key, rows in self.query(query):
+            calls.setdefault(key, []).append(rows)
+        return calls
 
     def kept(self) -> dict[str, NDArray[Any]]:
-        """What the attack has kept, by name."""
+        """Return the arrays that the attack keeps, by name."""
         query = "SELECT name, dtype, shape, data FROM kept ORDER BY seq"
         with as_harness_error(self.path):
             return {
                 name: np.frombuffer(data, np.dtype(dtype)).reshape(json.loads(shape))
-                for name, dtype, shape, data in self._all(query)
+                for name, dtype, shape, data in self.query(query)
             }
 
-    def guesses(self, *, suffix_length: int, vocabulary: int) -> Guesses:
-        """The guesses that count, in arrival order; a (example, suffix) may stand more than once."""
-        return self.committed(suffix_length=suffix_length, vocabulary=vocabulary).guesses
-
-    def committed(self, *, suffix_length: int, vocabulary: int) -> CommittedGuesses:
-        """The same with the batch of each: a batch that is not done is run again when the run goes on."""
-        return self._rows(_COMMITTED_GUESSES, suffix_length, vocabulary)
-
-    def arrivals(
-        self,
-        *,
-        suffix_length: int,
-        vocabulary: int,
-        after: int = 0,
-        most: int = _ROWS_AT_ONCE,
-        example: int | None = None,
-        is_newest_first: bool = False,
-    ) -> Arrivals:
-        """At most `most` guesses since `after`, of one `example` if named; the last of them with `is_newest_first`."""
-        order = "DESC" if is_newest_first else "ASC"
-        only, values = ("", [after]) if example is None else (" AND example = ?", [after, example])
-        query = "SELECT seq, at, batch, attempt, example, suffix, score FROM guess WHERE seq > ?"
-        rows = self._all(f"{query}{only} ORDER BY seq {order} LIMIT ?", *values, most)
-        dtype = token_dtype(vocabulary).newbyteorder("<")
-        seq, at, batch, attempt, ids, suffixes, score = zip(*rows, strict=True) if rows else ((),) * 7
-        with as_harness_error(self.path):
-            tokens = np.frombuffer(b"".join(suffixes), dtype).reshape(len(rows), suffix_length)
-            return Arrivals(
-                np.array(seq, np.int64),
-                np.array(at, np.float64),
-                Guesses(np.array(ids, np.int64), tokens, np.array(score, np.float64)),
-                np.array(batch, np.int64),
-                np.array(attempt, np.int64),
-            )
-
     def repeated_batches(self) -> dict[int, int]:
-        """The last attempt of each batch that was begun more than once: what its earlier ones gave is void."""
-        query = "SELECT batch, MAX(attempt) FROM attempt WHERE attempt > 1 GROUP BY batch"
-        return dict(self._all(query))
+        """Return the last attempt of each batch that was begun more than once; rows of earlier attempts are void."""
+        return dict(self.query("SELECT batch, MAX(attempt) FROM attempt WHERE attempt > 1 GROUP BY batch"))
 
     def work_done(self, after: int = 0) -> list[tuple[int, float, float]]:
-        """Every batch done since `after`: seq, when, and its weight in draws."""
+        """Return the batches done after sequence number `after`: seq, time, weight in draws."""
         query = (
             "SELECT done.seq, done.at, weight FROM done JOIN batch USING (batch) WHERE done.seq > ? ORDER BY done.seq"
         )
         with as_harness_error(self.path):
-            return [(seq, float(at), float(weight)) for seq, at, weight in self._all(query, after)]
+            return [(seq, float(at), float(weight)) for seq, at, weight in self.query(query, after)]
 
     def last_telemetry(self) -> tuple[float, dict[str, Any]] | None:
-        """When the machine was looked at last, and what was seen (`Telemetry.sample`)."""
-        rows = self._all("SELECT at, sample FROM telemetry ORDER BY seq DESC LIMIT 1")
+        """Return the time and the content of the last telemetry sample."""
+        rows = self.query("SELECT at, sample FROM telemetry ORDER BY seq DESC LIMIT 1")
         return (rows[0][0], self._detail(rows[0][1])) if rows else None
 
-    def final_order(self, *, suffix_length: int, vocabulary: int) -> Guesses | None:
-        """The submission that the attack gave whole, None when it gave none."""
-        last = self.last_event("final_order")
-        if last is None:
-            return None
-        query = "SELECT example, suffix, 0.0, 0, 1 FROM final WHERE generation = ? ORDER BY seq"
-        with as_harness_error(self.path):
-            return self._rows(query, suffix_length, vocabulary, last["generation"]).guesses
-
-    # A column of SQLite may hold a value of any type: what is no number is found where numbers are made.
+    # A column of SQLite can hold a value of any type: `float` and `int` raise for one that is not a number.
 
     def _ledger_entries(self, query: str, *values: Any) -> list[LedgerEntry]:
         with as_harness_error(self.path):
-            return [LedgerEntry(float(at), str(entry), float(spent)) for at, entry, spent in self._all(query, *values)]
+            return [LedgerEntry(float(at), str(entry), float(spent)) for at, entry, spent in self.query(query, *values)]
 
     def _points(self, query: str, *values: Any) -> list[Point]:
         with as_harness_error(self.path):
@@ -283,21 +224,5 @@ class RunReader:
                     None if wrong is None else int(wrong),
                     None if recall is None else float(recall),
                 )
-                for seq, at, spent, guesses, rows, solved, wrong, recall in self._all(query, *values)
+                for seq, at, spent, guesses, rows, solved, wrong, recall in self.query(query, *values)
             ]
-
-    def _rows(self, query: str, suffix_length: int, vocabulary: int, *values: Any) -> CommittedGuesses:
-        dtype = token_dtype(vocabulary).newbyteorder("<")
-        ids, suffixes = [np.empty(0, np.int64)], [np.empty((0, suffix_length), dtype)]
-        scores, batches, is_done = [np.empty(0)], [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
-        with as_harness_error(self.path):
-            cursor = self._db.execute(query, values)
-            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-                columns = tuple(zip(*rows, strict=True))
-                ids.append(np.array(columns[0], np.int64))
-                suffixes.append(np.frombuffer(b"".join(columns[1]), dtype).reshape(len(rows), suffix_length))
-                scores.append(np.array(columns[2], np.float64))
-                batches.append(np.array(columns[3], np.int64))
-                is_done.append(np.array(columns[4], np.bool_))
-        guesses = Guesses(np.concatenate(ids), np.concatenate(suffixes), np.concatenate(scores))
-        return CommittedGuesses(guesses, np.concatenate(batches), np.concatenate(is_done))

@@ -1,21 +1,20 @@
-"""What a run is doing, derived from its record and from whether its supervisor lives; never from one flag."""
+"""The status of a run, derived from its record and from the lock of its supervisor; never from one flag."""
 
-import functools
 import os
-import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 ALREADY_SUPERVISED = 75
-"""The exit code of a supervisor that found another one at work on its run."""
+"""The exit code of a supervisor whose run already has one."""
 
 
 class Status(StrEnum):
-    """The state of a run; the last five are final until it is resumed."""
+    """The state of a run. The last five are final until the run is resumed."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -29,20 +28,29 @@ class Status(StrEnum):
 
     @property
     def words(self) -> str:
-        """As people read it."""
+        """The status for people, such as "out of time"."""
         return self.value.replace("_", " ")
 
     @property
     def is_over(self) -> bool:
-        """No supervisor is at work on the run."""
+        """True if no supervisor works on the run."""
         return self in (Status.FINISHED, Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED, Status.LOST)
+
+
+def derived_status(phase: str | None, *, is_alive: bool) -> Status:
+    """Return the status from the last recorded phase and from whether the supervisor holds the run's lock.
+
+    A run whose supervisor died in a phase that is not final is lost.
+    """
+    recorded = Status(phase) if phase is not None else Status.STARTING
+    return recorded if is_alive or recorded.is_over else Status.LOST
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process for good: ids are used again, so its creation time and the machine's boot stand beside it.
+    """A process that can be signalled safely: ids are reused, so its creation time and the boot are recorded too.
 
-    `created` is in seconds since the boot, where that is known: set the clock, and no process becomes another.
+    `created` is in seconds since the boot. Only for signals: whether a run is alive is what its lock says.
     """
 
     pid: int
@@ -50,9 +58,9 @@ class Process:
     boot: str
 
     @property
-    def is_alive(self) -> bool:
-        """The very process still runs, on this boot of this machine."""
-        if self.boot != boot_id():
+    def is_here(self) -> bool:
+        """True if this very process runs on this machine and is visible from here."""
+        if self.boot != _boot_id():
             return False
         try:
             is_same = abs(_created(self.pid) - self.created) < 0.005
@@ -61,43 +69,31 @@ class Process:
             return False
 
     def as_record(self) -> dict[str, Any]:
-        """The fields as an event keeps them."""
+        """Return the fields for an event."""
         return {"pid": self.pid, "created": self.created, "boot": self.boot}
 
+    @classmethod
+    def of(cls, pid: int) -> "Process":
+        """Return the process that has this id now. Raises psutil.NoSuchProcess if there is none."""
+        return cls(pid, _created(pid), _boot_id())
 
-def process_with(pid: int) -> Process:
-    """The process that has this id now. Raises psutil.NoSuchProcess when none has."""
-    return Process(pid, _created(pid), boot_id())
-
-
-def process_in(record: dict[str, Any]) -> Process:
-    """The process that an event's record names."""
-    return Process(int(record["pid"]), float(record["created"]), str(record["boot"]))
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Process":
+        """Return the process that an event names."""
+        return cls(int(record["pid"]), float(record["created"]), str(record["boot"]))
 
 
 def _created(pid: int) -> float:
-    """When the process began, on a clock that nobody sets. Raises psutil.NoSuchProcess when there is none."""
-    if not sys.platform.startswith("linux"):
-        return psutil.Process(pid).create_time()
+    """Return when the process was created, in seconds since the boot. Raises psutil.NoSuchProcess if there is none."""
     try:
-        # The command name stands in parentheses and may hold anything; the fields after it do not (proc(5), "stat").
+        # The command name is in parentheses and can contain anything; the fields after it cannot (proc(5), "stat").
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         raise psutil.NoSuchProcess(pid) from None
     return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
-@functools.cache
-def boot_id() -> str:
-    """What tells this boot of this machine from every other."""
-    path = Path("/proc/sys/kernel/random/boot_id")
-    return path.read_text().strip() if path.exists() else str(int(psutil.boot_time()))
-
-
-def derived_status(phase: str | None, *, supervisor_is_alive: bool) -> Status:
-    """The status from the last phase that the record holds and from the supervisor's liveness.
-
-    A run whose supervisor died in any phase but an ending one is lost: nobody is at work, and nobody ended it.
-    """
-    recorded = Status(phase) if phase is not None else Status.STARTING
-    return recorded if supervisor_is_alive or recorded.is_over else Status.LOST
+@cache
+def _boot_id() -> str:
+    """Return the id of this boot of this machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

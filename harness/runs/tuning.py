@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.core.errors import HarnessError, shortened, unknown_name
-from harness.core.files import write_whole
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.files import write_atomically
 from harness.core.paths import runs_home
-from harness.core.spec import AttackSpec
+from harness.core.text import shorten
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameter_space import Span, every_setting, settings_of
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
@@ -157,7 +158,7 @@ def begin_tuning(tuning: Tuning) -> None:
     file = _file_of(tuning.id)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(file, tuning.model_dump_json(indent=2) + "\n")
+        write_atomically(file, tuning.model_dump_json(indent=2) + "\n")
     except OSError as error:
         raise HarnessError(f"{file}: cannot be written ({error.strerror}); HARNESS_HOME names another place.") from None
 
@@ -171,7 +172,7 @@ def tuning_named(id_: str) -> Tuning:
         known = [path.stem for path in file.parent.glob("*.json")]
         raise unknown_name("tuning", id_, known, see=str(file.parent)) from None
     except (OSError, ValidationError) as error:
-        raise HarnessError(f"{file}: cannot be read ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{file}: cannot be read ({shorten(str(error), 120)}).") from None
 
 
 def runs_of(id_: str) -> list[Tried]:
@@ -191,7 +192,7 @@ def runs_of(id_: str) -> list[Tried]:
 
 def _file_of(id_: str) -> Path:
     if not id_ or Path(id_).name != id_ or id_.startswith("."):
-        raise HarnessError(f"{shortened(id_)!r} is no tuning's id.")
+        raise HarnessError(f"{shorten(id_)!r} is no tuning's id.")
     return runs_home().parent / "tunings" / f"{id_}.json"
 
 

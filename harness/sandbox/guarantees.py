@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from harness.core import paths
-from harness.core.files import holds_more_than
+from harness.core.files import is_larger_than
 from harness.core.paths import runs_home
 from harness.sandbox import probe
 from harness.sandbox.backends import SandboxBackend
@@ -223,7 +223,7 @@ _TRIALS = (
         probe.fills,
         lambda _: [str(_MIB)],
         lambda _: "polling, every 2 s",
-        is_broken=lambda _, scratch: not holds_more_than(scratch, _MIB // 2),
+        is_broken=lambda _, scratch: not is_larger_than(scratch, _MIB // 2),
     ),
     _Trial(
         "nothing left running",

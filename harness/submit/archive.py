@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 
 from repro_zipfile import ReproducibleZipFile
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _CHUNK_BYTES = 1 << 20
 _LOCAL_HEADER_BYTES = 30
@@ -77,7 +78,7 @@ def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
         words = getattr(error, "strerror", None) or "cut short"
         raise HarnessError(f"{archive}: cannot be unpacked ({words}).") from None
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, NotImplementedError, RuntimeError) as error:
-        raise HarnessError(f"{archive}: no zip that can be trusted ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{archive}: no zip that can be trusted ({shorten(str(error), 120)}).") from None
     return sorted(entry.filename for entry in entries)
 
 
@@ -88,16 +89,16 @@ def _fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) -> str | N
     seen: set[str] = set()
     for entry in entries:
         if (fault := _fault_of_entry(entry, limits)) is not None:
-            return f"{shortened(entry.filename)!r} {fault}"
+            return f"{shorten(entry.filename)!r} {fault}"
         # Some file systems know no case.
         name = entry.filename.rstrip("/").casefold()
         if name in seen:
-            return f"{shortened(entry.filename)!r} is there twice"
+            return f"{shorten(entry.filename)!r} is there twice"
         seen.add(name)
     files = {entry.filename.casefold() for entry in entries if not entry.is_dir()}
     for name in seen:
         if any(str(parent) in files for parent in PurePosixPath(name).parents):
-            return f"{shortened(name)!r} lies below what is a file"
+            return f"{shorten(name)!r} lies below what is a file"
     total = sum(entry.file_size for entry in entries)
     if total > limits.bytes:
         return f"unfolds to {total:,} bytes where at most {limits.bytes:,} are unpacked"
@@ -130,7 +131,7 @@ def _overlap(entries: list[zipfile.ZipInfo]) -> str | None:
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
-            return f"{shortened(entry.filename)!r} shares bytes with another file"
+            return f"{shorten(entry.filename)!r} shares bytes with another file"
         end = entry.header_offset + _LOCAL_HEADER_BYTES + entry.compress_size
     return None
 
@@ -145,7 +146,7 @@ def _write_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -
             destination.write(chunk)
     # It is never longer: zipfile reads no further, and the checksum is of what was read.
     if written < entry.file_size:
-        raise zipfile.BadZipFile(f"{shortened(entry.filename)!r} is shorter than it says")
+        raise zipfile.BadZipFile(f"{shorten(entry.filename)!r} is shorter than it says")
 
 
 class _BoundedFile(io.FileIO):

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from harness.core.counting import counted
-from harness.core.durations import clock
-from harness.core.errors import shortened
 from harness.core.findings import Findings, FoundTable, Passage
-from harness.core.moments import utc_date_and_time
 from harness.core.spec import PathRecord, TargetRecord
+from harness.core.text import pluralize, shorten
+from harness.core.times import format_duration, utc_date_and_time
 from harness.submit.found import column_in_words, headline_figures, is_numeric
 from harness.submit.pages import inline_svg, page
 from harness.submit.tables import Code, Rows
@@ -107,7 +105,7 @@ def _shown(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath) -> Sho
     return ShownTable(
         table.title,
         [name.replace("_", " ") for name in table.columns],
-        [[shortened(cell, _LONGEST_CELL) for cell in row] for row in zip(*map(column_in_words, first), strict=True)],
+        [[shorten(cell, _LONGEST_CELL) for cell in row] for row in zip(*map(column_in_words, first), strict=True)],
         [is_numeric(cells) for cells in first],
         rows,
         csv,
@@ -144,18 +142,18 @@ def _record(header: AuditHeader) -> Rows:
     if header.asked:
         rows.append(("Endpoint", header.asked))
     rows += [(name, Code(f"{record.path.name}, sha256 {record.sha256}")) for name, record in header.inputs.items()]
-    params = ", ".join(f"{name} = {shortened(str(value), _LONGEST_VALUE)}" for name, value in header.params.items())
+    params = ", ".join(f"{name} = {shorten(str(value), _LONGEST_VALUE)}" for name, value in header.params.items())
     rows += [
         ("Parameters", params or "none"),
         ("Seed", str(header.seed)),
         ("Status", f"{header.status}{f': {header.reason}' if header.reason else ''}"),
         ("Begun", utc_date_and_time(header.created_at)),
-        ("Time", f"{clock(header.spent)} of {clock(header.budget)} (model loading included)"),
+        ("Time", f"{format_duration(header.spent)} of {format_duration(header.budget)} (model loading included)"),
         ("Sandbox", header.sandbox),
         ("Versions", ", ".join(f"{name} {version}" for name, version in header.versions.items())),
     ]
     if header.reference:
         rows.append(("After", header.reference))
     if header.warnings:
-        rows.append(("Warnings", f"{counted(len(header.warnings), 'sentence')}, below"))
+        rows.append(("Warnings", f"{pluralize(len(header.warnings), 'sentence')}, below"))
     return rows

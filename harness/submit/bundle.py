@@ -11,13 +11,13 @@ from harness import __version__
 from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
-from harness.core.spec import AttackSpec
 from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.jobs.attack.results import scorecard_of, submission_now
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.runs.results import scorecard_of, submission_now
 from harness.runs.summary import nondeterminism_reasons, run_summary
 from harness.submit.archive import archive_bytes
 from harness.submit.checklist import Check, reads_training

@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.controls import shown_name
-from harness.core.counting import counted
-from harness.core.durations import clock
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import sha256_of
-from harness.core.spec import AttackSpec
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
 from harness.core.syntax import syntax_tree
+from harness.core.text import display_name, pluralize, shorten
+from harness.core.times import format_duration
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.machine import versions
-from harness.runs.planning import what_changed
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
@@ -85,7 +84,7 @@ def _ended(summary: RunSummary) -> Check:
         return Check("ended", False, f"the run is {summary.status.words}", mend)
     if summary.status in (Status.FINISHED, Status.OUT_OF_TIME):
         return Check("ended", True, f"the run ended {summary.status.words}")
-    reason = f" ({shortened(summary.reason, 120).rstrip('.')})" if summary.reason else ""
+    reason = f" ({shorten(summary.reason, 120).rstrip('.')})" if summary.reason else ""
     return Check(
         "ended", False, f"the run {summary.status.words}{reason}", f"harness resume {summary.id} goes on with it", True
     )
@@ -94,7 +93,7 @@ def _ended(summary: RunSummary) -> Check:
 def _control(spec: AttackSpec) -> Check:
     if not spec.attack.control:
         return Check("control", True, f"{spec.attack.name} is an attack")
-    name = shown_name(spec.attack.name, is_control=True)
+    name = display_name(spec.attack.name, is_control=True)
     return Check(
         "control", False, f"{name} measures something else and may not be submitted", "package a run of an attack"
     )
@@ -121,11 +120,17 @@ def _whole(spec: AttackSpec) -> Check:
 def _budget(spec: AttackSpec, summary: RunSummary) -> Check:
     allowed = spec.round.budget
     if spec.budget <= allowed:
-        return Check("budget", True, f"{clock(summary.elapsed_s)} were spent of the round's {clock(allowed)}")
-    sentence = f"its budget of {clock(spec.budget)} is beyond the round's {clock(allowed)}"
+        return Check(
+            "budget", True, f"{format_duration(summary.elapsed_s)} were spent of the round's {format_duration(allowed)}"
+        )
+    sentence = f"its budget of {format_duration(spec.budget)} is beyond the round's {format_duration(allowed)}"
     if summary.elapsed_s <= allowed:
-        return Check("budget", True, f"{clock(summary.elapsed_s)} were spent of the round's {clock(allowed)}")
-    return Check("budget", False, f"{sentence}, and it spent {clock(summary.elapsed_s)}", "run it within that", True)
+        return Check(
+            "budget", True, f"{format_duration(summary.elapsed_s)} were spent of the round's {format_duration(allowed)}"
+        )
+    return Check(
+        "budget", False, f"{sentence}, and it spent {format_duration(summary.elapsed_s)}", "run it within that", True
+    )
 
 
 def _target(spec: AttackSpec) -> Check:
@@ -147,7 +152,7 @@ def _models(spec: AttackSpec) -> Check:
     return Check(
         "models",
         False,
-        f"the parameter {name} holds a model ({shortened(file)}) that the attack does not declare",
+        f"the parameter {name} holds a model ({shorten(file)}) that the attack does not declare",
         "name it in the class attribute `models`",
         True,
     )
@@ -159,7 +164,7 @@ def _preprefixes(spec: AttackSpec) -> Check:
     recorded = None if file is None else spec.data_sha256.get(str(file))
     for name, record in spec.paths.items():
         files = [record.path] if record.path.is_file() else [path for path in record.path.rglob("*") if path.is_file()]
-        if recorded is not None and any(sha256_of(path) == recorded for path in files):
+        if recorded is not None and any(file_sha256(path) == recorded for path in files):
             mend = "take it away: an attack gets prefixes alone"
             return Check("preprefixes", False, f"the parameter {name} holds the pre-prefixes", mend, True)
     attacked, trained = spec.round.answer_rows, spec.round.train_rows
@@ -195,7 +200,7 @@ def _network(summary: RunSummary) -> Check:
     count = summary.refused.get(Refusal.NETWORK, 0)
     if not count:
         return Check("network", True, "it asked for no network")
-    sentence = f"the sandbox refused it {Refusal.NETWORK.words} ({counted(count, 'time')})"
+    sentence = f"the sandbox refused it {Refusal.NETWORK.words} ({pluralize(count, 'time')})"
     mend = "take that out of it: its organizers refuse what asks for a network"
     return Check("network", False, sentence, mend, True)
 
@@ -203,7 +208,7 @@ def _network(summary: RunSummary) -> Check:
 def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
     # The weights are not packed: whoever runs the code hashes them.
     weights = None if spec.target is None else spec.target.weights_sha256
-    changed = what_changed(spec, folder.code / spec.attack.file, weights)
+    changed = job_record(spec).changed_inputs(folder, spec, (weights,))
     # What is installed here is what the bundle pins.
     now = versions()
     changed += [
@@ -221,7 +226,7 @@ def _team(path: Path | None) -> Check:
         team = load_team(path)
     except HarnessError as error:
         return Check("team", False, str(error).rstrip("."), "correct it")
-    return Check("team", True, f"the team is {shortened(team.title)}")
+    return Check("team", True, f"the team is {shorten(team.title)}")
 
 
 def _description(path: Path | None) -> Check:

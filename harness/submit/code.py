@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.times import format_duration
 from harness.core.training import Training
 from harness.submit.archive import archive_bytes
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_rules
@@ -121,4 +121,4 @@ def _rendered(template: str, told: dict[str, object]) -> str:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701
     )
-    return templates.get_template(template).render(told, clock=clock)
+    return templates.get_template(template).render(told, format_duration=format_duration)

@@ -8,10 +8,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.core.arrays import token_dtype
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import write_whole
+from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
 from harness.core.rounds import FILE_FIELDS, Round
-from harness.core.spec import SHIPPED_TARGETS, AttackRecord, AttackSpec, TargetRecord
+from harness.core.spec import SHIPPED_TARGETS, TargetRecord
+from harness.core.text import shorten
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.manifest import NamedTarget, Sha256
 
 SPEC = "spec.json"
@@ -83,7 +85,7 @@ def write_round_ahead(round_: Round, folder: Path) -> Path:
     unknown = {"source", "fold", "prefix_file", "answer_file", "preprefix_file", "answer_rows"}
     fields = round_.model_dump(mode="json", exclude=unknown, exclude_none=True)
     path = folder / ROUND
-    write_whole(path, toml_of(fields | {"prefix_file": "prefixes.npy"}))
+    write_atomically(path, toml_of(fields | {"prefix_file": "prefixes.npy"}))
     return path
 
 
@@ -106,7 +108,7 @@ def read_code_spec(code: Path) -> CodeSpec:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"])
-        raise HarnessError(f"{path}: not the spec of a bundle ({shortened(where)}: {fault['msg']}).") from None
+        raise HarnessError(f"{path}: not the spec of a bundle ({shorten(where)}: {fault['msg']}).") from None
 
 
 def _code_target(target: TargetRecord) -> CodeTarget:

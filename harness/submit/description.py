@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.core import paths
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
+from harness.core.text import pluralize
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
 from harness.submit import tables
 from harness.submit.examples import ShownExample, chosen_examples
@@ -55,18 +55,18 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
         )
     shutil.copyfile(TEMPLATES / MAIN, folder / TEMPLATE)
     for name, svg in _figures(facts).items():
-        write_whole(folder / name, svg)
-    write_whole(folder / _MARKDOWN, markdown)
-    write_whole(folder / MAIN, _document(facts, team, redact=redact))
-    write_whole(folder / _METHOD, '#import "template.typ": *\n')
+        write_atomically(folder / name, svg)
+    write_atomically(folder / _MARKDOWN, markdown)
+    write_atomically(folder / MAIN, _document(facts, team, redact=redact))
+    write_atomically(folder / _METHOD, '#import "template.typ": *\n')
     own = Typeset(folder / MAIN).pages
-    write_whole(folder / _METHOD, '#import "template.typ": *\n\n' + as_typst(markdown))
+    write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + as_typst(markdown))
     typeset = Typeset(folder / MAIN)
-    write_whole(folder / PDF, typeset.pdf)
+    write_atomically(folder / PDF, typeset.pdf)
     if typeset.pages > MOST_PAGES:
         raise HarnessError(
             f"{folder / PDF}: {typeset.pages} pages where a description has {FEWEST_PAGES} to {MOST_PAGES}; "
-            f"{counted(own, 'page')} of them come from the run's record: shorten the team's Markdown, "
+            f"{pluralize(own, 'page')} of them come from the run's record: shorten the team's Markdown, "
             f"which may fill some {MOST_PAGES - own}."
         )
     return typeset.pages
@@ -128,7 +128,7 @@ def _results(facts: RunFacts) -> str:
     if facts.score is None:
         return f"#{table}\n\n#half({_drawn(_RIGHT_FIGURE, 'Rows of the submission against time.')})"
     others = _numbers("Other caps on errors.", tables.at_errors(facts.score))
-    at_cap = counted(facts.score.cap, "error")
+    at_cap = pluralize(facts.score.cap, "error")
     left = _drawn(_LEFT_FIGURE, f"Recall against errors; the bar is the 95 % interval at {at_cap}.")
     right = _drawn(_RIGHT_FIGURE, f"Recall at {at_cap} against time.")
     return f"#side-by-side({table}, {others}, columns: (1.9fr, 1fr))\n\n#floating(side-by-side({left}, {right}))"

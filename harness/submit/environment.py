@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlparse
 
 from packaging.utils import canonicalize_name
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.submit.archive import unpack
 from harness.submit.code import REQUIREMENTS
 from harness.submit.code_spec import CodeSpec
@@ -161,7 +162,7 @@ class _Fresh:
             on_line=self._on_line,
         )
         if done.code != 0:
-            raise HarnessError(f"{doing} failed: {done.ending} ({shortened(done.last_words, 300)}).")
+            raise HarnessError(f"{doing} failed: {done.ending} ({shorten(done.last_words, 300)}).")
 
 
 def _parts_of_torch() -> Iterator[Path]:

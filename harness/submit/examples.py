@@ -11,7 +11,7 @@ import numpy as np
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.arrays import Ints, Tokens
 from harness.core.examples import load_prefixes
-from harness.core.redaction import redacted
+from harness.core.redaction import redact_suffix
 from harness.submit.facts import RunFacts
 
 
@@ -108,4 +108,4 @@ def _guess(run: RunFacts, id_: int, text: TokenText, redact: bool) -> ShownGuess
 
 
 def _suffix(suffix: Tokens, run: RunFacts, text: TokenText, redact: bool) -> str:
-    return redacted(suffix, run.spec.round.vocabulary) if redact else text.text(suffix.tolist())
+    return redact_suffix(suffix, run.spec.round.vocabulary) if redact else text.text(suffix.tolist())

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.core.clock import now
-from harness.core.files import holds_more_than
+from harness.core.files import is_larger_than
+from harness.core.times import seconds_since_boot
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.environment import plain_environment
@@ -97,7 +97,7 @@ def run_step(
 ) -> Step:
     """Run `argv` confined in `scratch`, all that it may write to, for at most `seconds`; its output goes to `log`."""
     pipe_out, pipe_in = os.pipe()
-    began = now()
+    began = seconds_since_boot()
     try:
         confined = SandboxedProcess(
             argv,
@@ -115,7 +115,7 @@ def run_step(
     listened = _Listened(CappedLog(log), on_line)
     try:
         ending, is_out_of_time = _followed(confined, pipe_out, listened, scratch, began + seconds)
-        spent = now() - began
+        spent = seconds_since_boot() - began
         refusals = confined.refusals()
     finally:
         confined.close()
@@ -138,17 +138,19 @@ def _followed(
             selector.register(output, selectors.EVENT_READ)
             selector.register(ended, selectors.EVENT_READ)
             while True:
-                ready = {key.fd for key, _ in selector.select(max(0.0, min(_LOOK_SECONDS, until - now())))}
+                ready = {
+                    key.fd for key, _ in selector.select(max(0.0, min(_LOOK_SECONDS, until - seconds_since_boot())))
+                }
                 if output in ready and not listened.took(output):
                     selector.unregister(output)
                 if ended in ready:
                     listened.took(output)
                     return None, False
-                if now() >= until:
+                if seconds_since_boot() >= until:
                     return "its time was up", True
                 if time.monotonic() - looked_at >= _LOOK_SECONDS:
                     looked_at = time.monotonic()
-                    if holds_more_than(scratch, MOST_SCRATCH_BYTES):
+                    if is_larger_than(scratch, MOST_SCRATCH_BYTES):
                         return f"it wrote more than {MOST_SCRATCH_BYTES >> 30} GiB into its scratch folder", False
     finally:
         os.close(ended)

@@ -14,12 +14,13 @@ from harness.core.examples import load_answers, load_clusters, load_training
 from harness.core.intervals import Walk
 from harness.core.overlap import Overlap, overlap
 from harness.core.scoring import Score, correct_rows, exact_at_1
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import Submission, any_of_n, emitted, submission_of
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import Point, RunReader, StageWork
-from harness.runs.results import Submission, any_of_n, emitted, submission_of
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 
 _MOST_MOMENTS = 200
@@ -120,7 +121,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
     answers = load_answers(spec.round)
     with as_harness_error(f"round {spec.round.name}"):
         training, clusters, is_reachable = _training(spec)
-    with as_harness_error(folder.path), RunReader(folder.store) as reader:
+    with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         found = emitted(spec, reader)
         submission = submission_of(spec, reader)
         queries = _queries(reader)
@@ -210,7 +211,7 @@ def _queries(reader: RunReader) -> Queries:
 def _course(
     spec: AttackSpec,
     summary: RunSummary,
-    reader: RunReader,
+    reader: GuessReader,
     whole: Part,
     answers: Tokens | None,
     score: Score | None,

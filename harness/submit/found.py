@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.findings import BarChart, Chart, Findings, FoundTable, HeatMap, LineChart, Passage, Stretch
-from harness.core.redaction import redacted_text
+from harness.core.redaction import redact_text
 
 _DIGITS = 4
 _INTERVAL = ("value", "low", "high")
@@ -117,11 +117,11 @@ def _cell_without_text(cell: Any) -> Any:
     cell = plain_value(cell)
     if isinstance(cell, list):
         return [_cell_without_text(each) for each in cell]
-    return redacted_text(cell) if isinstance(cell, str) else cell
+    return redact_text(cell) if isinstance(cell, str) else cell
 
 
 def _passage_without_text(passage: Passage, secrets: "_Secrets") -> Passage:
-    texts = [(label, (Stretch(redacted_text(_whole(stretches))),)) for label, stretches in passage.texts]
+    texts = [(label, (Stretch(redact_text(_whole(stretches))),)) for label, stretches in passage.texts]
     return Passage(secrets.kept_from(passage.title), texts)
 
 
@@ -162,7 +162,7 @@ class _Secrets:
         """`sentence` with every such text that it quotes told by length and hash."""
         for text in self._quotable:
             if text in sentence:
-                sentence = sentence.replace(text, redacted_text(text))
+                sentence = sentence.replace(text, redact_text(text))
         return sentence
 
     def kept_from(self, label: str) -> str:
@@ -171,10 +171,10 @@ class _Secrets:
         if not folded or _NUMBER.fullmatch(folded):
             return label
         if folded in self._texts or any(_is_telling(text) and text in folded for text in self._texts):
-            return redacted_text(label)
+            return redact_text(label)
         beginning = folded.removesuffix("…").removesuffix("...").strip()
         if _is_telling(beginning) and any(beginning in text for text in self._texts):
-            return redacted_text(label)
+            return redact_text(label)
         return label
 
 

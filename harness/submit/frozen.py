@@ -4,7 +4,7 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.submit.code import README
 
 _MOST_TEXT_BYTES = 1 << 20
@@ -51,7 +51,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _hash(path: Path | None) -> str | None:
-    return None if path is None else sha256_of(path)
+    return None if path is None else file_sha256(path)
 
 
 def _change(name: str, before: Path | None, now: Path | None) -> str:

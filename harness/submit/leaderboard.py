@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.core.intervals import Walk, paired_difference
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
@@ -141,7 +141,7 @@ def _read(path: Path, judging: Judging) -> _Read:
             rows = read_submission(folder / "submission.csv", rules)
         except HarnessError as error:
             raise HarnessError(str(error).replace(f"{folder}/", "")) from None
-    verdict = stored_verdict(path, sha256_of(path))
+    verdict = stored_verdict(path, file_sha256(path))
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused it: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
@@ -157,7 +157,7 @@ def _read(path: Path, judging: Judging) -> _Read:
 def _produced_rows(bundle: Path, verdict: StoredVerdict, rules: SubmissionRules) -> Submission:
     """What the bundle's code produced when it was verified. Raises HarnessError when that is no longer there."""
     path = produced_file(bundle)
-    if not path.is_file() or sha256_of(path) != verdict.produced_sha256:
+    if not path.is_file() or file_sha256(path) != verdict.produced_sha256:
         raise HarnessError(f"{path.name}, which its code produced, is gone: delete its verdict, and verify it again.")
     return read_submission(path, rules)
 

@@ -12,7 +12,8 @@ from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _INDEX_SECONDS = 120.0
 _PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
@@ -51,7 +52,7 @@ def torch_install(version: str) -> str:
     Raises HarnessError for a text that is no version: it may be a stranger's, and pip would take more for options.
     """
     if not _VERSION.fullmatch(version):
-        raise HarnessError(f"{shortened(version)!r} is no version of torch.")
+        raise HarnessError(f"{shorten(version)!r} is no version of torch.")
     build = _BUILD.search(version)
     index = f" --index-url https://download.pytorch.org/whl/{build['build']}" if build else ""
     return f"torch=={version.partition('+')[0]}{index}"
@@ -90,7 +91,7 @@ def require_plain_lock(requirements: str) -> None:
     for number, line in enumerate(requirements.splitlines(), 1):
         if not _PLAIN_LINE.fullmatch(line):
             raise HarnessError(
-                f"line {number} of its lock, {shortened(line.strip())!r}, pins no distribution by version and hash."
+                f"line {number} of its lock, {shorten(line.strip())!r}, pins no distribution by version and hash."
             )
 
 
@@ -176,7 +177,7 @@ def _asked_of_index(versions: Mapping[str, str]) -> dict[str, str]:
             for one in told
         }
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
-        names = shortened(", ".join(wanted), 200)
+        names = shorten(", ".join(wanted), 200)
         raise HarnessError(
             f"no hash is known of {names}: these are not the versions that came with the harness, and the package "
             "index did not tell; install requirements.lock, or package where the index can be reached."

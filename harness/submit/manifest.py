@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import sha256_of
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
+from harness.core.text import shorten
 
 MANIFEST = "MANIFEST.json"
 _MAX_BYTES = 8 << 20
@@ -99,18 +100,18 @@ def read_manifest(folder: Path) -> Manifest:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"])
-        raise HarnessError(f"{MANIFEST}: {shortened(where)}: {shortened(fault['msg'], 120)}.") from None
+        raise HarnessError(f"{MANIFEST}: {shorten(where)}: {shorten(fault['msg'], 120)}.") from None
 
 
 def manifest_faults(manifest: Manifest, folder: Path, names: list[str]) -> list[str]:
     """What in `folder`, which holds the files `names`, is not as the manifest says; a clause each."""
     there = set(names) - {MANIFEST}
     listed = set(manifest.files)
-    faults = [f"{shortened(name)} is listed and missing" for name in sorted(listed - there)]
-    faults += [f"{shortened(name)} is there and not listed" for name in sorted(there - listed)]
+    faults = [f"{shorten(name)} is listed and missing" for name in sorted(listed - there)]
+    faults += [f"{shorten(name)} is there and not listed" for name in sorted(there - listed)]
     faults += [
-        f"{shortened(name)} is altered: its SHA-256 is {sha256[:12]}…, the manifest says {manifest.files[name][:12]}…"
+        f"{shorten(name)} is altered: its SHA-256 is {sha256[:12]}…, the manifest says {manifest.files[name][:12]}…"
         for name in sorted(listed & there)
-        if (sha256 := sha256_of(folder / name)) != manifest.files[name]
+        if (sha256 := file_sha256(folder / name)) != manifest.files[name]
     ]
     return faults

@@ -4,10 +4,10 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.core.rounds import Round
+from harness.core.times import format_duration
 from harness.submit.archive import unpack
 from harness.submit.code import REQUIREMENTS
 from harness.submit.code_spec import SPEC, CodeSpec, read_code_spec
@@ -72,7 +72,7 @@ def difference_from_frozen(
     """
     place.mkdir()
     unpack(frozen, place)
-    names = manifest.code_bundle_sha256 == sha256_of(frozen)
+    names = manifest.code_bundle_sha256 == file_sha256(frozen)
     difference = code_difference(folder, place, names_frozen=names)
     if difference.is_same:
         findings.check("frozen", True, difference.in_words, "")
@@ -91,7 +91,7 @@ def read_code(folder: Path, manifest: Manifest, round_: Round | None, findings: 
         findings.fail("code", in_bundle(error, folder))
     is_named = (
         spec.attack.sha256 == manifest.attack_sha256
-        and sha256_of(code / REQUIREMENTS) == manifest.lock_sha256
+        and file_sha256(code / REQUIREMENTS) == manifest.lock_sha256
         and (None if spec.target is None else spec.target.named) == manifest.target
     )
     findings.check(
@@ -110,7 +110,7 @@ def read_code(folder: Path, manifest: Manifest, round_: Round | None, findings: 
     findings.check(
         "rules",
         not differing,
-        f"the rules are those of {round_.name}, {clock(round_.budget)}",
+        f"the rules are those of {round_.name}, {format_duration(round_.budget)}",
         f"the bundle's rules are not those of {round_.name}: {', '.join(differing)}",
     )
     return ReadCode(spec, round_)
@@ -135,6 +135,6 @@ def _tell_of_harness(code: Path, findings: Findings) -> None:
     """Whether the bundle's harness is the one that verifies: what a team changed in it is a team's code."""
     name, content = harness_wheel()
     theirs = code / name
-    is_ours = theirs.is_file() and sha256_of(theirs) == hashlib.sha256(content).hexdigest()
+    is_ours = theirs.is_file() and file_sha256(theirs) == hashlib.sha256(content).hexdigest()
     words = "is the one that verifies" if is_ours else "is another than the one that verifies, or was changed"
     findings.tell("harness", f"the bundle's harness {words}")

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from harness import __version__
 from harness.core import paths
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.submit.tables import Code
 
 _TEMPLATES = paths.PACKAGE / "submit" / "templates"
@@ -44,9 +44,9 @@ def inline_svg(svg: str, name: str, label: str) -> Markup:
     body = _LEFT_OUT.sub("", svg[svg.index("<svg") :])
     body = _ID.sub(f"{name}-", _REFERENCE.sub(f"{name}-", body))
     opening, rest = body.split(">", 1)
-    label = Markup.escape(visible(label))
+    label = Markup.escape(sanitize(label))
     return Markup(f'{opening} role="img" aria-label="{label}" stroke-linejoin="round">{rest.strip()}')  # noqa: S704
 
 
 def _shown(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value

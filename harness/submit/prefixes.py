@@ -15,7 +15,8 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from harness.core.arrays import Tokens, token_dtype, token_rows
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _MAX_ROWS = 1_000_000
 _NAMES = ("prefixes", "prefix")
@@ -129,7 +130,7 @@ def _number(field: str) -> int:
 
 def _checked(path: Path, array: Tokens, *, length: int, vocabulary: int) -> Tokens:
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer) or array.shape[1] != length:
-        found = shortened(f"{array.dtype} {list(array.shape)}")
+        found = shorten(f"{array.dtype} {list(array.shape)}")
         raise HarnessError(f"{path}: wanted integers of shape [examples, {length}], found {found}.")
     if array.size and (array.min() < 0 or array.max() >= vocabulary):
         raise HarnessError(f"{path}: holds a token outside 0..{vocabulary - 1}.")

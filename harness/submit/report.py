@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compared, require_one_round
-from harness.core.counting import counted
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
+from harness.core.text import pluralize
+from harness.core.times import format_duration
 from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
 from harness.runs.folder import RunFolder
 from harness.submit import tables
@@ -91,7 +91,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
 
 def _scores(runs: Sequence[RunFacts]) -> Rows:
     """A header, and a row a run."""
-    cap = counted(runs[0].spec.round.error_cap, "error")
+    cap = pluralize(runs[0].spec.round.error_cap, "error")
     header = ("Run", "Attack", "Status", f"Recall at {cap}", "Precision", "First right", "Any right", "Rows", "Time")
     rows: Rows = [header]
     for run in runs:
@@ -100,7 +100,10 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
         if score is not None:
             recall = f"{score.recall_at_cap:.3f} [{score.interval.low:.3f}, {score.interval.high:.3f}]"
             figures = (recall, f"{score.precision_at_cap:.3f}", _fraction(run.exact_at_1), _fraction(run.any_of_n))
-        counts = (f"{len(run.submission.ids):,}", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}")
+        counts = (
+            f"{len(run.submission.ids):,}",
+            f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
+        )
         status = summary.status.words
         if run.spec.is_partial:
             status += f", partial: {run.spec.examples:,} examples, cap {run.spec.error_cap:,}"
@@ -120,7 +123,7 @@ def _figures(runs: Sequence[RunFacts]) -> list[DrawnFigure]:
         (run.spec.id, [(moment.spent, moment.recall) for moment in run.course if moment.recall is not None])
         for run in drawn
     ]
-    at_cap = counted(cap, "error")
+    at_cap = pluralize(cap, "error")
     figures = [
         _figure(
             recall_panel(scores, size=_PANEL),

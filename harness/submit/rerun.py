@@ -10,14 +10,15 @@ import numpy as np
 
 from harness.core import paths
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import replacing, sha256_of, write_whole
+from harness.core.errors import HarnessError
+from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
 from harness.core.submission import write_submission
+from harness.core.text import shorten
+from harness.jobs.attack.results import submission_with_scores
 from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.results import submission_with_scores
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.submit.code import TRAIN
@@ -49,7 +50,9 @@ def laid_out(code: Path, spec: CodeSpec, prefixes_file: Path) -> LaidOut:
         raise HarnessError(f"{attack.path}: not the source that the bundle's spec names.")
     rules = round_of_code(code)
     prefixes = read_prefixes(prefixes_file, length=rules.prefix_length, vocabulary=rules.vocabulary)
-    identity = f"{sha256_of(code / 'spec.json')} {sha256_of(code / ROUND)} {tokens_sha256(prefixes, rules.vocabulary)}"
+    identity = (
+        f"{file_sha256(code / 'spec.json')} {file_sha256(code / ROUND)} {tokens_sha256(prefixes, rules.vocabulary)}"
+    )
     folder = paths.state_home() / "reruns" / hashlib.sha256(identity.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_array(folder / "prefixes.npy", prefixes)
@@ -57,7 +60,7 @@ def laid_out(code: Path, spec: CodeSpec, prefixes_file: Path) -> LaidOut:
     if spec.trains:
         files |= _lay_training(code / TRAIN, folder)
     fields = rules.model_dump(mode="json", exclude_none=True, exclude={"source", "prefix_file"})
-    write_whole(folder / ROUND, toml_of(fields | files))
+    write_atomically(folder / ROUND, toml_of(fields | files))
     named = {name: str(_laid_path(code, name)) for name in spec.paths}
     return LaidOut(attack, ValidatedParams(spec.params | named, tuple(named)), load_round(str(folder / ROUND)))
 
@@ -83,7 +86,7 @@ def write_outcome(folder: RunFolder, out: Path) -> Path:
     submission, scores = submission_with_scores(folder)
     write_submission(out, submission.ids, submission.suffixes)
     beside = out.parent / SCORES
-    with replacing(beside) as file:
+    with atomic_file(beside) as file:
         file.write(b"Example ID,Score\n")
         for id_, score in zip(submission.ids.tolist(), scores.tolist(), strict=True):
             file.write(f"{id_},{score!r}\n".encode())
@@ -118,7 +121,7 @@ def round_of_code(code: Path) -> Round:
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
         return Round.model_validate(fields | {"prefix_file": code / "prefixes.npy", "target": "of the bundle"})
     except (OSError, ValueError, RecursionError) as error:
-        reason = shortened(str(error).partition("\n")[0], 120)
+        reason = shorten(str(error).partition("\n")[0], 120)
         raise HarnessError(f"{path}: not the rules of a round ({reason}); name the folder code/ of a bundle.") from None
 
 
@@ -135,7 +138,7 @@ def _lay_training(archive: Path, folder: Path) -> dict[str, str]:
 
 
 def _write_array(path: Path, array: Tokens) -> None:
-    with replacing(path) as file:
+    with atomic_file(path) as file:
         np.save(file, array)
 
 

@@ -6,13 +6,11 @@ Cells are as they come from records: who typesets them makes them visible and ha
 from pathlib import Path
 from typing import Any
 
-from harness.core.counting import counted
-from harness.core.durations import clock
-from harness.core.errors import shortened
 from harness.core.intervals import Interval
-from harness.core.moments import utc_date_and_time
 from harness.core.scoring import ERROR_COUNTS, Score
-from harness.core.spec import AttackSpec
+from harness.core.text import pluralize, shorten
+from harness.core.times import format_duration, utc_date_and_time
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.reader import StageWork
 from harness.sandbox import SandboxBackend
 from harness.submit.facts import RunFacts
@@ -37,15 +35,15 @@ def headline(facts: RunFacts) -> str:
     attacked = f"{spec.examples:,} of {spec.round_examples:,}" if spec.is_partial else f"{spec.round_examples:,}"
     done = (
         f"The attack {summary.shown_attack} was run against {attacked} examples of round {spec.round.name} and took "
-        f"{clock(summary.elapsed_s)} of its budget of {clock(summary.budget_s)}."
+        f"{format_duration(summary.elapsed_s)} of its budget of {format_duration(summary.budget_s)}."
     )
     if score is None:
         return (
-            f"{done} It submits {counted(len(facts.submission.ids), 'row')}. The round is blind: its answers are not "
+            f"{done} It submits {pluralize(len(facts.submission.ids), 'row')}. The round is blind: its answers are not "
             "known, and nothing here says how good the submission is."
         )
     return (
-        f"{done} Its recall at {counted(score.cap, 'error')} is {score.recall_at_cap:.3f} (95 % interval "
+        f"{done} Its recall at {pluralize(score.cap, 'error')} is {score.recall_at_cap:.3f} (95 % interval "
         f"{_bounds(score.interval)}, by {score.interval.unit}): {score.solved:,} of {score.examples:,} examples."
     )
 
@@ -56,8 +54,9 @@ def cautions(facts: RunFacts) -> list[str]:
     found = []
     if spec.is_partial:
         found.append(
-            f"Only the first {spec.examples:,} of the round's {counted(spec.round_examples, 'example')} were attacked "
-            f"(--limit), and the cap is {counted(spec.error_cap, 'error')} in proportion: no result of the round."
+            f"Only the first {spec.examples:,} of the round's {pluralize(spec.round_examples, 'example')} were "
+            f"attacked (--limit), and the cap is {pluralize(spec.error_cap, 'error')} in proportion: "
+            "no result of the round."
         )
     if not summary.status.is_over:
         found.append(f"The run was {summary.status.words} when this was written: its figures are not final.")
@@ -80,7 +79,7 @@ def results(facts: RunFacts) -> Rows:
         submitted = f"{len(facts.submission.ids):,}"
         return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guessed]
     rows: Rows = [
-        (f"Recall at {counted(score.cap, 'error')}", f"{score.recall_at_cap:.3f}"),
+        (f"Recall at {pluralize(score.cap, 'error')}", f"{score.recall_at_cap:.3f}"),
         ("95 % interval", f"{_bounds(score.interval)}, bootstrap by {score.interval.unit}"),
         ("Precision at the cap", f"{score.precision_at_cap:.3f}"),
         ("Examples solved", f"{score.solved:,} of {score.examples:,}"),
@@ -94,7 +93,7 @@ def results(facts: RunFacts) -> Rows:
     if part is not None and part_score is not None:
         recall = f"{part_score.recall_at_cap:.3f} {_bounds(part_score.interval)}"
         where = f"{len(part):,} examples that training rows do not give away"
-        rows.append((f"Recall at {counted(part.cap, 'error')}", f"{recall} on the {where}"))
+        rows.append((f"Recall at {pluralize(part.cap, 'error')}", f"{recall} on the {where}"))
     return rows
 
 
@@ -114,10 +113,10 @@ def parameters(facts: RunFacts) -> Rows:
             record = spec.paths[name]
             rows.append((Code(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
         else:
-            rows.append((Code(name), shortened(str(value), _LONGEST_VALUE)))
+            rows.append((Code(name), shorten(str(value), _LONGEST_VALUE)))
     if len(rows) > _MOST_PARAMETERS:
         rest = len(rows) - _MOST_PARAMETERS
-        rows = [*rows[:_MOST_PARAMETERS], ("…", f"{counted(rest, 'further parameter')} in spec.json")]
+        rows = [*rows[:_MOST_PARAMETERS], ("…", f"{pluralize(rest, 'further parameter')} in spec.json")]
     return rows
 
 
@@ -132,7 +131,7 @@ def stages(facts: RunFacts) -> Rows:
 def queries_in_words(facts: RunFacts) -> str:
     """What the attack asked of the target, as far as a record can know."""
     spec, queries = facts.spec, facts.queries
-    shown = f"The attack was shown {spec.examples:,} prefixes of {counted(spec.round.prefix_length, 'token')}."
+    shown = f"The attack was shown {spec.examples:,} prefixes of {pluralize(spec.round.prefix_length, 'token')}."
     if not spec.attack.uses_target:
         return f"{shown} It declares that it uses no target, and none was loaded."
     if queries.rows_at_once is None:
@@ -140,7 +139,7 @@ def queries_in_words(facts: RunFacts) -> str:
     least, most = queries.rows_at_once
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     calls = (
-        f"Batches made {counted(queries.engine_calls, 'call')} of the target's engine, with up to {rows} rows at once"
+        f"Batches made {pluralize(queries.engine_calls, 'call')} of the target's engine, with up to {rows} rows at once"
     )
     again = f", and {queries.repeated_batches:,} of them were begun again" if queries.repeated_batches else ""
     return (
@@ -159,7 +158,7 @@ def training_in_words(facts: RunFacts) -> str:
     else:
         said = "says" if training.was_read else "does not say"
         words = (
-            f"The round offers {counted(training.rows, 'training row')}; the record {said} that the attack read them."
+            f"The round offers {pluralize(training.rows, 'training row')}; the record {said} that the attack read them."
         )
     files = [f"{name} ({record.path.name})" for name, record in facts.spec.paths.items()]
     if files:
@@ -192,8 +191,9 @@ def target_and_machine(facts: RunFacts) -> Rows:
         ("Round", f"{rules.name}: {rules.title}"),
         (
             "Rules",
-            f"prefixes of {rules.prefix_length} and suffixes of {counted(rules.suffix_length, 'token')}, cap "
-            f"{counted(rules.error_cap, 'error')}, at most {counted(rules.row_cap, 'row')}, {clock(rules.budget)}",
+            f"prefixes of {rules.prefix_length} and suffixes of {pluralize(rules.suffix_length, 'token')}, cap "
+            f"{pluralize(rules.error_cap, 'error')}, at most {pluralize(rules.row_cap, 'row')}, "
+            f"{format_duration(rules.budget)}",
         ),
     ]
     if spec.target is None:
@@ -206,7 +206,12 @@ def target_and_machine(facts: RunFacts) -> Rows:
         rows.append(("Loaded as", _loaded(loaded) if loaded else f"{target.dtype} on {target.device}; never loaded"))
     if spec.hardware:
         rows.append(("Machine", _machine(spec.hardware)))
-    rows.append(("Time", f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)} (model loading included)"))
+    rows.append(
+        (
+            "Time",
+            f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} (model loading included)",
+        )
+    )
     return rows
 
 
@@ -252,7 +257,7 @@ def _loaded(loaded: dict[str, Any]) -> str:
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
     return (
         f"{loaded['architecture']}, {loaded['parameters'] / 1e6:,.1f} M parameters, {loaded['dtype']} on "
-        f"{loaded['device']}{name}, {counted(int(loaded['threads']), 'thread')}"
+        f"{loaded['device']}{name}, {pluralize(int(loaded['threads']), 'thread')}"
     )
 
 
@@ -267,7 +272,7 @@ def _times(count: int) -> str:
 def _machine(hardware: dict[str, Any]) -> str:
     gpus = ", ".join(map(str, hardware["gpus"]))
     return (
-        f"{hardware['processor'] or hardware['machine']}, {counted(int(hardware['cores']), 'core')} usable, "
+        f"{hardware['processor'] or hardware['machine']}, {pluralize(int(hardware['cores']), 'core')} usable, "
         f"{int(hardware['memory']) / _GIB:.1f} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
         f"{hardware['system']}, {hardware['machine']}"
     )

@@ -6,7 +6,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _MAX_BYTES = 1 << 16
 _Line = Annotated[
@@ -79,7 +80,7 @@ def load_team(path: Path) -> Team:
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such team file; it names [[members]], each with a name.") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: not a TOML file ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
     try:
         return Team.model_validate(fields)
     except ValidationError as error:

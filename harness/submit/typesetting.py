@@ -10,8 +10,8 @@ from unicodedata import category
 
 import typst
 
-from harness.core.errors import HarnessError, shortened
-from harness.core.visible import visible
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
 
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
@@ -49,7 +49,7 @@ def link(address: str, shown: str) -> str:
     """A link to a web or mail address around `shown`, which is markup; only `shown` where the address is another."""
     if not address.startswith(("https://", "http://", "mailto:")) or len(address) > _LONGEST_LINK:
         return shown
-    return f"#link({_literal(visible(address))})[{shown}];"
+    return f"#link({_literal(sanitize(address))})[{shown}];"
 
 
 def _literal(text: str) -> str:
@@ -65,7 +65,7 @@ def _safe(text: str) -> str:
     spaced = "".join(" " if character == "\t" or category(character) == "Zs" else character for character in text)
     drawable = drawable_characters()
     drawn = "".join(
-        character if ord(character) in drawable else f"⟨U+{ord(character):04X}⟩" for character in visible(spaced)
+        character if ord(character) in drawable else f"⟨U+{ord(character):04X}⟩" for character in sanitize(spaced)
     )
     return _WORD.sub(lambda word: _ZERO_WIDTH_SPACE.join(_pieces(word.group())), drawn)
 
@@ -88,6 +88,6 @@ class Typeset:
             pdf = compiler.compile(format="pdf", timestamp=0)
             self.pages = int(compiler.query("<pages>", field="value", one=True))
         except typst.TypstError as error:
-            raise HarnessError(f"{source}: cannot be typeset ({shortened(visible(error.message), 200)}).") from None
+            raise HarnessError(f"{source}: cannot be typeset ({shorten(sanitize(error.message), 200)}).") from None
         assert isinstance(pdf, bytes)  # several files are made of pictures alone
         self.pdf = pdf

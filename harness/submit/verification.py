@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.arrays import Floats, Tokens
-from harness.core.durations import clock
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import sha256_of
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
 from harness.core.rounds import Round
 from harness.core.scoring import correct_rows, score_rows
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
+from harness.core.text import shorten
+from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
 from harness.sandbox import SandboxBackend, detect_backend
 from harness.sandbox.refusals import Refusal
@@ -54,7 +55,7 @@ class Verification:
         self._frozen = frozen
         self._folder = work / "bundle"
         self._findings = Findings()
-        self._told: dict[str, Any] = {"bundle_sha256": sha256_of(bundle)}
+        self._told: dict[str, Any] = {"bundle_sha256": file_sha256(bundle)}
         self._manifest: Manifest | None = None
         self._difference: CodeDifference | None = None
         self.produced: Path | None = None
@@ -164,7 +165,7 @@ class Verification:
     def _execute(
         self, prefixes: Tokens, how: How, environment: Environment, *, target: FoundTarget | None, budget: float
     ) -> Executed:
-        how.on_step(f"running it, within {clock(budget)}")
+        how.on_step(f"running it, within {format_duration(budget)}")
         # It may differ from the frozen code's, so nothing in it may tell the code anything.
         (self._folder / "code" / README).unlink(missing_ok=True)
         executed = executed_code(
@@ -188,10 +189,11 @@ class Verification:
         self._findings.check(
             "budget",
             not step.is_out_of_time,
-            f"it took {clock(step.seconds)} of {clock(budget)}, starting included",
-            f"it was not done within {clock(budget)} and {clock(_starting(budget))} for starting, and was ended",
+            f"it took {format_duration(step.seconds)} of {format_duration(budget)}, starting included",
+            f"it was not done within {format_duration(budget)} and {format_duration(_starting(budget))} for starting, "
+            "and was ended",
         )
-        said = f" ({shortened(step.last_words, 300)})" if step.last_words else ""
+        said = f" ({shorten(step.last_words, 300)})" if step.last_words else ""
         self._findings.check("run", step.code == 0, "the code ran to its end", f"the code failed: {step.ending}{said}")
         return executed
 
@@ -204,7 +206,7 @@ class Verification:
             words = in_bundle(error, executed.out.parent)
             self._findings.fail("produced", f"what the code wrote is no submission: {words}")
         self.produced = executed.out
-        self._told["produced_sha256"] = sha256_of(executed.out)
+        self._told["produced_sha256"] = file_sha256(executed.out)
         return produced
 
     def _score(self, name: str, submission: Submission, known: Known, rules: Round) -> None:
@@ -228,7 +230,7 @@ class Verification:
         found = agreement(submitted, produced, _scores(executed, len(produced.ids)))
         self._told["agreement"] = found
         if found.likeness is Likeness.IDENTICAL:
-            is_same = sha256_of(executed.out) == sha256_of(self._folder / "submission.csv")
+            is_same = file_sha256(executed.out) == file_sha256(self._folder / "submission.csv")
             words = "byte for byte" if is_same else "row for row"
             self._findings.check("agreement", True, f"{found.in_words}, {words}", "")
             return self._verdict(Outcome.REPRODUCED, f"the code produces the submission, {words}")

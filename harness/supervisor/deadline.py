@@ -1,9 +1,9 @@
-"""The hard end of a run: a thread that neither a slow disk nor a large ranking holds up."""
+"""The hard end of a run: a thread that neither a slow disk nor a large ranking delays."""
 
 import threading
 from collections.abc import Callable
 
-from harness.core.clock import now
+from harness.core.times import seconds_since_boot
 from harness.supervisor.ledger import Budget
 
 _LONGEST_WAIT_SECONDS = 1.0
@@ -21,20 +21,16 @@ class Deadline:
 
     @property
     def has_passed(self) -> bool:
-        """The budget was spent before anybody cancelled; what comes from the worker now does not count."""
+        """True if the budget was spent before `cancel`. What the worker sends from then on does not count."""
         return self._has_passed.is_set()
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until the budget is spent, `seconds` at the most; whether it is."""
-        return self._has_passed.wait(seconds)
-
     def cancel(self) -> None:
-        """The worker ended by itself."""
+        """Cancel the deadline, because the worker has ended."""
         self._is_cancelled.set()
 
     def _wait(self) -> None:
-        # In short waits: they are measured on a clock that stops while the machine sleeps, and the budget's goes on.
-        while (left := self._budget.remaining(now())) > 0:
+        # Waits are measured on a clock that stops while the machine sleeps; the clock of the budget does not stop.
+        while (left := self._budget.remaining(seconds_since_boot())) > 0:
             if self._is_cancelled.wait(min(left, _LONGEST_WAIT_SECONDS)):
                 return
         self._has_passed.set()

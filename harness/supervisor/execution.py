@@ -1,6 +1,5 @@
-"""One worker under one clock: its frames into the store, its words into the log, and its end told in a sentence."""
+"""One execution of a run: the worker is started, followed to its end, and killed with all that it left behind."""
 
-import contextlib
 import os
 import selectors
 from collections import Counter
@@ -8,41 +7,39 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.core.clock import now
-from harness.core.files import holds_more_than
+from harness.core.files import is_larger_than, remove_tree
 from harness.core.frames import FrameError, FrameReader
-from harness.runs.disk import DiskFull, Reserve, patient
+from harness.core.request import write_request
+from harness.core.times import seconds_since_boot
+from harness.runs.disk import DiskFull, Reserve
 from harness.runs.reader import RunReader
-from harness.runs.status import Status, process_with
+from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
 from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.refusals import Refusal, in_words
 from harness.supervisor.deadline import Deadline
-from harness.supervisor.intake import IntakeFault
+from harness.supervisor.devices import Device
+from harness.supervisor.intake import IntakeError
 from harness.supervisor.job import Job
-from harness.supervisor.ledger import TICK_SECONDS, Budget
-from harness.supervisor.standby import Standby
+from harness.supervisor.ledger import TICK_SECONDS, Budget, LedgerThread
 from harness.supervisor.telemetry import Telemetry
-from harness.supervisor.ticking import Ticking
-from harness.supervisor.waiting import WaitingForRoom
 from harness.supervisor.worker_process import WorkerProcess
 
 _STOP_GRACE_SECONDS = 5.0
 _SILENT_GRACE_SECONDS = 2.0
 _TELEMETRY_SECONDS = 2.0
-_MOST_SAMPLED = 256
-MOST_SCRATCH_BYTES = 4 << 30
-_FRAMES_AT_ONCE = 1 << 20
-_LOG_AT_ONCE = 4 << 20
+_MAX_SAMPLED_PROCESSES = 256
+MAX_SCRATCH_BYTES = 4 << 30
+_FRAME_BYTES_PER_READ = 1 << 20
+_LOG_BYTES_PER_READ = 4 << 20
 _PIPE_CHUNK = 1 << 18
-_ENDING_PATIENCE_SECONDS = 10.0
-DISK_FULL = "disk full; every acknowledged guess is in its record"
+DISK_FULL = "disk full; every acknowledged row is in its record. Free some space, then harness resume continues it."
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How an execution ended: a final status, and a sentence where it did not simply finish."""
+    """How an execution ended: a final status, and a sentence unless it finished."""
 
     status: Status
     reason: str = ""
@@ -51,170 +48,149 @@ class Ending:
 class Execution:
     """One worker, from its inputs to its end."""
 
-    def __init__(self, job: Job[Any], store: RunStore, budget: Budget, reserve: Reserve) -> None:
+    def __init__(self, job: Job[Any], store: RunStore, budget: Budget, reserve: Reserve, device: Device | None) -> None:
         self._job = job
         self._folder = job.folder
         self._store = store
         self._budget = budget
         self._reserve = reserve
+        self._device = device
         with RunReader(job.folder.store) as reader:
             self._refused_before = Counter(reader.last_event("refused") or {})
         self._intake = job.intake(store)
         self._frames = FrameReader()
-        self._telemetry = Telemetry(job.spec.targets[0].device if job.spec.targets else None)
+        self._telemetry = Telemetry("" if device is None else device.uuid)
         self._telemetry_due = 0.0
-        self._look_due = 0.0
+        self._sample_due = 0.0
         self._stop_at: float | None = None
         self._silent_since: float | None = None
         self._finish_was_asked = False
         self._refused: dict[Refusal, int] = {}
 
-    def ending(self, stop_is_asked: Callable[[], bool]) -> Ending:
-        """Start the worker, follow it to its end, and kill what is left of it.
+    def run(self, stop_is_asked: Callable[[], bool]) -> Ending:
+        """Start the worker, follow it to its end, kill what is left of it, and return how it ended.
 
-        Raises DiskFull, or the OSError of a full disk, when the run cannot begin or its ledger not be closed.
+        Raises DiskFull, or the OSError of a full disk, if the run cannot begin or its ledger cannot be closed.
         """
-        finish_at = now() + max(0.0, self._budget.until_soft_deadline(now()))
-        self._reserve.take(self._job.most_result_bytes)
-        standby = Standby(self._folder.standby, lambda: self._budget.spent(now()))
-        standby.beat(is_waiting=False)
-        self._job.lay_inputs(finish_at=finish_at)
+        self._reserve.allocate(self._job.result_bytes)
         log = CappedLog(self._folder.log)
-        worker = self._started()
+        worker = self._start_worker()
         deadline = Deadline(self._budget, worker.kill)
-        ticking = Ticking(self._store, standby, lambda: self._budget.spent(now()))
-        waiting = WaitingForRoom(standby, deadline, ticking, lambda: self._gives_up(worker, stop_is_asked))
-        self._store.wait_for_room = waiting
+        ledger = LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot()))
         try:
-            ending = self._followed(worker, log, deadline, ticking, waiting, stop_is_asked)
+            ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
         except DiskFull:
-            is_stopped = self._stop_at is not None and not deadline.has_passed
-            ending = Ending(Status.STOPPED if is_stopped else Status.CRASHED, f"{DISK_FULL}.")
+            ending = Ending(Status.CRASHED, DISK_FULL)
         finally:
             deadline.cancel()
-            ticking.stop()
+            ledger.stop()
             is_clean = worker.kill()
             refused = worker.refusals()
             worker.close()
             log.close()
-            self._close_ledger(standby, refused)
+            self._close_ledger(refused)
         if not is_clean:
-            return Ending(
-                Status.CRASHED, f"a process of the {self._job.noun} could not be killed; it hangs in the kernel."
-            )
+            reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
+            return Ending(Status.CRASHED, reason)
         if self._refused and ending.status is not Status.FINISHED:
             return replace(ending, reason=f"{ending.reason} The sandbox refused it {in_words(self._refused)}.")
         return ending
 
-    def _close_ledger(self, standby: Standby, refused: dict[Refusal, int]) -> None:
-        """What was refused and what was spent, the latter on a disk that stays full as the standby's word."""
-        self._reserve.give_back_for_results()
-        self._store.wait_for_room = patient(_ENDING_PATIENCE_SECONDS)
-        try:
-            with self._store.transaction():
-                self._note_refusals(refused)
-                self._store.add_ledger("end", self._budget.spent(now()))
-        except DiskFull:
-            standby.beat(is_waiting=False)
-            raise
-        finally:
-            standby.close()
-        with contextlib.suppress(OSError):
-            self._folder.standby.unlink()
-
-    def _started(self) -> WorkerProcess:
-        spec, folder = self._job.spec, self._folder
-        # Trying the means takes as long as a worker takes to start, and is none of the job's time.
-        detect_backend()
-        self._budget = self._budget.started(now())
-        # Before the worker starts: should the supervisor die right after, the time is charged all the same.
+    def _close_ledger(self, refused: dict[Refusal, int]) -> None:
+        """Write what was refused and spent, into the reserved space if the disk is full."""
+        self._reserve.release_for_results()
         with self._store.transaction():
-            self._store.add_ledger("start", self._budget.spent(now()))
-        confinement = SandboxPolicy(
-            readable=self._job.readable,
-            # What a user named was hashed as its links led.
-            linked=(*self._job.named_paths, *(target.path for target in spec.targets)),
+            self._note_refusals(refused)
+            self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
+
+    def _start_worker(self) -> WorkerProcess:
+        """Write the inputs, start the budget, and start the worker."""
+        job, spec, folder = self._job, self._job.spec, self._folder
+        inputs = folder.scratch / "inputs"
+        remove_tree(folder.scratch)
+        inputs.mkdir(parents=True)
+        job.write_inputs(inputs)
+        # Trying the backends takes as long as starting a worker, and is not charged.
+        detect_backend()
+        self._budget = self._budget.started(seconds_since_boot())
+        now = seconds_since_boot()
+        finish_at = now + max(0.0, self._budget.until_soft_deadline(now))
+        with RunReader(folder.store) as reader:
+            write_request(inputs, job.request(reader, finish_at=finish_at, device=self._device))
+        # Before the worker starts: if the supervisor dies right after, the time is charged all the same.
+        with self._store.transaction():
+            self._store.add_ledger("start", self._budget.spent(seconds_since_boot()))
+        policy = SandboxPolicy(
+            readable=job.readable_paths,
+            # The hash of a path that the user named follows its links, so the worker does too.
+            linked=(*job.named_paths, *(target.path for target in spec.targets)),
             writable=(folder.scratch,),
-            hidden=self._job.hidden,
+            hidden=job.hidden_paths,
             network=spec.network == "endpoint",
         )
-        return WorkerProcess(folder.scratch, confinement, asks_an_endpoint=spec.network == "endpoint")
+        environment = {} if self._device is None else self._device.worker_environment
+        return WorkerProcess(folder.scratch, policy, environment=environment, asks_endpoint=spec.network == "endpoint")
 
-    def _followed(
+    def _follow(
         self,
         worker: WorkerProcess,
         log: CappedLog,
         deadline: Deadline,
-        ticking: Ticking,
-        waiting: WaitingForRoom,
+        ledger: LedgerThread,
         stop_is_asked: Callable[[], bool],
     ) -> Ending:
-        process, in_force = process_with(worker.pid).as_record(), worker.in_force()
+        process, in_force = Process.of(worker.pid).as_record(), worker.in_force()
         with self._store.transaction():
             self._store.add_event("worker", sandbox=in_force.means, in_force=in_force.as_record(), **process)
         with selectors.DefaultSelector() as selector:
             for descriptor in (worker.frames, worker.log, worker.ended):
                 selector.register(descriptor, selectors.EVENT_READ)
             while not deadline.has_passed:
-                ready = {key.fd for key, _ in selector.select(max(0.0, self._look_due - now()))}
-                if ticking.fault is not None:
-                    raise ticking.fault
-                waiting.end_if_there_is_room()
-                if worker.log in ready and not _drained(worker.log, log):
+                wait = max(0.0, self._sample_due - seconds_since_boot())
+                ready = {key.fd for key, _ in selector.select(wait)}
+                if ledger.fault is not None:
+                    raise ledger.fault
+                if worker.log in ready and not _drain(worker.log, log):
                     selector.unregister(worker.log)
                 if worker.frames in ready:
                     try:
-                        is_open = self._took_frames(worker)
-                    except (FrameError, IntakeFault) as fault:
-                        return _forged(fault, self._job.noun)
+                        is_open = self._take_frames(worker)
+                    except (FrameError, IntakeError) as fault:
+                        return _invalid(fault, self._job.noun)
                     if not is_open:
                         selector.unregister(worker.frames)
-                        self._silent_since = now()
+                        self._silent_since = seconds_since_boot()
                 if (worker.ended in ready or self._intake.end is not None) and not deadline.has_passed:
                     return self._ended_by_itself(worker, log)
-                if (ending := self._ending_due(worker, stop_is_asked)) is not None and not deadline.has_passed:
+                if (ending := self._due_ending(worker, stop_is_asked)) is not None and not deadline.has_passed:
                     return ending
         nothing = f" It had emitted no {self._job.row_noun}." if self._intake.rows == 0 else ""
         return Ending(Status.OUT_OF_TIME, f"its budget ended before its work did.{nothing}")
 
-    def _ending_due(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> Ending | None:
-        """What the clock asks for: the call to finish, or an end that does not wait for the worker."""
-        at = now()
-        if self._must_finish(at, stop_is_asked):
+    def _due_ending(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> Ending | None:
+        """Ask the worker to finish if that is due; return an ending that does not wait for the worker."""
+        at = seconds_since_boot()
+        if self._stop_at is None and stop_is_asked():
+            self._stop_at = at + _STOP_GRACE_SECONDS
+        is_due = self._stop_at is not None or self._budget.until_soft_deadline(at) <= 0
+        if is_due and not self._finish_was_asked:
+            self._finish_was_asked = True
             worker.ask_to_finish()
             with self._store.transaction():
                 self._store.add_event("phase", phase=Status.FINISHING)
         if self._stop_at is not None and at >= self._stop_at:
             return Ending(Status.STOPPED, "it was stopped.")
         if self._silent_since is not None and at >= self._silent_since + _SILENT_GRACE_SECONDS:
-            return Ending(Status.CRASHED, f"the {self._job.noun}'s process closed the pipe that its results travel on.")
-        if at >= self._look_due:
-            self._look_due = at + TICK_SECONDS
-            worker.say_what_is_unsaid()
-            return self._looked(worker, at)
+            return Ending(Status.CRASHED, f"the {self._job.noun}'s process closed the pipe of its results.")
+        if at >= self._sample_due:
+            self._sample_due = at + TICK_SECONDS
+            worker.send_pending()
+            return self._sample(worker, at)
         return None
 
-    def _must_finish(self, at: float, stop_is_asked: Callable[[], bool]) -> bool:
-        """The worker is to be asked to finish, for the first time: by the user's wish, or by the soft deadline."""
-        if self._stop_at is None and stop_is_asked():
-            self._stop_at = at + _STOP_GRACE_SECONDS
-        if self._finish_was_asked or (self._stop_at is None and self._budget.until_soft_deadline(at) > 0):
-            return False
-        self._finish_was_asked = True
-        return True
-
-    def _gives_up(self, worker: WorkerProcess, stop_is_asked: Callable[[], bool]) -> bool:
-        """While rows wait for room on a full disk the worker still hears the clock; a user who stops waits no longer
-        than ever."""
-        at = now()
-        if self._must_finish(at, stop_is_asked):
-            worker.ask_to_finish()
-        worker.say_what_is_unsaid()
-        return self._stop_at is not None and at >= self._stop_at
-
-    def _took_frames(self, worker: WorkerProcess) -> bool:
-        """Take what the pipe holds, commit it, acknowledge it; false at the pipe's end."""
-        content, is_open = _content(worker.frames, _FRAMES_AT_ONCE)
+    def _take_frames(self, worker: WorkerProcess) -> bool:
+        """Commit what the pipe holds and acknowledge it; False at the end of the pipe."""
+        content, is_open = _read(worker.frames, _FRAME_BYTES_PER_READ)
         if not content:
             return is_open
         last, fault = None, None
@@ -224,8 +200,8 @@ class Execution:
                 for sequence, size, frame in self._frames.feed(content):
                     self._intake.take(frame, size)
                     last = sequence
-            except (FrameError, IntakeFault) as error:
-                # What came before it was honest, and stays.
+            except (FrameError, IntakeError) as error:
+                # The frames before it are valid and are committed.
                 fault = error
             if self._intake.has_started and not had_started and not self._finish_was_asked:
                 self._store.add_event("phase", phase=Status.RUNNING)
@@ -235,22 +211,22 @@ class Execution:
             worker.acknowledge(last)
         return is_open
 
-    def _looked(self, worker: WorkerProcess, at: float) -> Ending | None:
-        """Record the running curve and the machine where they are due; an end for an attack that fills the disk."""
-        self._job.look(self._store, at=at, spent=self._budget.spent(at))
+    def _sample(self, worker: WorkerProcess, at: float) -> Ending | None:
+        """Record the score and the telemetry if they are due; return an ending if the attack fills the disk."""
+        self._job.record_score(self._store, at=at, spent=self._budget.spent(at))
         if at < self._telemetry_due:
             return None
         self._telemetry_due = at + _TELEMETRY_SECONDS
-        sample = self._telemetry.sample(reaper.descendants_of(os.getpid())[:_MOST_SAMPLED])
+        sample = self._telemetry.sample(reaper.descendants_of(os.getpid())[:_MAX_SAMPLED_PROCESSES])
         refused = worker.refusals()
         with self._store.transaction():
             self._store.add_telemetry(sample)
             if refused.keys() != self._refused.keys():
-                # A first time is noted soon, how often at the end: an attack that asks without end fills no record.
+                # The first refusal is recorded soon and the count at the end, so that repetitions fill no record.
                 self._note_refusals(refused)
-        if holds_more_than(self._folder.scratch, MOST_SCRATCH_BYTES):
-            most = f"{MOST_SCRATCH_BYTES >> 30} GiB"
-            return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {most} into its scratch folder.")
+        if is_larger_than(self._folder.scratch, MAX_SCRATCH_BYTES):
+            limit = f"{MAX_SCRATCH_BYTES >> 30} GiB"
+            return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {limit} into its scratch directory.")
         return None
 
     def _note_refusals(self, refused: dict[Refusal, int]) -> None:
@@ -259,48 +235,49 @@ class Execution:
             self._store.add_event("refused", **(self._refused_before + Counter(refused)))
 
     def _ended_by_itself(self, worker: WorkerProcess, log: CappedLog) -> Ending:
-        """What the worker's last word or its process's end means, once everything that it sent has been taken in."""
-        _drained(worker.log, log)
+        """Take everything that the worker sent, and return what its last message or its exit means."""
+        _drain(worker.log, log)
         try:
-            while self._took_frames(worker) and _has_content(worker.frames):
+            while self._take_frames(worker) and _has_content(worker.frames):
                 pass
-        except (FrameError, IntakeFault) as fault:
-            return _forged(fault, self._job.noun)
-        at = now()
-        self._job.look(self._store, at=at, spent=self._budget.spent(at), is_last=True)
+        except (FrameError, IntakeError) as fault:
+            return _invalid(fault, self._job.noun)
+        at = seconds_since_boot()
+        self._job.record_score(self._store, at=at, spent=self._budget.spent(at), is_last=True)
         end = self._intake.end
         if end is None:
-            return _ended_without_a_word(worker, self._job.noun)
+            return _exited(worker, self._job.noun)
         if end.failure is not None:
             return Ending(Status.CRASHED, end.failure)
         if not end.was_cut_short:
             return Ending(Status.FINISHED)
-        if self._budget.until_soft_deadline(now()) <= 0:
+        if self._budget.until_soft_deadline(seconds_since_boot()) <= 0:
             return Ending(Status.OUT_OF_TIME, "its budget ended before its work did; it finished early as asked.")
         return Ending(Status.STOPPED, "it was stopped.")
 
 
-def _forged(fault: FrameError | IntakeFault, noun: str) -> Ending:
-    return Ending(Status.CRASHED, f"the {noun}'s process sent what no {noun} may: {fault}.")
+def _invalid(fault: FrameError | IntakeError, noun: str) -> Ending:
+    return Ending(Status.CRASHED, f"the {noun}'s process sent an invalid message: {fault}.")
 
 
-def _ended_without_a_word(worker: WorkerProcess, noun: str) -> Ending:
+def _exited(worker: WorkerProcess, noun: str) -> Ending:
+    """Return the ending for a worker that exited without a last message."""
     number, code = worker.exit_signal_or_code()
     if number is None:
-        return Ending(Status.CRASHED, f"the {noun}'s process ended without a word, with exit code {code}.")
-    if number.name == "SIGKILL" and (limit := worker.struck_memory_limit()) is not None:
+        return Ending(Status.CRASHED, f"the {noun}'s process exited with code {code} before its end.")
+    if number.name == "SIGKILL" and (limit := worker.oom_limit()) is not None:
         return Ending(
-            Status.CRASHED, f"the {noun} held more than {limit / 1e9:.1f} GB of memory, its limit, and was killed."
+            Status.CRASHED, f"the {noun} used more than {limit / 1e9:.1f} GB of memory, its limit, and was killed."
         )
     hint = " (the kernel does that when memory runs out)" if number.name == "SIGKILL" else ""
     return Ending(Status.CRASHED, f"the {noun}'s process was killed by {number.name}{hint}.")
 
 
-def _content(descriptor: int, most: int) -> tuple[bytes, bool]:
-    """What a pipe holds, some more than `most` bytes at the most, and whether it is still open."""
+def _read(descriptor: int, limit: int) -> tuple[bytes, bool]:
+    """Return what a pipe holds, at most about `limit` bytes, and whether it is still open."""
     chunks: list[bytes] = []
     size = 0
-    while size < most:
+    while size < limit:
         try:
             chunk = os.read(descriptor, _PIPE_CHUNK)
         except BlockingIOError:
@@ -313,14 +290,14 @@ def _content(descriptor: int, most: int) -> tuple[bytes, bool]:
 
 
 def _has_content(descriptor: int) -> bool:
-    """Something lies in the pipe, or it has ended; a process that the attack left behind may hold it open."""
+    """Return True if the pipe holds something or has ended; a left-over process may keep it open."""
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         return bool(selector.select(0))
 
 
-def _drained(descriptor: int, log: CappedLog) -> bool:
-    """Move what a pipe holds into the log; false at its end."""
-    content, is_open = _content(descriptor, _LOG_AT_ONCE)
+def _drain(descriptor: int, log: CappedLog) -> bool:
+    """Move what a pipe holds into the log; False at its end."""
+    content, is_open = _read(descriptor, _LOG_BYTES_PER_READ)
     log.write(content)
     return is_open

@@ -1,6 +1,6 @@
-"""Frames made into rows of the store: every one checked, since whoever sent it may have forged it.
+"""Frames become rows of the store. Every frame is checked, because a plugin may have forged it.
 
-What all jobs send stands here; what an attack and an audit send, in `guess_intake` and `row_intake`.
+This module takes what all jobs send. The `supervised` module of a kind of job adds the rest.
 """
 
 import math
@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
 from harness.core.frames import Frame
+from harness.core.text import shorten
 from harness.runs.store import RunStore
 
-_MOST_MESSAGES_BYTES = 128 << 20
-MAX_KEY = 200
+_MAX_MESSAGE_BYTES = 128 << 20
+MAX_NAME = 200
+"""Characters of the key of a batch, and of other names that a worker sends."""
 _TARGET_FIELDS: dict[str, type | UnionType] = {
     "architecture": str,
     "parameters": int,
@@ -32,13 +34,13 @@ _TARGET_FIELDS: dict[str, type | UnionType] = {
 EVENTS = frozenset({"started", "target"})
 
 
-class IntakeFault(Exception):
-    """A frame that the run cannot take; its text is a clause that names what was wrong."""
+class IntakeError(Exception):
+    """A frame that the run cannot take. The text is a clause that says what is wrong."""
 
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """The worker's last word: a sentence when the job failed, else whether it was asked to finish early."""
+    """The last message of the worker: a sentence if the job failed, else whether it was asked to finish early."""
 
     failure: str | None
     was_cut_short: bool = False
@@ -47,13 +49,12 @@ class WorkerEnd:
 class Intake:
     """Takes the frames of one execution, in order, inside the caller's transactions.
 
-    What a job sends beyond plans, batches, engine calls, events and its last word, a class of its own adds: to
-    `handlers`, by table, and to `most_bytes`, how much of it may come.
+    A subclass adds its own tables to `handlers`, and the limits on their bytes to `byte_limits`.
     """
 
     events = EVENTS
     rows = 0
-    """Of results, in all executions."""
+    """Rows of results in all executions."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -61,7 +62,7 @@ class Intake:
         self._bytes = Counter[str]()
         self.end: WorkerEnd | None = None
         self.has_started = False
-        self.most_bytes = {"messages": _MOST_MESSAGES_BYTES}
+        self.byte_limits = {"messages": _MAX_MESSAGE_BYTES}
         self.handlers: dict[str, Callable[[Frame], None]] = {
             "plan": self._plan,
             "begin": self._begin,
@@ -73,44 +74,44 @@ class Intake:
         }
 
     def take(self, frame: Frame, size: int) -> None:
-        """Store what the frame, `size` bytes long, holds. Raises IntakeFault for one that no honest worker sends."""
+        """Store the content of a frame of `size` bytes. Raises IntakeError for one that no honest worker sends."""
         handler = self.handlers.get(frame.table)
         if handler is None:
-            raise IntakeFault(f"a frame for the table {shortened(frame.table)!r}, which there is none of")
+            raise IntakeError(f"a frame for the unknown table {shorten(frame.table)!r}")
         if self.end is not None:
-            raise IntakeFault("a frame after the worker's last word")
+            raise IntakeError("a frame after the worker's last message")
         self.count(frame, size)
-        for what, most in self.most_bytes.items():
-            if self._bytes[what] > most:
-                raise IntakeFault(f"more than {most >> 20} MiB of {what}")
+        for name, limit in self.byte_limits.items():
+            if self._bytes[name] > limit:
+                raise IntakeError(f"more than {limit >> 20} MiB of {name}")
         try:
             handler(frame)
         except HarnessError as error:
-            raise IntakeFault(str(error).rstrip(".")) from None
+            raise IntakeError(str(error).rstrip(".")) from None
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise IntakeFault(f"a frame for {frame.table} that lacks what it needs ({error!r})") from None
+            raise IntakeError(f"an invalid frame for {frame.table} ({error!r})") from None
 
     def count(self, frame: Frame, size: int) -> None:
-        """Note how much of what has come, for the limits on it."""
-        self._bytes[frame.table if frame.table in self.most_bytes else "messages"] += size
+        """Count the bytes of the frame towards its limit."""
+        self._bytes[frame.table if frame.table in self.byte_limits else "messages"] += size
 
     def attempt_of(self, frame: Frame) -> tuple[int, int]:
-        """The batch, and its attempt, that the frame's rows belong to."""
+        """Return the batch and the attempt that the frame's rows belong to."""
         return self._attempts[str(frame.fields["key"])]
 
-    def has_begun_again(self, batch: int) -> None:
-        """What an earlier attempt at the batch gave is void."""
+    def void_attempts(self) -> None:
+        """React to a batch that is begun again, which voids the rows of its earlier attempts."""
 
     def _plan(self, frame: Frame) -> None:
-        self._store.add_plan(str(frame.fields["stage"])[:MAX_KEY], _positive(frame.fields["weight"]))
+        self._store.add_plan(str(frame.fields["stage"])[:MAX_NAME], _positive(frame.fields["weight"]))
 
     def _begin(self, frame: Frame) -> None:
         key = str(frame.fields["key"])
-        if len(key) > MAX_KEY:
-            raise IntakeFault("a batch whose key is longer than any batch's")
-        batch, attempt = self._attempts[key] = self._store.begin_batch(key, _positive(frame.fields["weight"]))
+        if len(key) > MAX_NAME:
+            raise IntakeError(f"a batch with a key of more than {MAX_NAME} characters")
+        _, attempt = self._attempts[key] = self._store.begin_batch(key, _positive(frame.fields["weight"]))
         if attempt > 1:
-            self.has_begun_again(batch)
+            self.void_attempts()
 
     def _done(self, frame: Frame) -> None:
         self._store.end_batch(*self.attempt_of(frame))
@@ -122,35 +123,35 @@ class Intake:
     def _event(self, frame: Frame) -> None:
         name = frame.fields["name"]
         if name not in self.events:
-            raise IntakeFault("an event that no worker reports")
+            raise IntakeError("an unknown event")
         self.has_started = True
         self._store.add_event(f"worker_{name}", **self.event_detail(str(name), dict(frame.fields)))
 
     def event_detail(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """What is kept of an event's fields, checked."""
+        """Return the checked fields of an event that are stored."""
         if name == "target":
-            return {field: _checked(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
+            return {field: _typed(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
         return {}
 
     def _end(self, frame: Frame) -> None:
         self.end = WorkerEnd(None, was_cut_short=frame.fields["cut_short"] is True)
 
     def _failed(self, frame: Frame) -> None:
-        self.end = WorkerEnd(shortened(str(frame.fields["sentence"]), 500))
+        self.end = WorkerEnd(shorten(str(frame.fields["sentence"]), 500))
 
 
-def _checked(value: Any, kind: type | UnionType) -> Any:
+def _typed(value: Any, kind: type | UnionType) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError("a field of another type than the target's record has")
+        raise ValueError("a field of the target's record has the wrong type")
     if isinstance(value, int):
         return _count(value)
-    return shortened(value, MAX_KEY) if isinstance(value, str) else value
+    return shorten(value, MAX_NAME) if isinstance(value, str) else value
 
 
 def _positive(value: Any) -> float:
     number = float(value)
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError("not a finite, positive number")
+        raise ValueError("not a finite, non-negative number")
     return number
 
 

@@ -1,27 +1,28 @@
-"""What a supervisor needs to know of a job, an attack or an audit; everything else about a run is the same for both."""
+"""What the supervisor needs from a kind of job. `harness/jobs/<kind>/supervised.py` implements it."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from harness.core.requests import TargetConfig
-from harness.core.spec import JobSpec, TargetRecord
+from harness.core.request import JobRequest
+from harness.core.spec import JobSpec, TargetConfig, TargetRecord
+from harness.jobs import job_module
 from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
 from harness.runs.store import RunStore
+from harness.supervisor.devices import Device
 from harness.supervisor.intake import Intake
 
 SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
 class Job(ABC, Generic[SpecType]):
-    """One job in the folder of its run."""
+    """One job in the directory of its run. `noun` and `row_noun` name it and its rows in messages."""
 
     noun: str
-    """What sentences call it: `attack`, `audit`."""
     row_noun: str
-    """What they call a row of its results."""
-    hidden: tuple[Path, ...] = ()
-    """Files that its worker must not find."""
+    hidden_paths: tuple[Path, ...] = ()
+    """Files that the worker must not find."""
 
     def __init__(self, folder: RunFolder, spec: SpecType) -> None:
         self.folder = folder
@@ -29,31 +30,42 @@ class Job(ABC, Generic[SpecType]):
 
     @property
     @abstractmethod
-    def readable(self) -> tuple[Path, ...]:
-        """What of the run's folder its worker reads, beside its scratch."""
+    def readable_paths(self) -> tuple[Path, ...]:
+        """The parts of the run's directory that the worker reads, besides its scratch directory."""
 
     @property
     @abstractmethod
-    def most_result_bytes(self) -> int:
-        """About how much the writing of its results takes on the disk."""
+    def result_bytes(self) -> int:
+        """The approximate size of the result files."""
 
     @property
     def named_paths(self) -> tuple[Path, ...]:
-        """What the user named and its worker reads where it lies."""
+        """Paths that the user named and that the worker reads in place."""
         return tuple(record.path for record in self.spec.paths.values())
 
     @abstractmethod
     def intake(self, store: RunStore) -> Intake:
-        """What takes the frames of one execution; called once, before any other of these."""
+        """Return the object that takes the frames of one execution. Called once, before the methods below."""
 
     @abstractmethod
-    def lay_inputs(self, *, finish_at: float) -> None:
-        """Make the run's scratch folder anew, with the worker's job in it; `finish_at` is the soft deadline."""
+    def write_inputs(self, folder: Path) -> None:
+        """Write the worker's arrays into the existing directory `folder`, before the budget starts."""
 
-    def look(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
-        """Record what the job has come to so far, where that is due."""
+    @abstractmethod
+    def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> JobRequest:
+        """Return the worker's request; `finish_at` is the soft deadline."""
+
+    def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
+        """Store the current score if it is due at time `at`; always if `is_last`."""
 
 
-def target_config(target: TargetRecord) -> TargetConfig:
-    """How a worker loads the model."""
-    return TargetConfig(path=target.path, device=target.device, dtype=target.dtype, threads=target.threads)
+def load_job(folder: RunFolder, spec: JobSpec) -> Job[Any]:
+    """Return the job in `folder`."""
+    job: Job[Any] = job_module(spec.kind, "supervised").Job(folder, spec)
+    return job
+
+
+def target_config(target: TargetRecord, device: Device | None) -> TargetConfig:
+    """Return how the worker loads `target` on the device that the run holds."""
+    config = target.config
+    return config if device is None else config.model_copy(update={"device": device.worker_name})

@@ -1,62 +1,83 @@
-"""The budget's arithmetic: what has been spent, when a run must finish and when it is over."""
+"""The budget of a run: its arithmetic, and the thread that commits the spent time."""
 
+import sqlite3
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from harness.runs.reader import LedgerEntry
-    from harness.supervisor.standby import StandbyRecord
+from harness.runs.disk import DiskFull
+from harness.runs.reader import LedgerEntry
+from harness.runs.store import RunStore
 
 TICK_SECONDS = 0.5
 """How often the ledger is committed while a worker runs."""
 CRASH_CHARGE_SECONDS = 1.0
-"""What a resumed run pays for the time after the last committed row of a supervisor that died: one commit interval,
-with its slack, so that no kill gains time."""
+"""What a resume is charged for the time between the last committed entry and the death of a supervisor.
+
+It is one commit interval with some slack, so that no kill gains time.
+"""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The wall clock of one run across its executions, in seconds."""
+    """The wall clock of one run over all its executions, in seconds."""
 
     total: float
     spent_before: float = 0.0
     started_at: float | None = None
 
     def started(self, at: float) -> "Budget":
-        """The budget once a worker has started at `at`."""
+        """Return the budget of an execution whose worker starts at `at`."""
         return Budget(self.total, self.spent_before, at)
 
     def spent(self, at: float) -> float:
-        """Seconds spent at the time `at`, never more than there were."""
+        """Return the seconds spent at time `at`, at most the total."""
         running = 0.0 if self.started_at is None else max(0.0, at - self.started_at)
         return min(self.total, self.spent_before + running)
 
     def remaining(self, at: float) -> float:
-        """Seconds until everything is killed."""
+        """Return the seconds until the worker is killed."""
         return self.total - self.spent(at)
 
     @property
     def notice(self) -> float:
-        """How long before its end a run is asked to finish: a minute, or a twentieth of a short budget."""
+        """How long before its end a run is asked to finish: 60 s, or 5 % of a short budget."""
         return min(60.0, self.total / 20)
 
     def until_soft_deadline(self, at: float) -> float:
-        """Seconds until the worker is asked to finish; negative once that is over."""
+        """Return the seconds until the worker is asked to finish; negative after that."""
         return self.remaining(at) - self.notice
 
 
-def spent_after(last_spent: float, *, was_closed: bool) -> float:
-    """What a resumed run has spent, from the last ledger row of the execution before."""
-    return last_spent if was_closed else last_spent + CRASH_CHARGE_SECONDS
-
-
-def spent_so_far(last: "LedgerEntry | None", standby: "StandbyRecord | None") -> float:
-    """What a run that is about to go on has spent, from the last word of its ledger and of the ledger's stand-in.
-
-    The latter says more where the execution before died while its disk was full.
-    """
+def spent_so_far(last: LedgerEntry | None) -> float:
+    """Return what a run has spent before it is resumed, from the last entry of its ledger."""
     if last is None:
         return 0.0
-    if standby is not None and standby.spent > last.spent:
-        return spent_after(standby.spent, was_closed=False)
-    return spent_after(last.spent, was_closed=last.entry == "end")
+    return last.spent if last.entry == "end" else last.spent + CRASH_CHARGE_SECONDS
+
+
+class LedgerThread:
+    """Commits the spent time every half second, in a thread of its own, so that nothing else delays it.
+
+    `fault` is the error that ended the thread. The run must not continue then, because it cannot be charged.
+    """
+
+    def __init__(self, store: RunStore, spent: Callable[[], float]) -> None:
+        self.fault: sqlite3.Error | OSError | DiskFull | None = None
+        self._store = store
+        self._spent = spent
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread; no entry follows."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over.wait(TICK_SECONDS):
+                self._store.commit_ledger("tick", self._spent)
+        except (sqlite3.Error, OSError, DiskFull) as error:
+            self.fault = error

@@ -1,37 +1,27 @@
-"""The process that owns a run: its clock, its store and its answers. It starts the worker, and it ends it.
-
-python -m harness.supervisor.supervisor RUN_DIRECTORY
-"""
+"""The owner of one run: its lock, clock, ledger, store and results. It starts the worker and ends it."""
 
 import contextlib
 import os
-import signal
 import sys
 import time
 import traceback
-from pathlib import Path
 
-from harness.core.clock import now
-from harness.core.files import exclusive_lock, remove_tree
-from harness.core.spec import AttackSpec, AuditSpec
-from harness.runs.disk import DiskFull, Reserve, is_full, patient
+from harness.core.files import remove_tree
+from harness.core.times import seconds_since_boot
+from harness.runs.disk import DiskFull, Reserve, is_full
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
-from harness.runs.results import write_results
-from harness.runs.status import ALREADY_SUPERVISED, Status, process_in, process_with
+from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.runs.summary import execution_record
 from harness.sandbox import reaper
-from harness.supervisor.attack_job import AttackJob
-from harness.supervisor.audit_job import AuditJob
-from harness.supervisor.device_lock import DeviceLock
+from harness.supervisor.devices import Device, DeviceLock, matching_devices
 from harness.supervisor.execution import DISK_FULL, Ending, Execution
+from harness.supervisor.job import load_job
 from harness.supervisor.ledger import Budget, spent_so_far
-from harness.supervisor.standby import read_standby
-from harness.supervisor.waiting import say
 
 _QUEUE_SECONDS = 0.5
-_LAST_WORD_PATIENCE_SECONDS = 10.0
 
 
 class Supervisor:
@@ -40,117 +30,102 @@ class Supervisor:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._spec = folder.job()
-        self._store = RunStore(folder.store, self._spec.tables if isinstance(self._spec, AuditSpec) else ())
+        self._store = RunStore(folder.store, self._spec.stored_tables)
         self._stop_is_asked = False
         self._reserve = Reserve(folder.reserve)
         with RunReader(folder.store) as reader:
-            last = reader.last_ledger()
-        self._budget = Budget(self._spec.budget, spent_so_far(last, read_standby(folder.standby)))
+            self._budget = Budget(self._spec.budget, spent_so_far(reader.last_ledger()))
 
     def run(self) -> None:
-        """Queue, execute, write the results; whatever happens, the record says how it ended."""
+        """Queue, execute and write the results. The record says how the run ended, whatever happens."""
         self._kill_survivors()
         with self._store.transaction():
-            self._store.add_event("supervisor", **process_with(os.getpid()).as_record())
-            # Together with it: an observer must not take the ending of an earlier execution for this one's.
+            self._store.add_event("supervisor", **Process.of(os.getpid()).as_record())
+            # In the same transaction, so that nobody takes the ending of an earlier execution for this one's.
             self._store.add_event("phase", phase=Status.STARTING)
             self._store.add_event("execution", **execution_record(self._spec))
         try:
-            ending = self._execution()
+            ending = self._execute()
         except Exception as error:
-            ending = self._failed("the supervisor failed", error)
+            ending = self._failure("the supervisor failed", error)
         try:
             self._end(ending)
         except DiskFull:
-            say("disk full: the run's ending finds no room; make some, and harness resume goes on where it was")
+            with contextlib.suppress(OSError):
+                print(f"the end of the run was not recorded: {DISK_FULL}", file=sys.stderr, flush=True)
         self._store.close()
 
+    def ask_to_stop(self) -> None:
+        """Ask for an early end, as the user wishes."""
+        self._stop_is_asked = True
+
     def _end(self, ending: Ending) -> None:
-        """Write what the run came to, and as the last word how it ended. Raises DiskFull when there is no room."""
-        self._reserve.give_back_for_results()
-        self._store.wait_for_room = patient(_LAST_WORD_PATIENCE_SECONDS)
-        self._phase(Status.FINISHING)
+        """Write the results, and as the last event how the run ended. Raises DiskFull if there is no room."""
+        self._reserve.release_for_results()
+        self._record_phase(Status.FINISHING)
         with contextlib.suppress(OSError):
             remove_tree(self._folder.scratch)
         try:
-            if isinstance(self._spec, AttackSpec):
-                write_results(self._folder, self._spec)
+            job_record(self._spec).write_results(self._folder, self._spec)
         except Exception as error:
-            ending = self._failed("its results could not be written", error)
-        self._reserve.give_back()
-        self._phase(ending.status, reason=ending.reason)
+            ending = self._failure("its results could not be written", error)
+        self._reserve.release()
+        self._record_phase(ending.status, reason=ending.reason)
 
-    def _failed(self, what: str, error: Exception) -> Ending:
-        """The ending of a run whose supervisor met an error, which goes to its log."""
+    def _failure(self, what: str, error: Exception) -> Ending:
+        """Return the ending for an error of the supervisor, and print the error to its log."""
         with contextlib.suppress(OSError):
             traceback.print_exception(error)
         if is_full(error, self._folder.path):
-            return Ending(Status.CRASHED, f"{DISK_FULL}; make room, then harness resume goes on where it was.")
+            return Ending(Status.CRASHED, DISK_FULL)
         return Ending(Status.CRASHED, f"{what}: {str(error).partition(chr(10))[0] or type(error).__name__}")
 
-    def ask_to_stop(self) -> None:
-        """End the run soon, as its user wishes."""
-        self._stop_is_asked = True
-
-    def _execution(self) -> Ending:
-        if self._budget.remaining(now()) <= 0:
+    def _execute(self) -> Ending:
+        if self._budget.remaining(seconds_since_boot()) <= 0:
             with self._store.transaction():
-                self._store.add_ledger("end", self._budget.spent(now()))
+                self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
             return Ending(Status.OUT_OF_TIME, "its budget was spent.")
-        lock = DeviceLock(self._spec.targets[0].device) if self._spec.targets else None
-        if lock is not None and not self._is_admitted(lock):
-            return Ending(Status.STOPPED, "it was stopped before it started.")
+        devices = matching_devices(self._spec.targets[0].device) if self._spec.targets else []
+        lock = DeviceLock(devices, self._folder.id)
         try:
-            execution = Execution(self._job(), self._store, self._budget, self._reserve)
-            return execution.ending(lambda: self._stop_is_asked)
+            device: Device | None = None
+            if devices:
+                device = devices[0] if self._spec.shares_device else self._wait_for_device(lock)
+                if device is None:
+                    return Ending(Status.STOPPED, "it was stopped before it started.")
+                with self._store.transaction():
+                    self._store.add_event(
+                        "device",
+                        device=device.name,
+                        uuid=device.uuid,
+                        model=device.model,
+                        is_shared=self._spec.shares_device,
+                    )
+            job = load_job(self._folder, self._spec)
+            return Execution(job, self._store, self._budget, self._reserve, device).run(lambda: self._stop_is_asked)
         finally:
-            if lock is not None:
-                lock.release()
+            lock.release()
 
-    def _job(self) -> AttackJob | AuditJob:
-        """Made when it is needed: it reads what may have gone missing."""
-        if isinstance(self._spec, AuditSpec):
-            return AuditJob(self._folder, self._spec)
-        return AttackJob(self._folder, self._spec)
-
-    def _is_admitted(self, lock: DeviceLock) -> bool:
-        """Wait for the device; false when the run is stopped first. The budget does not run yet."""
-        if lock.is_taken():
-            return True
-        self._phase(Status.QUEUED)
-        while not lock.is_taken():
+    def _wait_for_device(self, lock: DeviceLock) -> Device | None:
+        """Wait for a free device; None if the run is stopped first. The budget does not run yet."""
+        device = lock.try_acquire()
+        if device is not None:
+            return device
+        self._record_phase(Status.QUEUED, reason=f"waiting: {lock.holders()}.")
+        while (device := lock.try_acquire()) is None:
             if self._stop_is_asked:
-                return False
+                return None
             time.sleep(_QUEUE_SECONDS)
-        self._phase(Status.STARTING)
-        return True
+        self._record_phase(Status.STARTING)
+        return device
 
     def _kill_survivors(self) -> None:
-        """Kill the worker of an earlier supervisor, should it have outlived it."""
+        """Kill the worker of an earlier supervisor, if it has outlived it."""
         with RunReader(self._folder.store) as reader:
             record = reader.last_event("worker")
-        if record is not None and (worker := process_in(record)).is_alive:
+        if record is not None and (worker := Process.from_record(record)).is_here:
             reaper.kill_tree(worker.pid)
 
-    def _phase(self, phase: Status, **detail: str) -> None:
+    def _record_phase(self, phase: Status, **detail: str) -> None:
         with self._store.transaction():
             self._store.add_event("phase", phase=phase, **detail)
-
-
-def main() -> None:
-    """Supervise the run in the directory given, unless somebody does already."""
-    folder = RunFolder(Path(sys.argv[1]))
-    lock = exclusive_lock(folder.lock)
-    if lock is None:
-        sys.exit(ALREADY_SUPERVISED)
-    reaper.adopt_orphans()
-    supervisor = Supervisor(folder)
-    signal.signal(signal.SIGTERM, lambda *_: supervisor.ask_to_stop())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(ValueError):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    supervisor.run()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,21 +1,24 @@
-"""What the machine is doing while a run goes on: CPU, memory and, where there is a driver, the GPU."""
+"""The load of the machine during a run: CPU, memory and the GPU of the run."""
 
 import contextlib
 from typing import Any
 
 import psutil
 
+from harness.supervisor.gpus import gpu_handle
+
 
 class Telemetry:
-    """Samples of the worker's processes and of the GPU that the run uses."""
+    """Samples the worker's processes and the GPU that the run uses."""
 
-    def __init__(self, device: str | None) -> None:
-        self._gpu = _gpu_handle(device)
+    def __init__(self, gpu_uuid: str) -> None:
+        """`gpu_uuid` is empty if the run uses no GPU that NVML knows."""
+        self._gpu = gpu_handle(gpu_uuid) if gpu_uuid else None
         self._processes: dict[int, psutil.Process] = {}
         psutil.cpu_percent()
 
     def sample(self, pids: list[int]) -> dict[str, Any]:
-        """CPU in percent of one core, memory in bytes, over the processes `pids`; GPU readings where there are any."""
+        """Return the CPU in percent of one core and the memory in bytes of the processes `pids`, and GPU readings."""
         self._processes = {pid: self._processes.get(pid) or process for pid in pids if (process := _process(pid))}
         cpu, memory = 0.0, 0
         for process in self._processes.values():
@@ -44,16 +47,4 @@ def _process(pid: int) -> psutil.Process | None:
     try:
         return psutil.Process(pid)
     except psutil.Error:
-        return None
-
-
-def _gpu_handle(device: str | None) -> Any:
-    if device is None or not device.startswith("cuda"):
-        return None
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        return pynvml.nvmlDeviceGetHandleByIndex(int(device.partition(":")[2] or 0))
-    except (pynvml.NVMLError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""A worker as its supervisor holds it: a confined process with three pipes, and an end that leaves nothing behind."""
+"""The worker as the supervisor sees it: a sandboxed process with three pipes, and a kill that leaves nothing behind."""
 
 import contextlib
 import fcntl
@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.requests import ENDPOINT_KEYS
+from harness.core.request import ENDPOINT_KEYS
 from harness.sandbox import SandboxedProcess, SandboxPolicy, reaper
 from harness.sandbox.environment import plain_environment
 from harness.sandbox.in_force import InForce
@@ -20,12 +21,20 @@ _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 
 
 class WorkerProcess:
-    """One started worker. `frames` and `log` are descriptors to read from, `ended` is readable once it has ended."""
+    """One worker. `frames` and `log` are descriptors to read from; `ended` is readable once it has ended."""
 
-    def __init__(self, scratch: Path, confinement: SandboxPolicy, *, asks_an_endpoint: bool = False) -> None:
-        """Start `python -m harness.worker` on the inputs in `scratch`/inputs, where it works and has its home.
+    def __init__(
+        self,
+        scratch: Path,
+        policy: SandboxPolicy,
+        *,
+        environment: Mapping[str, str],
+        asks_endpoint: bool = False,
+    ) -> None:
+        """Start `python -m harness.worker` on the inputs in `scratch`/inputs, with `scratch` as its home.
 
-        asks_an_endpoint: it is handed the key that this process's environment holds, if any, and the proxy's address.
+        `environment` is added to the plain one. With `asks_endpoint` the worker gets the API key and the proxies of
+        this process's environment.
         """
         frames_in, frames_out = os.pipe()
         commands_in, commands_out = os.pipe()
@@ -33,21 +42,13 @@ class WorkerProcess:
         for descriptor in (frames_in, log_in):
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        # -P: neither the scratch folder nor the user's own decides what `import harness` finds.
-        argv = [
-            sys.executable,
-            "-P",
-            "-m",
-            "harness.worker",
-            str(frames_out),
-            str(commands_in),
-            str(scratch / "inputs"),
-        ]
-        self._confined = SandboxedProcess(
-            argv,
-            confinement,
+        # -P: `import harness` must not find anything in the scratch directory or the current one.
+        module = [sys.executable, "-P", "-m", "harness.worker"]
+        self._process = SandboxedProcess(
+            [*module, str(frames_out), str(commands_in), str(scratch / "inputs")],
+            policy,
             cwd=scratch,
-            environment=_environment(scratch) | (_for_an_endpoint() if asks_an_endpoint else {}),
+            environment=_environment(scratch) | dict(environment) | (_endpoint_environment() if asks_endpoint else {}),
             stdin=subprocess.DEVNULL,
             stdout=log_out,
             stderr=log_out,
@@ -58,71 +59,71 @@ class WorkerProcess:
         self.frames, self.log, self._commands = frames_in, log_in, commands_out
         for descriptor in (frames_in, log_in, commands_out):
             os.set_blocking(descriptor, False)
-        self._unsaid: dict[str, str] = {}
-        self.pid = self._confined.pid
+        self._unsent: dict[str, str] = {}
+        self.pid = self._process.pid
         self.ended = os.pidfd_open(self.pid)
 
     def in_force(self) -> InForce:
-        """What holds the worker, as it was really applied."""
-        return self._confined.in_force()
+        """Return the sandbox as it was applied."""
+        return self._process.in_force()
 
     def refusals(self) -> dict[Refusal, int]:
-        """How often each thing was refused so far."""
-        return self._confined.refusals()
+        """Return how often each thing was refused so far."""
+        return self._process.refusals()
 
-    def struck_memory_limit(self) -> int | None:
-        """The limit of memory, in bytes, that one of its processes was killed for; None when none was."""
-        return self._confined.struck_memory_limit()
+    def oom_limit(self) -> int | None:
+        """Return the memory limit in bytes for which one of its processes was killed; None if none was."""
+        return self._process.struck_memory_limit()
 
     def acknowledge(self, sequence: int) -> None:
         """Tell the worker that the frames up to this one are durable."""
-        # One acknowledgement stands for all before it.
-        self._unsaid["ack"] = f"ack {sequence}"
-        self.say_what_is_unsaid()
+        # One acknowledgement covers all before it.
+        self._unsent["ack"] = f"ack {sequence}"
+        self.send_pending()
 
     def ask_to_finish(self) -> None:
-        """Tell the worker that its attack should come to its end."""
-        self._unsaid["finish"] = "finish"
-        self.say_what_is_unsaid()
+        """Tell the worker to finish."""
+        self._unsent["finish"] = "finish"
+        self.send_pending()
 
-    def say_what_is_unsaid(self) -> None:
-        """Send what found no room in the pipe so far; a worker that is gone hears nothing."""
-        for kind, command in list(self._unsaid.items()):
+    def send_pending(self) -> None:
+        """Send the commands that did not fit into the pipe so far."""
+        for kind, command in list(self._unsent.items()):
             with contextlib.suppress(BlockingIOError, BrokenPipeError):
                 os.write(self._commands, command.encode() + b"\n")
-                del self._unsaid[kind]
+                del self._unsent[kind]
 
     def exit_signal_or_code(self) -> tuple[signal.Signals | None, int]:
-        """How the process, which has ended, did so: the signal that killed it, and its exit code."""
-        return self._confined.exit_signal_or_code()
+        """Return the signal that killed the process, which has ended, and its exit code."""
+        return self._process.exit_signal_or_code()
 
     def kill(self) -> bool:
-        """Kill the worker and all that it started; false if something is left (a process stuck in the kernel)."""
-        self._confined.strike()
+        """Kill the worker and all that it started; False if something is left (a process stuck in the kernel)."""
+        self._process.strike()
         # A supervisor adopts orphans and has no other children.
         is_clean = reaper.kill_descendants(os.getpid())
-        return self._confined.kill() and is_clean
+        return self._process.kill() and is_clean
 
     def close(self) -> None:
-        """Let go of the pipes, and of what held the worker."""
-        self._confined.close()
+        """Close the pipes and the sandbox."""
+        self._process.close()
         for descriptor in (self.frames, self.log, self._commands, self.ended):
             os.close(descriptor)
 
 
-def _for_an_endpoint() -> dict[str, str]:
-    """What leads to an endpoint: its key, under the name that a worker looks for, and the proxy on the way."""
+def _endpoint_environment() -> dict[str, str]:
+    """Return the API key, under the name that the worker reads, and the proxies."""
     passed = {name: value for name, value in os.environ.items() if name.upper() in _PROXIES}
     key = next((os.environ[name] for name in ENDPOINT_KEYS if os.environ.get(name)), None)
     return passed if key is None else passed | {ENDPOINT_KEYS[0]: key}
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """What a plugin's process is told: what finds programs and devices, and nothing that finds data or secrets."""
-    # Threads that spin for long while they wait make a step seven times slower on a busy machine, and threads that do
-    # not spin at all make it half as fast on a quiet one.
+    """Return the environment of a plugin: programs and devices can be found in it, data and secrets cannot."""
+    # Threads that spin long while they wait make a step seven times slower on a busy machine. Threads that do not spin
+    # at all make it half as fast on an idle one.
     waiting = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
-    settled = {
+    fixed = {
         "PYTHONPATH": str(paths.PACKAGE.parent),
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
@@ -132,4 +133,4 @@ def _environment(scratch: Path) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     }
-    return waiting | plain_environment(scratch) | settled
+    return waiting | plain_environment(scratch) | fixed

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from harness import __version__
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.configuration import Configuration, invalid_setting, read_configuration
 from harness.tui.screen_log import open_log
@@ -107,9 +107,9 @@ class HarnessApp(App[None]):
             if as_png:
                 file = convert_to_png(file)
         except HarnessError as error:
-            self.notify(visible(str(error)), severity="error", markup=False)
+            self.notify(sanitize(str(error)), severity="error", markup=False)
             return
-        self.notify(visible(f"Saved {file}"), markup=False)
+        self.notify(sanitize(f"Saved {file}"), markup=False)
 
     def notify(
         self,
@@ -159,7 +159,7 @@ class HarnessApp(App[None]):
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            self.notify(visible(f"on_finish cannot be started ({error})."), severity="error", markup=False)
+            self.notify(sanitize(f"on_finish cannot be started ({error})."), severity="error", markup=False)
 
 
 def _described_bindings(screen: Screen[object]) -> list[ActiveBinding]:

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.audit import FIGURES, Kind, Table
-from harness.core.errors import shortened
-from harness.runs.audit_reader import AuditFigure, AuditReader, finite
+from harness.core.audit import FIGURES
+from harness.core.rows import Kind, Table
+from harness.core.text import shorten
+from harness.jobs.audit.reader import AuditFigure, AuditReader, finite_or_none
 from harness.runs.folder import RunFolder
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
@@ -24,8 +25,6 @@ _Point = tuple[float, float, float, float]
 
 class AuditFeed(Feed[AuditSnapshot, AuditReader]):
     """What has been read of one audit."""
-
-    _reader_type = AuditReader
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises HarnessError if the audit's record cannot be read."""
@@ -44,6 +43,9 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         self._points: dict[str, list[_Point]] = {}
         self._last_rows = dict.fromkeys((table.name for table in self._tables), 0)
         self._rows: deque[AuditRow] = deque(maxlen=MAX_ROWS)
+
+    def _open(self) -> AuditReader:
+        return AuditReader(self.folder.store)
 
     def _read_new_rows(self, reader: AuditReader, summary: RunSummary) -> None:
         # The sequence numbers of the ledger are consecutive, so their count is also the last one.
@@ -78,13 +80,15 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         for name, at, value, low, high, of in rows:
             if name not in self._points and len(self._points) == _MAX_FIGURES:
                 continue
-            self._figures[name] = AuditFigure(name, finite(value), finite(low), finite(high), of)
+            self._figures[name] = AuditFigure(
+                name, finite_or_none(value), finite_or_none(low), finite_or_none(high), of
+            )
             points = self._points.setdefault(name, [])
             points.append((at, value, low, high))
             self._points[name] = thinned(points, _MAX_POINTS)
 
     def _read_rows(self, reader: AuditReader, table: Table) -> None:
-        after = max(self._last_rows[table.name], reader.row_count(table) - MAX_ROWS)
+        after = max(self._last_rows[table.name], reader.row_count(f"audit_{table.name}") - MAX_ROWS)
         new = reader.audit_rows(table, after=after)
         for index, (seq, at) in enumerate(zip(new.seq.tolist(), new.at.tolist(), strict=True)):
             self._rows.append(AuditRow(seq, at, table.name, _row_text(table, new.columns, index)))
@@ -100,7 +104,7 @@ def _row_text(table: Table, columns: dict[str, Any], index: int) -> str:
     texts = _columns(table, Kind.TEXT)
     numbers = _columns(table, Kind.INTEGER, Kind.REAL)[: _MAX_NUMBERS_BESIDE_TEXT if texts else _MAX_NUMBERS]
     parts = [f"{name} {columns[name][index]:.6g}" for name in numbers]
-    return " · ".join([*parts, *(f"{name} {shortened(columns[name][index], _MAX_TEXT)}" for name in texts)])
+    return " · ".join([*parts, *(f"{name} {shorten(columns[name][index], _MAX_TEXT)}" for name in texts)])
 
 
 def _columns(table: Table, *kinds: Kind) -> list[str]:

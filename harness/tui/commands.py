@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from harness.core import paths
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 PROGRAM = (sys.executable, "-P", "-m", "harness")
 _ANSWER_BYTES = 1 << 20
@@ -110,7 +111,7 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
 
 def _last_line(stderr: IO[bytes]) -> str:
     line = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip().rpartition("\n")[2]
-    return shortened(line.rpartition("\r")[2].removeprefix("harness: "), 500)
+    return shorten(line.rpartition("\r")[2].removeprefix("harness: "), 500)
 
 
 def _tail(file: IO[bytes], limit: int) -> bytes:

@@ -7,7 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.core import paths
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _MAX_BYTES = 1 << 16
 
@@ -41,15 +42,15 @@ def read_configuration() -> Configuration:
     except FileNotFoundError:
         return Configuration()
     except (OSError, UnicodeDecodeError) as error:
-        raise HarnessError(f"{path}: cannot be read ({shortened(str(error), 120)}).") from None
+        raise HarnessError(f"{path}: cannot be read ({shorten(str(error), 120)}).") from None
     try:
         return Configuration.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise HarnessError(f"{path}: {shortened(str(error), 120)}.") from None
+        raise HarnessError(f"{path}: {shorten(str(error), 120)}.") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
-        raise HarnessError(f"{path}, line {_line_of(field, text)}: {shortened(field)}: {first['msg']}.") from None
+        raise HarnessError(f"{path}, line {_line_of(field, text)}: {shorten(field)}: {first['msg']}.") from None
 
 
 def invalid_setting(field: str, reason: str) -> HarnessError:

@@ -21,8 +21,6 @@ PointT = TypeVar("PointT")
 class Feed(ABC, Generic[SnapshotT, ReaderT]):
     """The state read so far from one run. Not thread-safe: one thread calls `poll`."""
 
-    _reader_type: type[ReaderT]
-
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._last: SnapshotT | None = None
@@ -46,7 +44,7 @@ class Feed(ABC, Generic[SnapshotT, ReaderT]):
     def _read(self) -> SnapshotT:
         summary, telemetry = run_summary(self.folder), dict[str, float]()
         if self.folder.store.exists():
-            with self._reader_type(self.folder.store) as reader:
+            with self._open() as reader:
                 repeated = reader.repeated_batches()
                 if repeated != self._repeated:
                     # The guesses of the earlier attempt are void.
@@ -57,6 +55,10 @@ class Feed(ABC, Generic[SnapshotT, ReaderT]):
                 telemetry = {} if sample is None else _finite_readings(sample[1])
         common = {"summary": summary, "telemetry": telemetry, "log": _last_log_lines(self.folder)}
         return self._snapshot(**common)
+
+    @abstractmethod
+    def _open(self) -> ReaderT:
+        """Return a reader of the store. Raises HarnessError if it cannot be read."""
 
     @abstractmethod
     def _reset(self) -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import shortened
+from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import Parameter, parameters_in
 from harness.plugins.schema import AttackSchema
@@ -83,8 +83,8 @@ class Field:
         """The valid values and the default, in a few words."""
         # Bounds imply the type, and a choice lists its values itself.
         values = (*self.bounds, *(("or none",) if self.is_optional else ())) if self.bounds else (self.type,)
-        default = f"default {shortened(self.default)}" if self.default else ""
-        return "; ".join(filter(None, (shortened(", ".join(values), 120), default)))
+        default = f"default {shorten(self.default)}" if self.default else ""
+        return "; ".join(filter(None, (shorten(", ".join(values), 120), default)))
 
     def value_of(self, text: str) -> str | None:
         """Return the value that `text` stands for; None for the default, which an empty field has unless it is text."""

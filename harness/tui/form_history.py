@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.files import write_whole
+from harness.core.files import write_atomically
 from harness.tui.form import Field, FieldKind
 from harness.tui.validation import validation_error
 
@@ -36,7 +36,7 @@ def save_values(attack: str, values: Mapping[str, str]) -> None:
     forms = {**_load_all(), attack: dict(values)}
     with contextlib.suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
-        write_whole(_file(), json.dumps(forms, indent=2) + "\n")
+        write_atomically(_file(), json.dumps(forms, indent=2) + "\n")
 
 
 def _file() -> Path:

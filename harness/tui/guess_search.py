@@ -6,8 +6,8 @@ import numpy as np
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Ints
+from harness.jobs.attack.reader import Arrivals, GuessReader
 from harness.runs.errors import as_harness_error
-from harness.runs.reader import Arrivals, RunReader
 from harness.tui.run_feed import RunFeed, guess_lines
 from harness.tui.snapshot import GuessLine
 
@@ -28,32 +28,28 @@ def search_guesses(
     Text matches in either case; void guesses are left out. `on_progress` gets the fraction searched so far, and the
     search ends early when it returns False. Raises HarnessError if the store cannot be read.
     """
-    id_, rules = parse_example_id(query), feed.spec.round
+    id_ = parse_example_id(query)
     if id_ is not None and id_ >= feed.spec.examples:
         return ()
-    with as_harness_error(feed.folder.path), RunReader(feed.folder.store) as reader:
+    with as_harness_error(feed.folder.path), GuessReader.of_run(feed.folder, feed.spec) as reader:
         repeated = reader.repeated_batches()
         if id_ is not None:
             arrivals = reader.arrivals(
-                suffix_length=rules.suffix_length,
-                vocabulary=rules.vocabulary,
-                most=MAX_RESULTS,
+                limit=MAX_RESULTS,
                 example=id_,
-                is_newest_first=True,
+                newest_first=True,
             )
-            return guess_lines(arrivals, arrivals.rows_that_count(repeated)[::-1], feed.answers)
+            return guess_lines(arrivals, arrivals.valid_rows(repeated)[::-1], feed.answers)
         words = query.strip('"').casefold()
         prefixes = [prefix.casefold() for prefix in text.texts(feed.prefixes)]
         results: tuple[GuessLine, ...] = ()
         last = reader.guess_count()
         for after in range(max(0, last - _BATCH_ROWS), -_BATCH_ROWS, -_BATCH_ROWS):
             arrivals = reader.arrivals(
-                suffix_length=rules.suffix_length,
-                vocabulary=rules.vocabulary,
                 after=max(0, after),
-                most=min(_BATCH_ROWS, _BATCH_ROWS + after),
+                limit=min(_BATCH_ROWS, _BATCH_ROWS + after),
             )
-            rows = _matching(words, arrivals, arrivals.rows_that_count(repeated), prefixes, text)
+            rows = _matching(words, arrivals, arrivals.valid_rows(repeated), prefixes, text)
             results = guess_lines(arrivals, rows[-(MAX_RESULTS - len(results)) :], feed.answers) + results
             if len(results) >= MAX_RESULTS or after <= 0 or not on_progress(1 - after / last):
                 break

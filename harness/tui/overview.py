@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
@@ -55,7 +56,7 @@ class OverviewFeed:
             try:
                 runs.append(self._summary(folder))
             except HarnessError as error:
-                unreadable[folder.id] = shortened(str(error), 200)
+                unreadable[folder.id] = shorten(str(error), 200)
         return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault)
 
     def attacks_changed(self) -> None:

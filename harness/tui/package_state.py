@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from harness.core.counting import counted
-from harness.core.errors import HarnessError, shortened
-from harness.core.paths import with_home
+from harness.core.errors import HarnessError
+from harness.core.paths import expand_home
+from harness.core.text import pluralize, shorten
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
@@ -207,12 +207,12 @@ class PackageResult(BaseModel):
     @property
     def lines(self) -> list[str]:
         """The path of the zip, its SHA-256, its contents, and each accepted check."""
-        pages = counted(self.pages or 0, "page")
+        pages = pluralize(self.pages or 0, "page")
         size = f"{self.bytes / 1e6:,.1f} MB"
         return [
             str(self.bundle),
             f"SHA-256 {self.sha256}",
-            f"{counted(self.files, 'file')}, description of {pages}, {size}, {counted(len(self.marks), 'mark')}",
+            f"{pluralize(self.files, 'file')}, description of {pages}, {size}, {pluralize(len(self.marks), 'mark')}",
             *(f"accepted: {mark.check} – {mark.sentence}" for mark in self.marks),
         ]
 
@@ -261,7 +261,7 @@ def run_header(summary: RunSummary) -> tuple[str, str]:
         interval = summary.recall_interval
         bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
         score = f"Recall@{summary.error_cap} {summary.recall_at_cap:.3f}{bounds}"
-    note = (shortened(summary.note, 200),) if summary.note else ()
+    note = (shorten(summary.note, 200),) if summary.note else ()
     return (
         f"{summary.shown_attack} on {summary.round}, {score}",
         " · ".join((summary.id, summary.status.words, *note)),
@@ -273,7 +273,7 @@ def _path_in(values: Mapping[str, str], field: Field) -> Path | None:
     if text is None:
         return None
     try:
-        return with_home(text)
+        return expand_home(text)
     except HarnessError:
         # The checklist then says that the file does not exist.
         return Path(text)

@@ -12,10 +12,11 @@ from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
 from harness.core.live_score import LiveScore
 from harness.core.scoring import correct_rows
+from harness.jobs.attack.reader import Arrivals, GuessReader
+from harness.jobs.attack.results import ranked_guesses, submission_of
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Arrivals, Point, RunReader
-from harness.runs.results import ranked_guesses, submission_of
+from harness.runs.reader import Point
 from harness.runs.summary import RunSummary
 from harness.tui.feed import Feed, thinned
 from harness.tui.snapshot import GuessLine, RecallHistory, RunSnapshot, Verdict
@@ -28,10 +29,8 @@ _RATE_SECONDS = 30.0
 _EXACT_TIME_SHARE = 0.02
 
 
-class RunFeed(Feed[RunSnapshot, RunReader]):
+class RunFeed(Feed[RunSnapshot, GuessReader]):
     """What has been read of one attack's run."""
-
-    _reader_type = RunReader
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises HarnessError if the run's record or the files of its round cannot be read."""
@@ -60,7 +59,10 @@ class RunFeed(Feed[RunSnapshot, RunReader]):
         self._work: deque[tuple[float, float]] = deque()
         self._last_work = 0
 
-    def _read_new_rows(self, reader: RunReader, summary: RunSummary) -> None:
+    def _open(self) -> GuessReader:
+        return GuessReader.of_run(self.folder, self.spec)
+
+    def _read_new_rows(self, reader: GuessReader, summary: RunSummary) -> None:
         self._read_guesses(reader)
         self._read_points(reader)
         self._read_work(reader)
@@ -77,15 +79,13 @@ class RunFeed(Feed[RunSnapshot, RunReader]):
             **common,
         )
 
-    def _read_guesses(self, reader: RunReader) -> None:
+    def _read_guesses(self, reader: GuessReader) -> None:
         """Read new guesses for at most `_READING_SECONDS`, so that a large store does not delay the first snapshot."""
         deadline = time.monotonic() + _READING_SECONDS
         while True:
             arrivals = reader.arrivals(
-                suffix_length=self.spec.round.suffix_length,
-                vocabulary=self.spec.round.vocabulary,
                 after=self._seq,
-                most=_BATCH_ROWS,
+                limit=_BATCH_ROWS,
             )
             if not len(arrivals.seq):
                 return
@@ -95,27 +95,27 @@ class RunFeed(Feed[RunSnapshot, RunReader]):
                 return
 
     def _add(self, arrivals: Arrivals) -> None:
-        rows = arrivals.rows_that_count(self._repeated)
+        rows = arrivals.valid_rows(self._repeated)
         guesses = arrivals.guesses.part(rows)
         if len(guesses) and not (int(guesses.ids.min()) >= 0 and int(guesses.ids.max()) < self.spec.examples):
             raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round does not have.")
         self._score.add(guesses)
         self._lines.extend(guess_lines(arrivals, rows[-MAX_LINES:], self.answers))
 
-    def _read_points(self, reader: RunReader) -> None:
+    def _read_points(self, reader: GuessReader) -> None:
         points = reader.points(self._last_point)
         if points:
             self._last_point = points[-1].seq
             self._points = thinned([*self._points, *points], _MAX_POINTS)
 
-    def _read_work(self, reader: RunReader) -> None:
+    def _read_work(self, reader: GuessReader) -> None:
         for seq, at, weight in reader.work_done(self._last_work):
             self._last_work = seq
             self._work.append((at, weight))
         while len(self._work) > 2 and self._work[-1][0] - self._work[1][0] > _RATE_SECONDS:
             self._work.popleft()
 
-    def _read_submission(self, reader: RunReader, *, is_over: bool) -> None:
+    def _read_submission(self, reader: GuessReader, *, is_over: bool) -> None:
         """Read the whole submission where new guesses alone cannot give it: after a lower score, or a final order.
 
         This takes long for a large store, so it uses at most the share `_EXACT_TIME_SHARE` of the time.
@@ -126,10 +126,10 @@ class RunFeed(Feed[RunSnapshot, RunReader]):
         started = time.monotonic()
         if self._score.is_stale:
             ranked = ranked_guesses(self.spec, reader)
-            self._score.hold_exactly(ranked.part(np.arange(min(len(ranked), self.spec.round.row_cap))))
+            self._score.replace(ranked.part(np.arange(min(len(ranked), self.spec.round.row_cap))))
         if has_final:
             final = submission_of(self.spec, reader)
-            self._score.hold_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))
+            self._score.set_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))
             self._final_order_at = self._seq
         ended = time.monotonic()
         self._next_exact_read = ended + (ended - started) / _EXACT_TIME_SHARE

@@ -5,7 +5,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.visible import visible
+from harness.core.text import sanitize
 
 _MAX_BYTES = 1 << 20
 
@@ -48,4 +48,4 @@ class _VisibleFormatter(logging.Formatter):
     """Replaces control characters, so that the log can be printed in a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(visible, super().format(record).split("\n")))
+        return "\n".join(map(sanitize, super().format(record).split("\n")))

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 from harness.core import paths
-from harness.core.errors import HarnessError, shortened
-from harness.core.files import write_whole
+from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
+from harness.core.text import shorten
 
 _CONVERT_SECONDS = 60.0
 
@@ -18,7 +19,7 @@ def save_svg(svg: str) -> Path:
     file = folder / time.strftime("harness-%Y%m%d-%H%M%S.svg")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(file, svg)
+        write_atomically(file, svg)
     except OSError as error:
         raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from None
     return file
@@ -35,5 +36,5 @@ def convert_to_png(svg: Path) -> Path:
     except (OSError, subprocess.SubprocessError) as error:
         stderr = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
         reason = stderr.decode(errors="replace").strip().rpartition("\n")[2] or str(error)
-        raise HarnessError(f"{png}: cannot be drawn ({shortened(reason, 200)}).") from None
+        raise HarnessError(f"{png}: cannot be drawn ({shorten(reason, 200)}).") from None
     return png

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.live_score import Figures
-from harness.runs.audit_reader import AuditFigure
+from harness.jobs.audit.reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from harness.core.durations import clock, seconds_in
-from harness.core.errors import HarnessError, shortened
-from harness.core.paths import with_home
+from harness.core.errors import HarnessError
+from harness.core.paths import expand_home
 from harness.core.rounds import load_round
+from harness.core.text import shorten
+from harness.core.times import format_duration, parse_duration
 from harness.plugins.parameters import parameters_in
 from harness.tui.form import Field, FieldKind
 
@@ -43,7 +44,7 @@ def validation_error(field: Field, text: str) -> str | None:
     if field.is_optional and value.strip().lower() in ("none", "null"):
         return None
     if field.choices:
-        return None if value in field.choices else f"expected one of {shortened(', '.join(field.choices))}"
+        return None if value in field.choices else f"expected one of {shorten(', '.join(field.choices))}"
     check = _CHECKS.get(field.kind)
     return None if check is None else check(value, field.rules)
 
@@ -51,14 +52,14 @@ def validation_error(field: Field, text: str) -> str | None:
 def round_description(name: str) -> str:
     """Return the title and the budget of a round as a clause. Raises HarnessError if it cannot be loaded."""
     round_ = load_round(name)
-    parts = (round_.title, f"budget {clock(round_.budget)}", *(("blind",) if round_.is_blind else ()))
+    parts = (round_.title, f"budget {format_duration(round_.budget)}", *(("blind",) if round_.is_blind else ()))
     return ", ".join(parts)
 
 
 def round_values(name: str) -> dict[str, str]:
     """Return the round's own budget and target, by field key. Raises HarnessError if it cannot be loaded."""
     round_ = load_round(name)
-    return {"--budget": clock(round_.budget), "--target": round_.target}
+    return {"--budget": format_duration(round_.budget), "--target": round_.target}
 
 
 def _integer(text: str, rules: _Rules) -> str | None:
@@ -114,7 +115,7 @@ def _json(text: str, rules: _Rules) -> str | None:
 def _checked_path(check: Callable[[Path], str | None]) -> Callable[[str, _Rules], str | None]:
     def checked(text: str, rules: _Rules) -> str | None:
         try:
-            return check(with_home(text))
+            return check(expand_home(text))
         except (HarnessError, OSError, ValueError):
             return "not a valid path"
 
@@ -140,8 +141,8 @@ def _destination(path: Path) -> str | None:
         path = path.parent
     existing = next(place for place in (path, *path.parents) if place.exists())
     if not existing.is_dir():
-        return f"{shortened(existing.name)} is a file, not a directory"
-    return None if os.access(existing, os.W_OK | os.X_OK) else f"{shortened(str(existing))} is not writable"
+        return f"{shorten(existing.name)} is a file, not a directory"
+    return None if os.access(existing, os.W_OK | os.X_OK) else f"{shorten(str(existing))} is not writable"
 
 
 def _round(text: str, rules: _Rules) -> str | None:
@@ -154,7 +155,7 @@ def _round(text: str, rules: _Rules) -> str | None:
 
 def _duration(text: str, rules: _Rules) -> str | None:
     try:
-        seconds_in(text)
+        parse_duration(text)
     except HarnessError:
         return "expected a duration such as 24h, 90m or 1h30m"
     return None

@@ -1,1 +1,1 @@
-"""The process that a plugin runs in, and the only importer of plugin code."""
+"""The process that runs a plugin or an audit, and the only importer of plugin code."""

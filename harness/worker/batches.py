@@ -1,8 +1,10 @@
-"""Batches as the wire tells of them: announced, begun, done; and the rows at once of the engine's calls in each."""
+"""The batches of a running job: what is announced, begun and done, and the rows at once of the engine's calls."""
 
+import hashlib
 from collections.abc import Mapping
 
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 from harness.worker.channel import Channel
 
 LONGEST_NAME = 100
@@ -10,7 +12,7 @@ OUTSIDE_ANY_BATCH = ""
 
 
 class BatchLog:
-    """What has become of each batch (`harness.engine.target.CallRecord` for the engine's calls in it)."""
+    """Reports the progress of batches, and records the engine's calls (`harness.engine.target.CallRecord`)."""
 
     def __init__(self, channel: Channel, *, done: list[str], engine_rows: Mapping[str, list[int]]) -> None:
         self._channel = channel
@@ -19,47 +21,60 @@ class BatchLog:
         self._stages: set[str] = set()
         self._open: list[str] = []
         self._calls: dict[str, int] = {}
+        self._has_begun_outside = False
 
     @property
     def key(self) -> str:
-        """The batch that is open, the empty key outside of any."""
+        """The key of the open batch, or "" if none is open."""
         return self._open[-1] if self._open else OUTSIDE_ANY_BATCH
 
     def announce(self, stage: str, weight: float) -> None:
-        """A stage is to come, with about so much work."""
+        """Announce the work of a stage."""
         self._channel.send("plan", stage=stage, weight=weight)
 
     def enter(self, stage: str, weight: float, *, noun: str) -> None:
-        """A stage begins, with all its work. Raises HarnessError when its name is taken or too long."""
+        """Begin a stage and announce its work. Raises HarnessError if its name is used already or too long."""
         if stage in self._stages:
-            raise HarnessError(f"the {noun} has two loops over batches of the stage {stage!r}: give one another name.")
+            raise HarnessError(f"the {noun} has two loops over batches of the stage {stage!r}. Rename one of them.")
         if len(stage) > LONGEST_NAME:
-            raise HarnessError(f"the name of the stage {shortened(stage)!r} is longer than {LONGEST_NAME} characters.")
+            raise HarnessError(f"the stage name {shorten(stage)!r} is longer than {LONGEST_NAME} characters.")
         self._stages.add(stage)
         self.announce(stage, weight)
 
     def is_done(self, key: str) -> bool:
-        """An earlier execution has done it: it is not run again."""
+        """Return True if an earlier execution has done the batch."""
         return key in self._done
 
     def begin(self, key: str, weight: float) -> None:
-        """What is sent from here on belongs to this batch."""
+        """Begin a batch. What is sent from here on belongs to it."""
         self._open.append(key)
         self._channel.send("begin", key=key, weight=weight)
 
+    def begin_outside(self) -> None:
+        """Begin a batch without work for rows that are sent while no batch is open."""
+        if self.key == OUTSIDE_ANY_BATCH and not self._has_begun_outside:
+            self._has_begun_outside = True
+            self._channel.send("begin", key=OUTSIDE_ANY_BATCH, weight=0.0)
+
     def end(self, key: str) -> None:
-        """The batch is done."""
+        """Mark the batch as done."""
         self._open.remove(key)
         self._channel.send("done", key=key)
 
     def rows_for_next_call(self) -> int | None:
-        """How many rows at once the engine's next call used when this batch was run before; None if it was not."""
+        """Return the rows at once of the engine's next call in an earlier attempt at the batch, or None."""
         rows = self._engine_rows.get(self.key, [])
         call = self._calls.get(self.key, 0)
         return rows[call] if call < len(rows) else None
 
     def record_call(self, rows_at_once: int) -> None:
-        """One more engine call of the open batch has ended, with this many rows at once."""
+        """Record that an engine call of the open batch has ended."""
         call = self._calls[self.key] = self._calls.get(self.key, 0) + 1
         if self._open:
             self._channel.send("engine", key=self.key, call=call - 1, rows=rows_at_once)
+
+
+def derive_seed(seed: int, stage: str, number: int) -> int:
+    """Return a 63-bit seed for pass `number` of a stage, a pure function of its arguments."""
+    digest = hashlib.sha256(f"{seed}/{stage}/{number}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -1,4 +1,4 @@
-"""The worker's end of the wire: frames out, acknowledgements and the call to finish in."""
+"""The worker's end of the pipes: frames go out; acknowledgements and the request to finish come in."""
 
 import os
 import threading
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
-from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encoded
+from harness.core.frames import MAX_UNACKNOWLEDGED_BYTES, Frame, Scalar, encode_frame
 
 _LOST_SUPERVISOR = 70
 
 
 class Channel:
-    """Frames to the supervisor, at most 8 MiB ahead of what it has made durable."""
+    """Sends frames to the supervisor, at most 8 MiB ahead of what it has made durable."""
 
     def __init__(self, frames: int, commands: int) -> None:
-        """Take two open descriptors, which no child of this process is to inherit."""
+        """Take two open descriptors, which no child of this process inherits."""
         os.set_inheritable(frames, False)
         os.set_inheritable(commands, False)
         self._frames = frames
@@ -35,20 +35,20 @@ class Channel:
 
     @property
     def finish_is_asked(self) -> bool:
-        """The supervisor wants the attack to come to its end."""
+        """True if the supervisor wants the job to finish."""
         return self._finish_is_asked
 
     def send(self, table: str, columns: Mapping[str, NDArray[Any]] | None = None, /, **fields: Scalar) -> None:
-        """Hand over rows (columns of shape [rows, …]); waits while too much is not yet acknowledged.
+        """Send rows (columns of shape [rows, …]); wait while too much is not acknowledged. Any thread may call it.
 
-        Any thread may call it. Raises HarnessError in a process that the attack forked off.
+        Raises HarnessError in a process that the attack forked.
         """
         if os.getpid() != self._process:
-            raise HarnessError("the context belongs to the attack's first process; have its children return values.")
+            raise HarnessError("the context works in the attack's first process only. Let its children return values.")
         columns = columns or {}
         rows = len(next(iter(columns.values()))) if columns else 0
         with self._sending:
-            frame = encoded(Frame(table, rows, columns, fields), self._sequence)
+            frame = encode_frame(Frame(table, rows, columns, fields), self._sequence)
             with self._changed:
                 while self._in_flight and self._bytes_in_flight + len(frame) > MAX_UNACKNOWLEDGED_BYTES:
                     self._changed.wait()
@@ -58,7 +58,7 @@ class Channel:
             _write_all(self._frames, frame)
 
     def drain(self) -> None:
-        """Wait until everything sent has been acknowledged."""
+        """Wait until everything that was sent is acknowledged."""
         with self._changed:
             while self._in_flight:
                 self._changed.wait()
@@ -73,7 +73,7 @@ class Channel:
                     self._finish_is_asked = True
                 elif word == b"ack":
                     self._acknowledge(int(number))
-        # Nobody is left to take a frame, and a worker must not outlive its supervisor.
+        # A worker must not outlive its supervisor.
         os._exit(_LOST_SUPERVISOR)
 
     def _acknowledge(self, sequence: int) -> None:
@@ -92,7 +92,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
             os._exit(_LOST_SUPERVISOR)
 
 
-def travelling(array: NDArray[Any]) -> NDArray[Any]:
-    """`array` in a type that frames carry: booleans as bytes, small integers widened, halves as singles."""
+def as_frame_dtype(array: NDArray[Any]) -> NDArray[Any]:
+    """Return `array` in a dtype that frames carry: booleans as bytes, small integers and halves widened."""
     widened = {"?": np.uint8, "b": np.int32, "h": np.int32, "e": np.float32}
     return array.astype(widened[array.dtype.char]) if array.dtype.char in widened else array

@@ -17,8 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from harness.core.errors import HarnessError, shortened
-from harness.worker.plugin import exception_in, load_attack
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
+from harness.worker.plugin import describe_exception, load_attack
 
 _NONE_WORDS = ("none", "null")
 _SENTENCES = {
@@ -69,7 +70,7 @@ def main(path: Path) -> None:
     except HarnessError as error:
         text = json.dumps({"error": str(error)})
     except Exception as error:
-        text = json.dumps({"error": f"{path}: its parameters cannot be described ({exception_in(path, error)})."})
+        text = json.dumps({"error": f"{path}: its parameters cannot be described ({describe_exception(path, error)})."})
     with os.fdopen(answers, "w", encoding="utf-8") as output:
         output.write(text)
     sys.stderr.flush()
@@ -149,11 +150,11 @@ def _message(detail: ErrorDetails) -> str:
         message = sentence.format_map(detail.get("ctx", {}))
     else:
         message = detail["msg"].replace("Input should be", "must be")
-    return shortened(" ".join(message.split()).rstrip("."), 200)
+    return shorten(" ".join(message.split()).rstrip("."), 200)
 
 
 def _given(value: Any) -> str:
-    return f", got {shortened(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""
+    return f", got {shorten(repr(value))}" if isinstance(value, str | int | float | bool | None) else ""
 
 
 def _is_missing(detail: ErrorDetails) -> bool:

@@ -12,7 +12,7 @@ from harness.plugins.discovery import attack_named
 from harness.plugins.schema import validated_params
 from harness.runs import launch
 from harness.runs.folder import RunFolder, new_run_id
-from harness.runs.planning import planned_run
+from harness.jobs.attack.planning import plan_attack
 from harness.runs.summary import run_summary
 from tests.functional.machine import PLUGINS, ROOT, Machine
 
@@ -50,7 +50,7 @@ def test_a_run_that_held_too_much_memory_says_so(confined_machine: Machine, monk
     attack = attack_named("trespassing", PLUGINS)
     params = validated_params(attack.path, {"deeds": '["memory"]'})
     round_ = load_round(str(confined_machine.folder / "round.toml"))
-    spec = planned_run(attack, params, round_, None, id_=new_run_id("x"), budget=60.0, seed=0, limit=None)
+    spec = plan_attack(attack, params, round_, None, id_=new_run_id("x"), budget=60.0, seed=0, limit=None)
 
     def supervise(folder: RunFolder) -> None:
         command = [sys.executable, "-c", _WITH_LESS_MEMORY, str(folder.path)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from tests.functional.machine import Machine, wait_until
 
 COMMAND = ["tune", "sampling", "--round", "demo", "--limit", "12", "--set", "ranker=mean_loss", "--vary", "trials=1..3"]

@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.submission import write_submission
 from harness.runs.folder import RunFolder
-from harness.runs.results import submission_with_scores
+from harness.jobs.attack.results import submission_with_scores
 from tests.functional.machine import EXAMPLES, Machine
 from tests.functional.workshop import (
     OWN,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.runs.folder import RunFolder
-from harness.runs.status import process_in
+from harness.runs.status import Process
 from tests.functional.machine import OVER, Machine, wait_until
 from tests.soak import clients, laws, record
 from tests.soak.laws import Violation
@@ -131,7 +131,7 @@ class Lane:
         before = record.events(folder.store, "supervisor")
         self.tally.clients_painted += clients.killed_client(self._machine, folder, kind, self._chance)
         self.tally.kills[kind] += 1
-        is_alive = process_in(before[-1]).is_alive
+        is_alive = Process.from_record(before[-1]).is_alive
         if record.events(folder.store, "supervisor") != before or not (is_alive or self._status(folder) == "finished"):
             raise Violation(f"{folder.path}: a client's death reached its supervisor")
 

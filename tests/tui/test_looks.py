@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
@@ -167,7 +167,7 @@ def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], looks_as_be
     folder.code.mkdir()
     (folder.code / "some.py").touch()
     written = folder.spec().model_dump(mode="json")
-    written["attack"]["sha256"] = sha256_of(folder.code / "some.py")
+    written["attack"]["sha256"] = file_sha256(folder.code / "some.py")
     folder.spec_file.write_text(json.dumps(written))
     screen = PackageScreen(folder)
     # The check `sandbox` is unmet, and accepted with Space.

@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, Input, Select, Static, Switch
 
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.summary import run_summary
@@ -222,7 +222,7 @@ def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, r
     path = written(plugins, source)
     # The attack as it was listed before the error.
     screen = NewRunScreen(
-        AttackFile("some", path, "--attacks", sha256_of(path)), attacks_folder=plugins, round_name="demo"
+        AttackFile("some", path, "--attacks", file_sha256(path)), attacks_folder=plugins, round_name="demo"
     )
 
     async def scenario(pilot: Pilot[None]) -> None:

@@ -19,6 +19,8 @@ from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
 from tests.tui.piloting import Stage, played, until, watch, words_on
 from tests.tui.stub_command import StubCommand
+from tests.tui.test_app import play_app
+from tests.unit.tui.recorded import Recorded
 
 SIZES = [(80, 24), (200, 60)]
 Scenario = Callable[[Pilot[None]], Awaitable[Any]]

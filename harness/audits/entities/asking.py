@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.audits.entities.prompt import MASK, Prompt, Word
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.requests import TargetConfig
+from harness.core.spec import TargetConfig
 
 if TYPE_CHECKING:
     from harness.engine.classification import Attended, Span, TokenClassifier

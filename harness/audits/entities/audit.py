@@ -11,9 +11,10 @@ from harness.audits.entities.ranking import Placements, delong_interval, placeme
 from harness.audits.entities.report import entities_findings
 from harness.core.arrays import Bools, Floats
 from harness.core.attack import Field, Params
-from harness.core.audit import Audit, AuditContext, AuditInputs, Kind, RowsOf, table
+from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
+from harness.core.rows import Kind, table
 
 _PROMPTS_A_BATCH = 4
 _TYPICAL_LENGTH = 10
@@ -82,20 +83,20 @@ class EntitiesAudit(Audit[EntitiesParams]):
     )
 
     def run(self, context: AuditContext) -> None:
-        if not context.orders:
+        if not context.models:
             raise HarnessError("the entities audit asks a model on this machine: name one by --target.")
         names = every_name(context.inputs)
         faults: list[HarnessError] = []
-        for model in range(len(context.orders)):
+        for model in range(len(context.models)):
             _announce(context, model, self.params.attention_prompts)
-        for model, order in enumerate(context.orders):
+        for model, order in enumerate(context.models):
             try:
                 asked = Asked(order, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
             except HarnessError as error:
                 # One model that cannot be asked leaves the others to be measured.
                 faults.append(error)
                 _call_off(context, model, is_measured=False)
-                if len(context.orders) > 1:
+                if len(context.models) > 1:
                     context.warn(f"Model {model + 1} is left out: {error}")
                 continue
             _measure_prompts(context, asked, model)
@@ -109,7 +110,7 @@ class EntitiesAudit(Audit[EntitiesParams]):
             for chain in Chain:
                 _engineer(context, asked, of, model, chain)
             _look_at_attention(context, asked, of, model, self.params.attention_prompts)
-        if len(faults) == len(context.orders):
+        if len(faults) == len(context.models):
             raise faults[0]
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
@@ -227,7 +228,7 @@ class _SoFar:
         self._context = context
         self._half, _ = halves_of(context.inputs, asked.has_tokens)
         self._given = len(context.inputs.texts["prompts"])
-        self._of = f"model {model + 1}: " if len(context.orders) > 1 else ""
+        self._of = f"model {model + 1}: " if len(context.models) > 1 else ""
         self._m_mem: list[float] = []
         self._inside, self._outside = _Placed(len(self._half.inside)), _Placed(len(self._half.outside))
         rows = context.rows("confidence")

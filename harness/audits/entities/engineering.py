@@ -14,7 +14,7 @@ from harness.audits.entities.measured import Measured
 from harness.audits.entities.prompt import Prompt
 from harness.audits.entities.ranking import Ranked
 from harness.core.arrays import Floats
-from harness.core.audit import Rows
+from harness.core.rows import Rows
 
 
 class Chain(IntEnum):

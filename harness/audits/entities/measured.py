@@ -9,7 +9,8 @@ from harness.audits.entities.inputs import PARTS
 from harness.audits.entities.prompt import HAND_WRITTEN, MASK, OWN_KIND, Prompt
 from harness.audits.entities.ranking import Ranked, ranked
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.audit import AuditInputs, Rows
+from harness.core.audit import AuditInputs
+from harness.core.rows import Rows
 
 _MOST = 0.9
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.audits.entities.prompt import lines_of, text_of
-from harness.core.errors import HarnessError, shortened
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _PERSONS = ("PER", "PERSON")
@@ -69,7 +70,7 @@ def conll_names(files: Sequence[Path]) -> list[str]:
             tag = cells[-1] if len(cells) > 1 else "O"
             if len(cells) == 1 or not _TAG.fullmatch(tag):
                 raise HarnessError(
-                    f"{file}, line {number}: {shortened(line.strip(), 40)!r} is no line of a CoNLL-2003 file, "
+                    f"{file}, line {number}: {shorten(line.strip(), 40)!r} is no line of a CoNLL-2003 file, "
                     "a word first and a tag such as B-PER or O last."
                 )
             prefix, _, kind = tag.partition("-")
@@ -98,14 +99,14 @@ def wikidata_names(file: Path) -> list[str]:
     named = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
     if not named and len(columns) != 1:
         raise HarnessError(
-            f"{file}: none of its columns ({shortened(', '.join(columns), 80) or 'none'}) is called name or …Label."
+            f"{file}: none of its columns ({shorten(', '.join(columns), 80) or 'none'}) is called name or …Label."
         )
     # A query may ask for other labels too: countryLabel.
     column = min(named or columns, key=_rank)
     cells = (_plain(row[column]) for row in rows if isinstance(row.get(column), str))
     names = _distinct(name for name in cells if " " in name and not _UNNAMED.fullmatch(name))
     if not names:
-        raise HarnessError(f"{file}: no name of two words or more in its column {shortened(column)!r}.")
+        raise HarnessError(f"{file}: no name of two words or more in its column {shorten(column)!r}.")
     return names
 
 

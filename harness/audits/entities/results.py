@@ -22,7 +22,8 @@ from harness.audits.entities.statistics import (
     spread_over_names,
 )
 from harness.core.arrays import Floats
-from harness.core.audit import AuditInputs, Rows, RowsOf
+from harness.core.audit import AuditInputs, RowsOf
+from harness.core.rows import Rows
 
 
 class Method(NamedTuple):

@@ -44,7 +44,7 @@ class LeakageAudit(Audit[LeakageParams]):
             )
         lengths = _lengths(pairs, self.params)
         chosen = np.sort(np.random.default_rng(context.seed).permutation(len(pairs))[: self.params.inexact])
-        models = range(len(context.orders) - (1 if given.documents else 0))
+        models = range(len(context.models) - (1 if given.documents else 0))
         for model in models:
             for length in reversed(lengths):
                 context.announce(_exact_stage(model, length), len(pairs))
@@ -92,7 +92,7 @@ class LeakageAudit(Audit[LeakageParams]):
 
     def _measure(self, context: AuditContext, pairs: Pairs, model: int, length: int) -> None:
         """The token probabilities of all sequences behind their prefixes' last `length` tokens."""
-        is_one = len(_lengths(pairs, self.params)) == len(context.orders) == 1
+        is_one = len(_lengths(pairs, self.params)) == len(context.models) == 1
         tally = _Tally(context, model, length, prefix="" if is_one else f"{_exact_stage(model, length)}: ")
         policies = list(self.params.policies.values())
         for batch in context.batches(_exact_stage(model, length), len(pairs), size=_SEQUENCES):
@@ -188,7 +188,7 @@ def _marker(context: AuditContext) -> Marker:
     # Here: it loads torch, and only audits of a corpus have a classifier.
     from harness.engine.classification import load_classifier
 
-    order = context.orders[-1]
+    order = context.models[-1]
     return load_classifier(order.path, device=order.device, dtype=order.dtype, threads=order.threads)
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Self
 from pydantic import ValidationError, field_validator
 
 from harness.core.attack import Field, Params
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
+from harness.core.text import pluralize
 
 
 class Scheme(StrEnum):
@@ -35,7 +35,7 @@ def reach_of_matches(suffix_length: int) -> str:
     """Among what the likeliest partial matches are found, for a reader."""
     if suffix_length > LONGEST_FOLLOWED:
         return "of those drawn, one token substituted"
-    return f"at most {counted(min(MOST_ERRORS, suffix_length), 'token')} substituted"
+    return f"at most {pluralize(min(MOST_ERRORS, suffix_length), 'token')} substituted"
 
 
 class LeakageParams(Params):

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from harness.audits.leakage.cutting import as_arrays, cut_at
 from harness.core.arrays import Ints, Tokens, mapped_array
-from harness.core.counting import counted
-from harness.core.errors import HarnessError, shortened
-from harness.core.visible import visible
+from harness.core.errors import HarnessError
+from harness.core.text import pluralize, sanitize, shorten
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -68,14 +67,14 @@ def text_pairs(
     wanted = f"{prefix_length} tokens before the cut and {suffix_length} behind it"
     if not cuts:
         what = (
-            f"none of {counted(unread + short, 'record')} has text with {wanted}" if unread + short else "it is empty"
+            f"none of {pluralize(unread + short, 'record')} has text with {wanted}" if unread + short else "it is empty"
         )
         raise HarnessError(f"{path}: {what}; --prefix-tokens and --suffix-tokens say how many are wanted.")
     notes = []
     if unread:
-        notes.append(f"{path.name}: {counted(unread, 'record')} without a prefix and a suffix as text left out.")
+        notes.append(f"{path.name}: {pluralize(unread, 'record')} without a prefix and a suffix as text left out.")
     if short:
-        notes.append(f"{path.name}: {counted(short, 'pair')} without {wanted}, or cut within a token, left out.")
+        notes.append(f"{path.name}: {pluralize(short, 'pair')} without {wanted}, or cut within a token, left out.")
     return as_arrays(cuts), notes
 
 
@@ -97,7 +96,7 @@ def documents_of(path: Path, field: str) -> tuple[list[str], list[str]]:
         except HarnessError as error:
             if file == path:
                 raise
-            unread.append(visible(str(file.relative_to(path))) + str(error).removeprefix(str(file)))
+            unread.append(sanitize(str(file.relative_to(path))) + str(error).removeprefix(str(file)))
             continue
         if file.suffix.lower() in (".jsonl", ".ndjson"):
             for line in content.split("\n"):
@@ -111,9 +110,9 @@ def documents_of(path: Path, field: str) -> tuple[list[str], list[str]]:
     if not documents:
         why = f" ({unread[0].rstrip('.')})" if unread else ""
         raise HarnessError(f"{path}: no text in it; a corpus is text files, or JSON Lines with a field {field!r}{why}.")
-    notes = [f"{counted(faults, 'line')} without text in a field {field!r} left out."] if faults else []
+    notes = [f"{pluralize(faults, 'line')} without text in a field {field!r} left out."] if faults else []
     if unread:
-        notes.append(f"{counted(len(unread), 'file')} of the corpus left out, the first of which is {unread[0]}")
+        notes.append(f"{pluralize(len(unread), 'file')} of the corpus left out, the first of which is {unread[0]}")
     return documents, notes
 
 
@@ -133,7 +132,7 @@ def _archive(path: Path) -> dict[str, NDArray[Any]]:
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
     except Exception as error:  # zipfile, zlib and numpy each have their own
-        raise HarnessError(f"{path}: no archive of plain arrays ({shortened(str(error), 100)}).") from None
+        raise HarnessError(f"{path}: no archive of plain arrays ({shorten(str(error), 100)}).") from None
 
 
 def _tokens(array: NDArray[Any], where: str) -> Tokens:

@@ -9,7 +9,8 @@ from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import SCHEMES, LeakageParams, Scheme
 from harness.audits.leakage.probabilities import log_esp
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import Kind, Rows, RowsOf, table
+from harness.core.audit import RowsOf
+from harness.core.rows import Kind, Rows, table
 
 PAIRS = table("pair", document=Kind.INTEGER, start=Kind.INTEGER, prefix=Kind.REALS, suffix=Kind.REALS)
 """Pairs that were cut from documents: tokens, and the character that the suffix begins at."""

@@ -7,7 +7,7 @@ from harness.audits.leakage.params import LONGEST_FOLLOWED, LeakageParams, Schem
 from harness.audits.leakage.rows import Setting
 from harness.audits.leakage.summaries import InexactSummary, Match, SchemeSummary, Trend, wrong_positions
 from harness.audits.leakage.trends import CLASSES
-from harness.core.counting import counted
+from harness.core.text import pluralize
 
 _SHOWN = 0.005
 """What two decimals show as more than nothing."""
@@ -26,7 +26,7 @@ def sentences_on(
     is_complete: bool,
 ) -> list[str]:
     """What to know, the most important first. where: the model and prefix length that single figures are of."""
-    said = [] if is_complete else [f"So far: {counted(len(reference.sequences), 'sequence')} of {len(pairs):,}."]
+    said = [] if is_complete else [f"So far: {pluralize(len(reference.sequences), 'sequence')} of {len(pairs):,}."]
     said += [_on_leakage(params, by_scheme, where), _on_passing(params, by_scheme), _on_positions(params, by_scheme)]
     said += [_on_trend(trend, params) for trend in over]
     if inexact:
@@ -64,7 +64,7 @@ def _on_passing(params: LeakageParams, by_scheme: Sequence[SchemeSummary]) -> st
     if passing:
         said.append(f"By ESP > 1/X the schemes pass greedy decoding at {min(passing)} to {max(passing)} queries")
     if never:
-        said.append(f"{counted(never, 'scheme')} not within a million")
+        said.append(f"{pluralize(never, 'scheme')} not within a million")
     if factors:
         said.append(
             f"at {params.queries} queries up to {max(factors):.2f} times what the extraction rate says has leaked"
@@ -89,7 +89,7 @@ def _on_trend(trend: Trend, params: LeakageParams) -> str:
     inside = parts[6] + parts[7]
     down = parts[1] + parts[3] + parts[5] + parts[7]
     return (
-        f"Over {trend.settings} {trend.over}, {down:.1%} of {counted(trend.sequences, 'sequence')} end less likely "
+        f"Over {trend.settings} {trend.over}, {down:.1%} of {pluralize(trend.sequences, 'sequence')} end less likely "
         f"than they begin under {params.words(Scheme.TOP_K)} (the source's classes count "
         f"{float(trend.classes[place, decreasing].sum()):.1%}, since {inside:.1%} have both extremes inside and are in "
         "two of them)."
@@ -101,9 +101,9 @@ def _on_inexact(inexact: Sequence[InexactSummary], params: LeakageParams, pairs:
     said = []
     for one in top:
         said.append(
-            f"With exactly {counted(one.errors, 'token')} substituted, {one.over_esp.value:.1%} "
-            f"[{one.over_esp.low:.1%}, {one.over_esp.high:.1%}] of {counted(one.over_esp.of, 'sequence')} are likelier "
-            f"than without under {params.words(Scheme.TOP_K)}."
+            f"With exactly {pluralize(one.errors, 'token')} substituted, {one.over_esp.value:.1%} "
+            f"[{one.over_esp.low:.1%}, {one.over_esp.high:.1%}] of {pluralize(one.over_esp.of, 'sequence')} are "
+            f"likelier than without under {params.words(Scheme.TOP_K)}."
         )
     if pairs.suffixes.shape[1] > LONGEST_FOLLOWED:
         said.append(

@@ -19,7 +19,7 @@ from harness.audits.leakage.probabilities import (
 from harness.audits.leakage.rows import Measured, Setting
 from harness.audits.leakage.trends import CLASSES, PARTS, partition, source_classes
 from harness.core.arrays import Floats, Ints
-from harness.core.audit import Rows
+from harness.core.rows import Rows
 
 SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)

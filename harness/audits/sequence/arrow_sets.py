@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.audits.sequence.complaints import Complaints
-from harness.core.errors import HarnessError, shortened
-from harness.core.visible import visible
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize, shorten
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 _SHOWN_NAMES = 6
@@ -40,14 +40,14 @@ def values_in_arrow_set(
         for text in _column(part / name, field, complaints):
             row += 1
             if text is not None:
-                yield f"{visible(folder.name if split is None else split)}:{row}", text
+                yield f"{sanitize(folder.name if split is None else split)}:{row}", text
 
 
 def _part_of(folder: Path, split: str | None) -> Path:
     """The folder of the one set that is read."""
     if not (folder / _SPLITS).is_file():
         if split is not None:
-            raise HarnessError(f"{folder}: a data set without splits, and {shortened(split)!r} is asked for.")
+            raise HarnessError(f"{folder}: a data set without splits, and {shorten(split)!r} is asked for.")
         return folder
     splits = _json(folder / _SPLITS).get("splits")
     if not isinstance(splits, list) or not splits:
@@ -56,8 +56,8 @@ def _part_of(folder: Path, split: str | None) -> Path:
     if split is None and len(known) == 1:
         return folder / known[0]
     if split not in known:
-        asked = "one has to be chosen" if split is None else f"{shortened(split)!r} is not among them"
-        shown = ", ".join(visible(shortened(name, 30)) for name in known[:_SHOWN_NAMES])
+        asked = "one has to be chosen" if split is None else f"{shorten(split)!r} is not among them"
+        shown = ", ".join(sanitize(shorten(name, 30)) for name in known[:_SHOWN_NAMES])
         raise HarnessError(f"{folder}: a data set with the splits {shown}; {asked} (--split).")
     return folder / split
 
@@ -71,7 +71,7 @@ def _column(file: Path, field: str, complaints: Complaints) -> Iterator[str | No
         with pyarrow.memory_map(str(file)) as source, _opened(source) as reader:
             names = reader.schema.names
             if field not in names:
-                shown = ", ".join(visible(shortened(name, 30)) for name in names[:_SHOWN_NAMES])
+                shown = ", ".join(sanitize(shorten(name, 30)) for name in names[:_SHOWN_NAMES])
                 raise HarnessError(f"{file}: no column {field!r}; it has {shown or 'none'} (--field).")
             kind = reader.schema.field(field).type
             if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):

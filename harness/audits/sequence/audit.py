@@ -64,7 +64,7 @@ class SequenceAudit(Audit[SequenceParams]):
         from harness.audits.sequence.endpoint import Endpoint
         from harness.audits.sequence.remote import RemoteCompleter
 
-        with Endpoint(self.params, key=context.secret, seed=context.seed) as endpoint:
+        with Endpoint(self.params, key=context.api_key, seed=context.seed) as endpoint:
             if endpoint.is_overheard:
                 context.warn("The endpoint's address begins with http: its key and the corpus travel unencrypted.")
             with RemoteCompleter(endpoint, material, self.params, seed=context.seed) as completer:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from harness.core.counting import counted
+from harness.core.text import pluralize
 
 _IN_FULL = 3
 
@@ -24,7 +24,7 @@ class Complaints:
     def sentences(self) -> list[str]:
         """What was said, and how many more there were of each sort."""
         more = [
-            f"left out as well: {counted(number - _IN_FULL, 'further record')} ({sort})."
+            f"left out as well: {pluralize(number - _IN_FULL, 'further record')} ({sort})."
             for sort, number in self._made.items()
             if number > _IN_FULL
         ]

@@ -19,7 +19,7 @@ from harness.audits.sequence.completing import REFUSAL
 from harness.audits.sequence.pacing import Pace, back_off, seconds_asked
 from harness.audits.sequence.params import SequenceParams
 from harness.core.errors import HarnessError
-from harness.core.requests import ENDPOINT_KEYS
+from harness.core.request import ENDPOINT_KEYS
 
 _TRIED_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _LARGEST_ANSWER = 8 << 20

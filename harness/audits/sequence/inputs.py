@@ -16,9 +16,9 @@ from harness.audits.sequence.shared_runs import shared_runs
 from harness.audits.sequence.sources import Source
 from harness.audits.sequence.words import cut_after, spans_of
 from harness.core.audit import AuditInputs
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.text import pluralize
 
 PROMPT_LENGTH = 35
 """Words, as the source has it."""
@@ -111,7 +111,7 @@ def _fail(name: str, found: Chosen, cutting: _Cutting, complaints: Complaints) -
     if number := found.reading.paragraphs:
         length = cutting.prompt_length
         wanted = "words on both sides of its cut" if length is None else f"more than {length} words (--prompt-length)"
-        raise HarnessError(f"{name}: {counted(number, 'paragraph')} there, and none has {wanted}.")
+        raise HarnessError(f"{name}: {pluralize(number, 'paragraph')} there, and none has {wanted}.")
     reason = complaints.sentences[0] if complaints.sentences else "it is empty."
     raise HarnessError(f"{name}: no paragraph to ask for: {reason}")
 

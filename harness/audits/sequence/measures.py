@@ -12,7 +12,8 @@ from harness.audits.sequence.similarity import edit_similarity, longest_characte
 from harness.audits.sequence.thresholds import Counting, Threshold, verdicts
 from harness.audits.sequence.words import words_of
 from harness.core.arrays import Bools, Floats, Ints
-from harness.core.audit import Kind, RowsOf, table
+from harness.core.audit import RowsOf
+from harness.core.rows import Kind, table
 
 TOO_SHORT = -1
 """A verdict's number where a text is too short for a threshold; else 0 or 1."""

@@ -6,8 +6,8 @@ from harness.audits.sequence.material import Material
 from harness.audits.sequence.measures import Completed
 from harness.audits.sequence.similarity import marked
 from harness.audits.sequence.thresholds import TITLES, Threshold
-from harness.core.counting import counted
 from harness.core.findings import Passage, Stretch
+from harness.core.text import pluralize
 
 MOST = 10
 _LEAST_RUN = 5
@@ -25,7 +25,7 @@ def memorized_passages(material: Material, done: Completed) -> list[Passage]:
 def _passage(material: Material, done: Completed, paragraph: int) -> Passage:
     suffix, completion = material.suffixes[paragraph], done.texts[paragraph]
     passed = [TITLES[threshold] for threshold in Threshold if done.own.verdicts[threshold][paragraph] == 1]
-    run = counted(int(done.own.run_words[paragraph]), "word")
+    run = pluralize(int(done.own.run_words[paragraph]), "word")
     title = f"{material.documents[int(material.document[paragraph])]}, paragraph {int(material.number[paragraph])}"
     return Passage(
         f"{title}: {run} in a row; passes {', '.join(passed) or 'no threshold'}",

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from harness.audits.sequence.arrow_sets import is_arrow_set, values_in_arrow_set
 from harness.audits.sequence.complaints import Complaints
 from harness.audits.sequence.words import paragraphs_in, paragraphs_of
-from harness.core.counting import counted
-from harness.core.errors import HarnessError, shortened
-from harness.core.visible import visible
+from harness.core.errors import HarnessError
+from harness.core.text import pluralize, sanitize, shorten
 
 _LONGEST_RECORD = 1 << 26
 _PIECE = 1 << 16
@@ -45,12 +44,12 @@ def documents_in(path: Path, *, field: str, split: str | None, complaints: Compl
             yield Document(name, paragraphs_in(text))
         return
     if split is not None:
-        raise HarnessError(f"{path}: no data set with splits, and the split {shortened(split)!r} is asked for.")
+        raise HarnessError(f"{path}: no data set with splits, and the split {shorten(split)!r} is asked for.")
     if not path.is_dir():
-        yield from _documents_of(path, visible(path.name), field, complaints)
+        yield from _documents_of(path, sanitize(path.name), field, complaints)
         return
     for file in _files_in(path):
-        yield from _documents_of(file, visible(str(file.relative_to(path))), field, complaints)
+        yield from _documents_of(file, sanitize(str(file.relative_to(path))), field, complaints)
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
@@ -119,7 +118,7 @@ def _json_lines(file: Path, name: str, field: str, complaints: Complaints) -> It
         if not isinstance(record, dict):
             complaints.add("lines without an object", f"{where}: JSON, and no object with fields; left out.")
         elif not isinstance(text := record.get(field), str):
-            found = f"it has {counted(len(record), 'other')}" if field not in record else "it holds no text"
+            found = f"it has {pluralize(len(record), 'other')}" if field not in record else "it holds no text"
             complaints.add("lines without the field", f"{where}: no text in a field {field!r} ({found}); left out.")
         else:
             # JSON may name half a surrogate pair, which is no character and which no tokenizer takes.
@@ -148,7 +147,7 @@ def _table_rows(file: Path, name: str, field: str, delimiter: str, complaints: C
             reader = csv.reader(stream, delimiter=delimiter)
             header = next(reader, [])
             if field not in header:
-                found = f"among {counted(len(header), 'column')}"
+                found = f"among {pluralize(len(header), 'column')}"
                 complaints.add("tables without the column", f"{name}: no column {field!r} {found}; left out.")
                 return
             column = header.index(field)

@@ -19,8 +19,8 @@ from harness.audits.sequence.material import Material
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
 from harness.core.arrays import Ints
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
+from harness.core.text import pluralize
 
 _BYTES_A_TOKEN = 2
 _FURTHER, _MOST_TOKENS = 16, 4_096
@@ -75,7 +75,7 @@ class RemoteCompleter:
         if self._failed_in_a_row == _GIVE_UP_AFTER:
             raise HarnessError(
                 f"{self._params.endpoint}: the endpoint {answer.fault}; {_GIVE_UP_AFTER} paragraphs in a row got no "
-                f"answer, each after at most {counted(self._params.retries + 1, 'request')}; what was answered is "
+                f"answer, each after at most {pluralize(self._params.retries + 1, 'request')}; what was answered is "
                 "kept, resume the audit when the endpoint is in order."
             )
         return paragraph, Completion(State.UNANSWERED, fault=answer.fault)

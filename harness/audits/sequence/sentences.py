@@ -9,7 +9,7 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.rates import SIDES, Contrasts, Rate
 from harness.audits.sequence.shared_runs import RUN
 from harness.audits.sequence.thresholds import TITLES
-from harness.core.counting import counted
+from harness.core.text import pluralize
 
 
 def sentences_on(
@@ -17,9 +17,9 @@ def sentences_on(
 ) -> list[str]:
     side = SIDES[material.control]
     length = material.prompt_length
-    prompt = "a round's own prefixes" if length is None else f"the first {counted(length, 'word')} each"
+    prompt = "a round's own prefixes" if length is None else f"the first {pluralize(length, 'word')} each"
     how = "the most likely token at each step" if params.temperature == 0 else f"draws at {params.temperature:g}"
-    shown = f"{counted(int((done.own.is_there & ~material.is_control).sum()), 'paragraph')} of the corpus"
+    shown = f"{pluralize(int((done.own.is_there & ~material.is_control).sum()), 'paragraph')} of the corpus"
     if material.control is Control.CORPUS:
         shown += f" and {int((done.own.is_there & material.is_control).sum()):,} of the control"
     said = [
@@ -62,8 +62,8 @@ def _about_control(material: Material) -> list[str]:
     if shared.any():
         mine, theirs = int((shared & ~material.is_control).sum()), int((shared & material.is_control).sum())
         said.append(
-            f"{counted(mine, 'paragraph')} of the corpus and {theirs:,} of the control share a run of {RUN} words with "
-            "the other side: the control's rates and the tests are taken without them, and so is the difference."
+            f"{pluralize(mine, 'paragraph')} of the corpus and {theirs:,} of the control share a run of {RUN} words "
+            "with the other side: the control's rates and the tests are taken without them, and so is the difference."
         )
     return said
 
@@ -73,14 +73,14 @@ def _about_reading(side: str, reading: Reading, params: SequenceParams) -> list[
     if reading.too_short:
         parts.append(f"{reading.too_short:,} without a word behind the prompt")
     if reading.repeated:
-        parts.append(f"{counted(reading.repeated, 'repetition')}, counted and asked once")
+        parts.append(f"{pluralize(reading.repeated, 'repetition')}, counted and asked once")
     if reading.not_chosen:
         parts.append(f"{reading.not_chosen:,} beyond the limit of {params.limit:,}, by a seeded draw")
     said = []
     if parts:
-        said.append(f"Of {counted(reading.paragraphs, 'paragraph')} of {side} left out: {'; '.join(parts)}.")
+        said.append(f"Of {pluralize(reading.paragraphs, 'paragraph')} of {side} left out: {'; '.join(parts)}.")
     if reading.shortened:
-        longest = counted(params.longest_suffix, "word")
+        longest = pluralize(params.longest_suffix, "word")
         suffixes = "1 suffix is" if reading.shortened == 1 else f"{reading.shortened:,} suffixes are"
         said.append(f"Of {side}, {suffixes} longer than {longest}, and compared up to there.")
     return said
@@ -91,17 +91,17 @@ def _about_states(done: Completed) -> list[str]:
     said = []
     if number := states[None]:
         were = "was" if number == 1 else "were"
-        said.append(f"{counted(number, 'paragraph')} {were} not asked for: the figures are of those that were.")
+        said.append(f"{pluralize(number, 'paragraph')} {were} not asked for: the figures are of those that were.")
     if number := states[State.NO_ROOM]:
         said.append(
-            f"{counted(number, 'paragraph')} left out: prompt and suffix take more tokens than the model's context, or "
-            "the prompt has none of its tokens."
+            f"{pluralize(number, 'paragraph')} left out: prompt and suffix take more tokens than the model's context, "
+            "or the prompt has none of its tokens."
         )
     if number := states[State.UNANSWERED]:
         faults = Counter(fault for fault, state in zip(done.faults, done.states, strict=True) if state == "unanswered")
-        reasons = "; ".join(f"it {fault}, {counted(times, 'time')}" for fault, times in sorted(faults.items()))
+        reasons = "; ".join(f"it {fault}, {pluralize(times, 'time')}" for fault, times in sorted(faults.items()))
         count = "counts" if number == 1 else "count"
-        said.append(f"{counted(number, 'paragraph')} got no answer from the endpoint and {count} nowhere: {reasons}.")
+        said.append(f"{pluralize(number, 'paragraph')} got no answer from the endpoint and {count} nowhere: {reasons}.")
     return said
 
 

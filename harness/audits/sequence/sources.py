@@ -7,7 +7,7 @@ from typing import NamedTuple
 from harness.audits.sequence.params import SequenceParams
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
-from harness.core.visible import visible
+from harness.core.text import sanitize
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _require_utf8(path: Path) -> None:
     try:
         str(path.absolute()).encode()
     except UnicodeEncodeError:
-        shown = visible(str(path))
+        shown = sanitize(str(path))
         raise HarnessError(f"{shown}: a path that is not UTF-8, which no record can name; rename it.") from None
 
 

@@ -11,9 +11,7 @@ from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import DataTable, Static
 
-from harness.core.counting import counted
-from harness.core.errors import shortened
-from harness.core.visible import visible
+from harness.core.text import pluralize, sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.screens.watch import WatchScreen, WorkerLog
@@ -90,7 +88,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self._histories = snapshot.histories
         self.query_one(FigureTable).fill(FIGURE_COLUMNS, figure_rows(snapshot.figures))
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
-        warnings = f" · {counted(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
+        warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
         self.panel("progress").border_title = Content(f"{self.PANELS['progress']}{warnings}")
         self.query_one(RowTail).show(tuple(map(row_line, snapshot.rows)))
         self._draw()
@@ -107,7 +105,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         history = None if name is None else self._histories.get(name)
         if name is None or history is None:
             return
-        self.panel("plot").border_title = Content(f"{visible(shortened(name, _MAX_TITLE))} vs. time")
+        self.panel("plot").border_title = Content(f"{sanitize(shorten(name, _MAX_TITLE))} vs. time")
         bounds = [
             Curve(history.spent, bound, None) for bound in (history.low, history.high) if np.isfinite(bound).any()
         ]

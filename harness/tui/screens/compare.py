@@ -19,10 +19,9 @@ from textual.widgets import Static
 
 from harness.analysis import comparison_tables as tables
 from harness.analysis.comparison import Comparison, compared
-from harness.core.columns import aligned, cut
 from harness.core.errors import HarnessError
 from harness.core.scoring import DRAWN_POINTS, Score, log_spaced
-from harness.core.visible import visible
+from harness.core.text import align_columns, sanitize, shorten_middle
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.panels import PanelScreen
@@ -133,7 +132,7 @@ class CompareScreen(PanelScreen[None]):
 
     @on(Failed)
     def _show_error(self, event: Failed) -> None:
-        self.query_one("#header", Static).update(Content(visible(event.reason)))
+        self.query_one("#header", Static).update(Content(sanitize(event.reason)))
 
     @on(Compared)
     def _apply(self, event: Compared) -> None:
@@ -149,11 +148,11 @@ class CompareScreen(PanelScreen[None]):
         unreachable = comparison.unreachable if self._shows_unreachable else None
         part = comparison.whole if unreachable is None else unreachable
         noun = "examples" if unreachable is None else "unreachable examples"
-        title = f"{len(comparison.runs)} runs of {visible(comparison.round)} · {len(part):,} {noun}"
+        title = f"{len(comparison.runs)} runs of {sanitize(comparison.round)} · {len(part):,} {noun}"
         running = sum(not run.status.is_over for run in comparison.runs)
         if running:
             title += f" · {running} still running: the scores will change"
-        legend = "  ".join(f"{marker(index)} {visible(run.id)}" for index, run in enumerate(comparison.runs))
+        legend = "  ".join(f"{marker(index)} {sanitize(run.id)}" for index, run in enumerate(comparison.runs))
         self.query_one("#header", Static).update(Content(f"{title}\n{legend}"))
         self._draw_curves(comparison, cap=part.cap, is_unreachable=unreachable is not None)
         self._draw_history(comparison, is_unreachable=unreachable is not None)
@@ -165,7 +164,7 @@ class CompareScreen(PanelScreen[None]):
         table.display = bool(settings)
         if settings:
             header, *rows = settings
-            table.fill(header, [Row(row[0], [cut(cell, _MAX_CELL) for cell in row]) for row in rows])
+            table.fill(header, [Row(row[0], [shorten_middle(cell, _MAX_CELL) for cell in row]) for row in rows])
 
     def _draw_curves(self, comparison: Comparison, *, cap: int, is_unreachable: bool) -> None:
         scores = [run.unreachable if is_unreachable else run.score for run in comparison.runs]
@@ -196,7 +195,7 @@ class CompareScreen(PanelScreen[None]):
         lines = [
             line for where, contrast in contrasts for line in tables.contrast_in_words(comparison, contrast, where)
         ]
-        self.query_one("#pair-text", Static).update(Content("\n".join(map(visible, lines))))
+        self.query_one("#pair-text", Static).update(Content("\n".join(map(sanitize, lines))))
         _, whole = contrasts[0]
         part = comparison.whole if comparison.unreachable is None else comparison.unreachable
         unreachable = set(part.ids.tolist())
@@ -220,7 +219,7 @@ class CompareScreen(PanelScreen[None]):
         """Switch between all examples and those whose answers no training row contains."""
         comparison = self._comparison
         if comparison is not None and comparison.unreachable is None:
-            self.notify(visible(tables.unreachable_in_words(comparison)), markup=False)
+            self.notify(sanitize(tables.unreachable_in_words(comparison)), markup=False)
             return
         self._shows_unreachable = not self._shows_unreachable
         self._update()
@@ -229,7 +228,7 @@ class CompareScreen(PanelScreen[None]):
         """Copy the command that prints this comparison."""
         command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
         self.app.copy_to_clipboard(command)
-        self.notify(f"Copied {visible(command)}", markup=False)
+        self.notify(f"Copied {sanitize(command)}", markup=False)
 
 
 def _curve(score: Score, index: int) -> Curve:
@@ -249,5 +248,5 @@ def _score_sections(comparison: Comparison) -> list[str]:
 
 
 def _section(names: dict[str, str], title: str, table: tables.Table) -> str:
-    rows = [(visible(names.get(row[0], row[0])), *map(visible, row[1:])) for row in table]
-    return "\n".join(filter(None, (visible(title), aligned(rows) if rows else "")))
+    rows = [(sanitize(names.get(row[0], row[0])), *map(sanitize, row[1:])) for row in table]
+    return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))

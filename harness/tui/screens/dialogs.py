@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round, shipped_rounds
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.tui.form_history import recent_rounds
 from harness.tui.validation import round_description
 
@@ -104,8 +104,8 @@ class RoundDialog(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static("Round: a name, or the path of a .toml file")
-            yield Input(placeholder=visible(self._current), id="round", compact=True)
-            yield OptionList(*(Option(Content(visible(name))) for name in self._known), id="known")
+            yield Input(placeholder=sanitize(self._current), id="round", compact=True)
+            yield OptionList(*(Option(Content(sanitize(name))) for name in self._known), id="known")
             yield Static("", id="words")
 
     def on_mount(self) -> None:
@@ -143,4 +143,4 @@ class RoundDialog(Dialog[str | None]):
             self.dismiss(name)
 
     def _show(self, text: str) -> None:
-        self.query_one("#words", Static).update(Content(visible(text)))
+        self.query_one("#words", Static).update(Content(sanitize(text)))

@@ -15,9 +15,8 @@ from textual.widgets import Static
 
 from harness.analysis.candidates import VERDICTS, Candidate, Example, example_in
 from harness.analysis.decoded_text import TokenText, text_of_run
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.token_differences import underline_differences
 from harness.tui.widgets.key_footer import KeyFooter
@@ -87,7 +86,7 @@ class ExampleScreen(Screen[None]):
         if event.id_ != self._ids[self._index]:
             return
         self._shown = event.found
-        content = Content(visible(event.fault)) if event.fault else example_content(event.found)
+        content = Content(sanitize(event.fault)) if event.fault else example_content(event.found)
         self.query_one("#example-text", Static).update(content)
         self.query_one("#example").scroll_home(animate=False)
 
@@ -112,14 +111,14 @@ def example_content(found: Sequence[_RunExample]) -> Content:
     ]
     for run_id, in_run, run_text in found:
         candidates = in_run.candidates
-        parts.append(Content.styled(f"\n\n{visible(run_id)}: {counted(len(candidates), 'candidate')}\n", "bold"))
+        parts.append(Content.styled(f"\n\n{sanitize(run_id)}: {pluralize(len(candidates), 'candidate')}\n", "bold"))
         expected = None if in_run.answer is None else in_run.answer.tolist()
         for rank, candidate in enumerate(candidates[:_MAX_CANDIDATES], 1):
             suffix = underline_differences(run_text, candidate.suffix.tolist(), expected)
             parts += [_candidate_facts(rank, candidate), suffix, Content("\n")]
         if len(candidates) > _MAX_CANDIDATES:
             more = len(candidates) - _MAX_CANDIDATES
-            parts.append(Content(f"… and {more:,} more: harness show {visible(run_id)} --example {in_run.id}"))
+            parts.append(Content(f"… and {more:,} more: harness show {sanitize(run_id)} --example {in_run.id}"))
     return Content("").join(parts)
 
 

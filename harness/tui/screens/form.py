@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 from textual.worker import get_current_worker
 
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.tui.widgets.key_footer import KeyFooter
 
 AnswerT = TypeVar("AnswerT", covariant=True)
@@ -85,7 +85,7 @@ class FormScreen(Screen[ResultT]):
 
     def show_command(self) -> None:
         """Update the command line."""
-        self.query_one("#command Static", Static).update(Content(visible(self._shell_command())))
+        self.query_one("#command Static", Static).update(Content(sanitize(self._shell_command())))
 
     def show_message(self, text: str, *, is_error: bool = False) -> None:
         """Show `text` beside the button."""
@@ -101,6 +101,6 @@ class FormScreen(Screen[ResultT]):
 
 def show_text(static: Static, text: str, *, is_error: bool) -> None:
     """Show `text`, in red for an error; without text the widget takes no room."""
-    static.update(Content(visible(text)))
+    static.update(Content(sanitize(text)))
     static.display = bool(text)
     static.set_class(is_error, "-error")

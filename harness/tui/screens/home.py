@@ -18,7 +18,7 @@ from textual.widgets import DataTable, Input, Static
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile, attack_folders
 from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import fetch_schema
@@ -161,7 +161,7 @@ class HomeScreen(Screen[None]):
             )
             if overview.fault is not None:
                 self._described = None
-                self._show_description(visible(overview.fault))
+                self._show_description(sanitize(overview.fault))
             else:
                 self._describe()
 
@@ -191,7 +191,7 @@ class HomeScreen(Screen[None]):
         try:
             text = attack_description(attack, fetch_schema(attack.path, digest=attack.sha256))
         except HarnessError as error:
-            text = visible(str(error))
+            text = sanitize(str(error))
         self.post_message(self.Described(key, text))
 
     @on(Described)
@@ -323,7 +323,7 @@ class HomeScreen(Screen[None]):
 
         existing = {path.stem for path in folder.glob("*.py")}
         number = next(number for number in count(1) if f"my_attack_{number}" not in existing)
-        label = visible(f"Name of the new attack in {folder}:")
+        label = sanitize(f"Name of the new attack in {folder}:")
         self.app.push_screen(NameDialog(label, f"my_attack_{number}"), named)
 
     def action_edit(self) -> None:
@@ -339,7 +339,7 @@ class HomeScreen(Screen[None]):
             self._notify_error(str(error))
 
     def _notify_error(self, text: str) -> None:
-        self.notify(visible(text), severity="error", markup=False)
+        self.notify(sanitize(text), severity="error", markup=False)
 
 
 def _name_and_error_cap(round_: str) -> tuple[str, int | None]:

@@ -14,9 +14,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Static
 
-from harness.core.counting import counted
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import pluralize, sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import fetch_schema
 from harness.tui.commands import start_run
@@ -93,9 +92,9 @@ class NewRunScreen(FormScreen[str | None]):
         self._run_id: str | None = None
 
     def compose(self) -> ComposeResult:
-        about = visible("".join(f"  {part}" for part in (self._attack.summary, f"({self._attack.origin})") if part))
+        about = sanitize("".join(f"  {part}" for part in (self._attack.summary, f"({self._attack.origin})") if part))
         yield Static(
-            Content.assemble(("New run · ", "bold"), (visible(self._attack.shown_name), "bold"), about), id="title"
+            Content.assemble(("New run · ", "bold"), (sanitize(self._attack.shown_name), "bold"), about), id="title"
         )
         yield Static(Content(""), id="state")
         yield FormFields(id="fields", can_focus=False)
@@ -187,7 +186,7 @@ class NewRunScreen(FormScreen[str | None]):
 
     @on(StartFailed)
     def _show_start_error(self, event: StartFailed) -> None:
-        reason = event.reason or f"{counted(len(event.errors), 'invalid value')}."
+        reason = event.reason or f"{pluralize(len(event.errors), 'invalid value')}."
         self._return_to_form(reason, is_error=True)
         self.query_one(FormFields).show_errors(event.errors)
 

@@ -15,9 +15,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Static
 
-from harness.core.durations import clock
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
+from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.tui import package_state
 from harness.tui.commands import run_command
@@ -95,7 +95,7 @@ class PackageScreen(FormScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="header"):
-            yield Static(Content(f"Package {visible(self._folder.id)}"), id="what")
+            yield Static(Content(f"Package {sanitize(self._folder.id)}"), id="what")
             yield Static(Content("reading …"), id="who")
         yield PackageFields(id="fields", can_focus=False)
         yield Checklist(id="checklist")
@@ -201,7 +201,7 @@ class PackageScreen(FormScreen[None]):
 
         self._enter(Phase.EDITING)
         question = f"{self._state.destination} already exists. Replace it?"
-        self.app.push_screen(ConfirmDialog(visible(question)), answered)
+        self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
 
     @on(FormScreen.Progress)
     def _show_progress(self, event: FormScreen.Progress) -> None:
@@ -215,11 +215,11 @@ class PackageScreen(FormScreen[None]):
         if event.result is None:
             self.show_message(event.error or "cancelled.", is_error=bool(event.error))
             return
-        self.show_message(f"packaged in {clock(time.monotonic() - self._started_at)}.")
+        self.show_message(f"packaged in {format_duration(time.monotonic() - self._started_at)}.")
         first, *others = event.result.lines
         lines = [
-            Content.styled(f"✓ {visible(first)}", "bold $text-success"),
-            *(Content(f"  {visible(one)}") for one in others),
+            Content.styled(f"✓ {sanitize(first)}", "bold $text-success"),
+            *(Content(f"  {sanitize(one)}") for one in others),
         ]
         self.query_one("#result", Static).update(Content("\n").join(lines))
         self.query_one("#result").display = True
@@ -275,14 +275,14 @@ class PackageScreen(FormScreen[None]):
         who.set_class(snapshot.fault is not None, "-error")
         if snapshot.summary is not None:
             first, second = package_state.run_header(snapshot.summary)
-            self.query_one("#what", Static).update(Content(f"Package · {visible(first)}"))
-            who.update(Content(visible(second)))
+            self.query_one("#what", Static).update(Content(f"Package · {sanitize(first)}"))
+            who.update(Content(sanitize(second)))
         if snapshot.fault is not None:
-            who.update(Content(visible(snapshot.fault)))
+            who.update(Content(sanitize(snapshot.fault)))
 
     def _update_message(self) -> None:
         text, is_error = self._message or (self._state.status, False)
         if self._phase is Phase.PACKAGING:
             progress = "cancelling …" if self._cancelled.is_set() else self._progress_line or "packaging …"
-            text, is_error = f"{clock(time.monotonic() - self._started_at)}  {progress}", False
+            text, is_error = f"{format_duration(time.monotonic() - self._started_at)}  {progress}", False
         super().show_message(text, is_error=is_error)

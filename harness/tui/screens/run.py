@@ -17,7 +17,7 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.reference_curve import ReferenceCurve, best_earlier_curve
 from harness.core.errors import HarnessError
 from harness.core.live_score import Figures
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.run_feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
@@ -118,13 +118,13 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self._feed = event.feed
         self.query_one(GuessPanel).set_source(event.feed, event.text)
         if event.fault is not None:
-            self.notify(visible(event.fault), severity="error", markup=False)
+            self.notify(sanitize(event.fault), severity="error", markup=False)
         self._load_reference(event.feed)
 
     @on(ReferenceLoaded)
     def _use_reference(self, event: ReferenceLoaded) -> None:
         self._reference = reference = event.reference
-        title = f"{self.PANELS['curve']} · dim: {visible(reference.id)} {reference.recall_at_cap:.3f}"
+        title = f"{self.PANELS['curve']} · dim: {sanitize(reference.id)} {reference.recall_at_cap:.3f}"
         self.panel("curve").border_title = Content(title)
         if self._snapshot is not None:
             self._draw(self._snapshot)

@@ -1,7 +1,7 @@
 """The screen that shows a run: one for attacks, another for audits."""
 
 from harness.core.errors import HarnessError
-from harness.core.spec import AuditSpec
+from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.run import RunScreen

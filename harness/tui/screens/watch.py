@@ -15,7 +15,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.status import Status
@@ -84,7 +84,7 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
     def compose_header(self) -> Iterator[Widget]:
         """Yield the widgets above the panels."""
         with Vertical(id="header"):
-            yield Static(Content(visible(self._folder.id)), id="who")
+            yield Static(Content(sanitize(self._folder.id)), id="who")
             yield Static("", id="how-far")
         yield Static("", id="tabs")
 
@@ -114,7 +114,7 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
 
     @on(Unreadable)
     def _show_error(self, event: Unreadable) -> None:
-        self.query_one("#how-far", Static).update(Content(visible(event.reason)))
+        self.query_one("#how-far", Static).update(Content(sanitize(event.reason)))
 
     @on(Updated)
     def _apply_snapshot(self, event: Updated) -> None:
@@ -143,7 +143,7 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
     def action_copy_id(self) -> None:
         """Copy the run's id."""
         self.app.copy_to_clipboard(self._folder.id)
-        self.notify(f"Copied {visible(self._folder.id)}.", markup=False)
+        self.notify(f"Copied {sanitize(self._folder.id)}.", markup=False)
 
     def action_stop(self) -> None:
         """Ask for confirmation, then stop the run."""
@@ -180,11 +180,11 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
                 worker = get_current_worker()
                 start_run(
                     ["resume", self._folder.id],
-                    on_progress=lambda line: self.notify(visible(line), markup=False),
+                    on_progress=lambda line: self.notify(sanitize(line), markup=False),
                     is_cancelled=lambda: False,
                     is_abandoned=lambda: worker.is_cancelled,
                 )
                 text = f"The {self.NOUN} was resumed."
         except HarnessError as error:
-            text, severity = visible(str(error)), "error"
+            text, severity = sanitize(str(error)), "error"
         self.notify(text, severity=severity, markup=False)

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.submit.checklist import Check
 from harness.tui.package_state import CheckState, PackageState
 
@@ -80,7 +80,7 @@ class Checklist(OptionList):
         names = max(len(other.name) for other in self._state.checks) if self._state else 0
         indent = len(state) + 1 + names + 2
         width = max(_MIN_TEXT_CELLS, self.scrollable_content_region.width - indent)
-        lines = Content(visible(check.sentence)).wrap(width)
+        lines = Content(sanitize(check.sentence)).wrap(width)
         if state is not CheckState.MET:
             lines += _advice_lines(_advice(check, state), width)
         head = Content.styled(f"{state} {check.name:<{names}}  ", _STYLES[state])
@@ -95,5 +95,5 @@ def _advice(check: Check, state: CheckState) -> str:
 
 def _advice_lines(advice: str, width: int) -> list[Content]:
     arrow, indent = "→ ", "  "
-    lines = Content(visible(advice)).wrap(width - len(arrow))
+    lines = Content(sanitize(advice)).wrap(width - len(arrow))
     return [Content(arrow if number == 0 else indent) + line for number, line in enumerate(lines)]

@@ -15,7 +15,7 @@ from textual_plot.axis_formatter import AxisFormatter
 from textual_plot.plot_widget import Legend
 
 from harness.core.arrays import Floats
-from harness.core.durations import clock
+from harness.core.times import format_duration
 
 # The palette of Okabe and Ito (2008), which remains distinct for colour-blind readers, lightened and darkened.
 _ON_DARK = ("#56b4e9", "#e69f00", "#00b184", "#e08fc0", "#f0e442", "#ff7f50")
@@ -58,7 +58,7 @@ class ClockAxis(AxisFormatter):
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
         """Return each tick as h:mm:ss."""
-        return [clock(tick) for tick in ticks]
+        return [format_duration(tick) for tick in ticks]
 
 
 class ScoreAxis(AxisFormatter):

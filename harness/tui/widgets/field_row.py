@@ -10,9 +10,8 @@ from textual.suggester import Suggester, SuggestFromList
 from textual.widget import Widget
 from textual.widgets import Input, Label, Select, Static, Switch
 
-from harness.core.errors import shortened
 from harness.core.rounds import shipped_rounds
-from harness.core.visible import visible
+from harness.core.text import sanitize, shorten
 from harness.tui.form import Field, FieldKind
 from harness.tui.validation import PATH_KINDS
 from harness.tui.widgets.path_suggester import PathSuggester
@@ -41,7 +40,7 @@ class FieldRow(Vertical):
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="line"):
-            yield Label(Content(visible(self.field.name)), classes="name")
+            yield Label(Content(sanitize(self.field.name)), classes="name")
             yield self._control()
             yield self._beside
         yield self._help
@@ -51,13 +50,13 @@ class FieldRow(Vertical):
         self.set_class(error is not None, "-faulty")
         # A switch shows its position only by colour, which some terminals lack.
         facts = f"{self.text}; {self.field.facts}" if self.field.kind is FieldKind.SWITCH else self.field.facts
-        self._beside.update(Content(visible(facts if error is None else f"✗ {error}")))
+        self._beside.update(Content(sanitize(facts if error is None else f"✗ {error}")))
         self._help.update(_help(note or self.field.description))
         self._help.set_class(not (note or self.field.description), "-empty")
 
     def show_placeholder(self, text: str) -> None:
         """Replace the placeholder of the input."""
-        self.query_one(Input).placeholder = visible(shortened(text))
+        self.query_one(Input).placeholder = sanitize(shorten(text))
 
     def focus_control(self) -> None:
         """Focus the control."""
@@ -76,7 +75,7 @@ class FieldRow(Vertical):
             return Switch(self.text == "true", animate=False, classes="control")
         if self.field.kind is FieldKind.CHOICE:
             # A Rich Text is never parsed as markup.
-            options = [(Text(visible(choice)), choice) for choice in self.field.choices]
+            options = [(Text(sanitize(choice)), choice) for choice in self.field.choices]
             return Select[str](
                 options,
                 prompt="choose",
@@ -87,7 +86,7 @@ class FieldRow(Vertical):
             )
         return Input(
             _shown(self.text),
-            placeholder=visible(shortened(self.field.placeholder)),
+            placeholder=sanitize(shorten(self.field.placeholder)),
             restrict=_NO_CONTROLS,
             suggester=self._suggester(),
             compact=True,
@@ -123,8 +122,8 @@ class FieldRow(Vertical):
 
 
 def _shown(text: str) -> str:
-    return shortened(visible(text), _MAX_TEXT)
+    return shorten(sanitize(text), _MAX_TEXT)
 
 
 def _help(text: str) -> Content:
-    return Content(visible(shortened(" ".join(text.split()), _MAX_HELP)))
+    return Content(sanitize(shorten(" ".join(text.split()), _MAX_HELP)))

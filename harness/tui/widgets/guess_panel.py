@@ -13,7 +13,7 @@ from textual.worker import get_current_worker
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.tui.guess_search import search_guesses
 from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import GuessLine
@@ -123,8 +123,8 @@ class GuessPanel(Vertical):
         status = f"searching: {event.progress:.0%}"
         if event.error:
             status = "search failed, Escape shows all"
-            self.notify(visible(event.error), severity="error", markup=False)
+            self.notify(sanitize(event.error), severity="error", markup=False)
         if event.lines is not None:
             status = f"{len(event.lines):,} found, Escape shows all"
             self.stream.show_fixed(event.lines)
-        self.border_title = Content(f"{_TITLE} · {visible(event.query)[:40]} · {status}")
+        self.border_title = Content(f"{_TITLE} · {sanitize(event.query)[:40]} · {status}")

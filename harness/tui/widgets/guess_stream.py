@@ -15,7 +15,7 @@ from textual.strip import Strip
 from harness.analysis.candidates import VERDICTS
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Tokens
-from harness.core.moments import time_of_day
+from harness.core.times import time_of_day
 from harness.tui.snapshot import GuessLine, Verdict
 from harness.tui.token_differences import compared_pieces
 

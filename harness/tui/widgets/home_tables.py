@@ -6,10 +6,8 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from harness.core.durations import clock
-from harness.core.errors import shortened
-from harness.core.moments import day_and_time
-from harness.core.visible import visible
+from harness.core.text import sanitize, shorten
+from harness.core.times import day_and_time, format_duration
 from harness.plugins.discovery import AttackFile
 from harness.runs.summary import RunSummary
 from harness.tui.overview import Overview
@@ -43,7 +41,7 @@ class AttackTable(KeyedTable):
         """List the attacks with their best recall on the round."""
         self.fill(_ATTACK_COLUMNS, [_attack_row(attack, overview, round_name) for attack in overview.attacks])
         metric = "recall" if error_cap is None else f"Recall@{error_cap}"
-        self.border_title = Content(f"Attacks · best {metric} on {visible(round_name)}")
+        self.border_title = Content(f"Attacks · best {metric} on {sanitize(round_name)}")
 
 
 class RunTable(KeyedTable):
@@ -114,19 +112,19 @@ def _run_row(run: RunSummary, *, is_marked: bool, is_narrow: bool) -> Row:
     name = f"{_MARK if is_marked else ' '} {run.id}"
     result = _result(run)
     started = day_and_time(run.created_at)
-    elapsed, budget = clock(run.elapsed_s), clock(run.budget_s)
-    cells: tuple[str, ...] = (name, run.shown_status, result, elapsed, started)
+    elapsed, budget = format_duration(run.elapsed_s), format_duration(run.budget_s)
+    cells: tuple[str, ...] = (name, run.status.words, result, elapsed, started)
     if not is_narrow:
         if run.recall_interval is not None:
             result += " [{:.3f}, {:.3f}]".format(*run.recall_interval)
-        cells = (name, run.shown_status, run.shown_attack, run.round, result, f"{elapsed} / {budget}", started)
+        cells = (name, run.status.words, run.shown_attack, run.round, result, f"{elapsed} / {budget}", started)
     return Row(run.id, cells, "bold" if is_marked else "")
 
 
 def _result(run: RunSummary) -> str:
     """Return the recall of a run, or the first figure of an audit."""
     for name, value in run.figures.items():
-        return shortened(f"{name} {'–' if value is None else f'{value:.3g}'}", _MAX_FIGURE)
+        return shorten(f"{name} {'–' if value is None else f'{value:.3g}'}", _MAX_FIGURE)
     return "blind" if run.is_blind else "–" if run.recall_at_cap is None else f"{run.recall_at_cap:.3f}"
 
 

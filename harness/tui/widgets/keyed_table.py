@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.text import Text
 from textual.widgets import DataTable
 
-from harness.core.visible import visible
+from harness.core.text import sanitize
 
 
 class Row(NamedTuple):
@@ -44,10 +44,10 @@ class KeyedTable(DataTable[Text]):
         else:
             self.clear()
         for row in rows:
-            self.add_row(*(Text(visible(cell), style=row.style) for cell in row.cells), key=row.key)
+            self.add_row(*(Text(sanitize(cell), style=row.style) for cell in row.cells), key=row.key)
         for number, column in enumerate(self.ordered_columns):
             # Set here because DataTable widens its columns only after the first paint.
-            widths = [Text(visible(row.cells[number])).cell_len for row in rows]
+            widths = [Text(sanitize(row.cells[number])).cell_len for row in rows]
             column.content_width = max([column.label.cell_len, *widths])
         keys = [row.key for row in rows]
         if keys:

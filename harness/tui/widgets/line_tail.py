@@ -3,7 +3,7 @@
 from textual.events import Resize
 from textual.widgets import RichLog
 
-from harness.core.visible import visible
+from harness.core.text import sanitize
 
 
 class LineTail(RichLog):
@@ -30,4 +30,4 @@ class LineTail(RichLog):
         if self.size.width:
             self.clear()
             for line in self._shown:
-                self.write(visible(line))
+                self.write(sanitize(line))

@@ -2,12 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.core.counting import counted
-from harness.core.durations import clock
-from harness.core.errors import shortened
-from harness.core.moments import time_of_day
-from harness.core.visible import visible
-from harness.runs.audit_reader import AuditFigure
+from harness.core.text import pluralize, sanitize, shorten
+from harness.core.times import format_duration, time_of_day
+from harness.jobs.audit.reader import AuditFigure
 from harness.tui.snapshot import AuditRow, AuditSnapshot, RunSnapshot, Snapshot
 from harness.tui.widgets.keyed_table import Row
 
@@ -25,22 +22,23 @@ def header_lines(snapshot: Snapshot, *, width: int) -> tuple[str, str]:
     The bar takes the part of `width` columns that the text leaves.
     """
     summary = snapshot.summary
-    target = "" if summary.target is None else f" · target {visible(summary.target)}"
+    target = "" if summary.target is None else f" · target {sanitize(summary.target)}"
     blind = " (blind)" if summary.is_blind else ""
     first = (
-        f"{visible(summary.shown_attack)} on {visible(summary.round)}{blind} · {summary.shown_status} · "
-        f"{visible(summary.id)}{target}"
+        f"{sanitize(summary.shown_attack)} on {sanitize(summary.round)}{blind} · {summary.status.words} · "
+        f"{sanitize(summary.id)}{target}"
     )
     left = max(0.0, summary.budget_s - summary.elapsed_s)
-    parts = [f"{clock(summary.elapsed_s)} of {clock(summary.budget_s)}, {clock(left)} left"]
+    elapsed, budget = format_duration(summary.elapsed_s), format_duration(summary.budget_s)
+    parts = [f"{elapsed} of {budget}, {format_duration(left)} left"]
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%} done")
     if summary.eta_s is not None:
-        parts.append(f"ETA {clock(summary.eta_s)} ({'within' if summary.eta_s <= left else 'over'} budget)")
+        parts.append(f"ETA {format_duration(summary.eta_s)} ({'within' if summary.eta_s <= left else 'over'} budget)")
     if snapshot.fault is not None:
-        return first, " · ".join([f"cannot be read now: {visible(snapshot.fault)}", *parts])
+        return first, " · ".join([f"cannot be read now: {sanitize(snapshot.fault)}", *parts])
     if summary.reason:
-        parts.append(visible(summary.reason))
+        parts.append(sanitize(summary.reason))
     text = " · ".join(parts)
     return first, f"{bar(summary.elapsed_s / summary.budget_s, width - len(text) - 1)} {text}"
 
@@ -92,7 +90,7 @@ def figure_rows(figures: Sequence[AuditFigure]) -> list[Row]:
         Row(
             figure.name,
             (
-                shortened(figure.name, _MAX_NAME),
+                shorten(figure.name, _MAX_NAME),
                 "–" if figure.value is None else f"{figure.value:.4g}",
                 "" if figure.low is None or figure.high is None else f"[{figure.low:.4g}, {figure.high:.4g}]",
                 f"{figure.of:,}" if figure.of else "",
@@ -104,7 +102,7 @@ def figure_rows(figures: Sequence[AuditFigure]) -> list[Row]:
 
 def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     """Return the progress of each stage of an audit, the load of the machine, and the warnings."""
-    stages = [(shortened(visible(work.stage), _MAX_STAGE), work) for work in snapshot.stages]
+    stages = [(shorten(sanitize(work.stage), _MAX_STAGE), work) for work in snapshot.stages]
     width = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:
@@ -112,7 +110,7 @@ def progress_lines(snapshot: AuditSnapshot) -> list[str]:
         lines.append(f"{name:<{width}}  {bar(share, _STAGE_BAR_CELLS)} {share:>4.0%}  {work.batches_done:,} done")
     if not stages:
         lines.append("no stage has started")
-    lines.append(counted(snapshot.summary.guesses, "row") + " written")
+    lines.append(pluralize(snapshot.summary.guesses, "row") + " written")
     if not snapshot.summary.status.is_over:
         lines += _machine_lines(snapshot.telemetry)
     return lines + warning_lines(snapshot.warnings)
@@ -122,15 +120,15 @@ def warning_lines(warnings: Sequence[str]) -> list[str]:
     """Return the warnings of an audit, newest first."""
     if not warnings:
         return []
-    lines = ["", f"{counted(len(warnings), 'warning')}:"]
-    lines += [f"! {visible(sentence)}" for sentence in reversed(warnings[-_MAX_WARNINGS:])]
+    lines = ["", f"{pluralize(len(warnings), 'warning')}:"]
+    lines += [f"! {sanitize(sentence)}" for sentence in reversed(warnings[-_MAX_WARNINGS:])]
     more = len(warnings) - _MAX_WARNINGS
     return lines + ([f"… and {more:,} earlier"] if more > 0 else [])
 
 
 def row_line(row: AuditRow) -> str:
     """Return one row of an audit as one line: `14:03:59 reply · document 3 · text …`."""
-    return visible(f"{time_of_day(row.at)} {row.table} · {row.text}")
+    return sanitize(f"{time_of_day(row.at)} {row.table} · {row.text}")
 
 
 def bar(share: float, width: int) -> str:

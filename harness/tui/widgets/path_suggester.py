@@ -8,8 +8,8 @@ from pathlib import Path
 from textual.suggester import Suggester
 
 from harness.core.errors import HarnessError
-from harness.core.paths import with_home
-from harness.core.visible import visible
+from harness.core.paths import expand_home
+from harness.core.text import sanitize
 
 _MAX_ENTRIES = 10_000
 
@@ -33,7 +33,7 @@ def complete_path(text: str) -> str | None:
     """
     folder, slash, start = text.rpartition("/")
     try:
-        with os.scandir(with_home(folder + slash) if slash else Path()) as entries:
+        with os.scandir(expand_home(folder + slash) if slash else Path()) as entries:
             names = sorted(
                 entry.name + "/" * entry.is_dir()
                 for entry in islice(entries, _MAX_ENTRIES)
@@ -41,4 +41,4 @@ def complete_path(text: str) -> str | None:
             )
     except (HarnessError, OSError, ValueError):
         return None
-    return next((f"{folder}{slash}{name}" for name in names if name != start and visible(name) == name), None)
+    return next((f"{folder}{slash}{name}" for name in names if name != start and sanitize(name) == name), None)

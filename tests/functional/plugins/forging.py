@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params
-from harness.core.frames import Frame, encoded
+from harness.core.frames import Frame, encode_frame
 
 
 class Exploding:
@@ -61,15 +61,15 @@ class Forging(Attack[ForgingParams]):
         os.write(pipe, struct.pack("<4sQIQI", b"HXF1", 3, len(header), len(body), checksum) + header + body)
 
     def _truncated(self, context: Context, pipe: int) -> None:
-        os.write(pipe, encoded(Frame("event", fields={"name": "started"}), 3)[:-5])
+        os.write(pipe, encode_frame(Frame("event", fields={"name": "started"}), 3)[:-5])
         os._exit(0)
 
     def _same_sequence(self, context: Context, pipe: int) -> None:
-        frame = encoded(Frame("event", fields={"name": "started"}), 3)
+        frame = encode_frame(Frame("event", fields={"name": "started"}), 3)
         os.write(pipe, frame + frame)
 
     def _interleaved(self, context: Context, pipe: int) -> None:
-        frame = encoded(Frame("event", fields={"name": "started"}), 3)
+        frame = encode_frame(Frame("event", fields={"name": "started"}), 3)
         os.write(pipe, frame[:40])
         if os.fork() == 0:
             os.write(pipe, frame[:40])
@@ -78,10 +78,10 @@ class Forging(Attack[ForgingParams]):
         os.write(pipe, frame[40:])
 
     def _wrong_sequence(self, context: Context, pipe: int) -> None:
-        os.write(pipe, encoded(Frame("event", fields={"name": "started"}), 1000))
+        os.write(pipe, encode_frame(Frame("event", fields={"name": "started"}), 1000))
 
     def _wrong_checksum(self, context: Context, pipe: int) -> None:
-        frame = bytearray(encoded(Frame("event", fields={"name": "started"}), 3))
+        frame = bytearray(encode_frame(Frame("event", fields={"name": "started"}), 3))
         frame[-1] ^= 1
         os.write(pipe, frame)
 
@@ -124,7 +124,7 @@ class Forging(Attack[ForgingParams]):
         sequence = 3
         while True:
             fields = {"name": "started", "filling": "x" * 60_000}
-            data = memoryview(encoded(Frame("event", fields=fields), sequence))
+            data = memoryview(encode_frame(Frame("event", fields=fields), sequence))
             while data:
                 data = data[os.write(pipe, data) :]
             sequence += 1
@@ -145,8 +145,8 @@ class Forging(Attack[ForgingParams]):
                     os.write(pipe, os.urandom(100))
 
     def _after_the_end(self, context: Context, pipe: int) -> None:
-        end = encoded(Frame("end", fields={"cut_short": False}), 3)
-        os.write(pipe, end + encoded(Frame("event", fields={"name": "started"}), 4))
+        end = encode_frame(Frame("end", fields={"cut_short": False}), 3)
+        os.write(pipe, end + encode_frame(Frame("event", fields={"name": "started"}), 4))
 
     def _only_the_end(self, context: Context, pipe: int) -> None:
         self._send(pipe, Frame("end", fields={"cut_short": False}))
@@ -159,4 +159,4 @@ class Forging(Attack[ForgingParams]):
 
     def _send(self, pipe: int, frame: Frame) -> None:
         # Three frames were sent before: started, begin, guess.
-        os.write(pipe, encoded(frame, 3))
+        os.write(pipe, encode_frame(frame, 3))

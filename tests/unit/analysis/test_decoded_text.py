@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
 
 FILE = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
@@ -32,7 +32,7 @@ token_ids = st.lists(st.integers(0, TOKENIZER.get_vocab_size() - 1), max_size=40
 def test_hostile_text_stays_text_that_can_be_seen(text: str) -> None:
     shown = TEXT.text(TOKENIZER.encode(text).ids)
     assert shown.isprintable()
-    assert shown == visible(text)
+    assert shown == sanitize(text)
 
 
 @given(token_ids)
@@ -44,13 +44,13 @@ def test_any_tokens_make_text_that_can_be_seen(ids: list[int]) -> None:
 def test_pieces_joined_are_the_text_of_all(ids: list[int]) -> None:
     pieces = TEXT.pieces(ids)
     assert len(pieces) == len(ids)
-    assert "".join(pieces) == visible(TOKENIZER.decode(ids, skip_special_tokens=False)) == TEXT.text(ids)
+    assert "".join(pieces) == sanitize(TOKENIZER.decode(ids, skip_special_tokens=False)) == TEXT.text(ids)
 
 
 @given(st.text())
 def test_a_text_that_was_tokenized_comes_back(text: str) -> None:
     encodable = text.encode(errors="replace").decode()
-    assert TEXT.text(TOKENIZER.encode(encodable).ids) == visible(
+    assert TEXT.text(TOKENIZER.encode(encodable).ids) == sanitize(
         TOKENIZER.decode(TOKENIZER.encode(encodable).ids, skip_special_tokens=False)
     )
 

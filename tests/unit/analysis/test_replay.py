@@ -13,8 +13,8 @@ from harness.core.comparison import Part
 from harness.core.examples import load_answers
 from harness.core.intervals import Walk
 from harness.core.scoring import correct_rows
+from harness.jobs.attack.results import submission_of
 from harness.runs.reader import RunReader
-from harness.runs.results import submission_of
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 

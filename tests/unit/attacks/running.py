@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.attack import Batch
-from harness.core.guesses import Guesses, joined
+from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
 from harness.core.training import Training
 from harness.engine import Target
@@ -62,7 +62,7 @@ class SmallContext:
         return self.kept_arrays.get(name)
 
     def guesses(self) -> Guesses:
-        everything = joined(self.committed, suffix_length=self.suffix_length)
+        everything = concatenate_guesses(self.committed, suffix_length=self.suffix_length)
         order = submission_order(
             everything.ids, everything.suffixes, everything.score, per_example=self.guesses_per_example
         )

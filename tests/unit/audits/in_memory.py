@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, AuditInputs, Kind, Rows, Table
-from harness.core.requests import TargetConfig
+from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, AuditInputs
+from harness.core.rows import Kind, Rows, Table
+from harness.core.spec import TargetConfig
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 
@@ -51,11 +52,11 @@ class InMemory(AuditContext):
         return resumed
 
     @property
-    def orders(self) -> tuple[TargetConfig, ...]:
+    def models(self) -> tuple[TargetConfig, ...]:
         return self._orders
 
     @property
-    def secret(self) -> str | None:
+    def api_key(self) -> str | None:
         return self._secret
 
     def target(self, number: int = 0) -> Target:

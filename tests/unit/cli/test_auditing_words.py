@@ -4,7 +4,7 @@ import pytest
 
 from harness.cli.auditing_words import findings_in_words
 from harness.core.findings import Findings, FoundTable
-from harness.core.redaction import redacted_text
+from harness.core.redaction import redact_text
 from harness.submit.found import without_text
 
 HOSTILE = "\x1b]0;owned\x07\u202e\n\t[bold]"
@@ -48,7 +48,7 @@ def test_lines_fit_and_steer_nothing(columns: str, monkeypatch: pytest.MonkeyPat
 def test_redacted_findings_print_lengths_and_hashes() -> None:
     words = findings_in_words(without_text(FOUND))
     assert "quick" not in words
-    assert redacted_text("the quick brown fox " * 20) in words
+    assert redact_text("the quick brown fox " * 20) in words
 
 
 def test_a_name_that_would_make_a_table_too_wide_is_broken_over_lines(monkeypatch: pytest.MonkeyPatch) -> None:

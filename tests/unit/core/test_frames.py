@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.frames import MAX_BODY_BYTES, Frame, FrameError, FrameReader, encoded
+from harness.core.frames import MAX_BODY_BYTES, Frame, FrameError, FrameReader, encode_frame
 
 PROLOGUE = struct.Struct("<4sQIQI")
 DTYPES = [np.dtype(name) for name in ("u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8", ">u2", ">f8")]
@@ -45,7 +45,7 @@ def _same(frame: Frame, other: Frame) -> bool:
 
 @given(st.lists(frames(), max_size=4), st.data())
 def test_frames_come_back_under_any_chunking(sent: list[Frame], data: st.DataObject) -> None:
-    stream = b"".join(encoded(frame, number) for number, frame in enumerate(sent))
+    stream = b"".join(encode_frame(frame, number) for number, frame in enumerate(sent))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     reader, received = FrameReader(), []
     for first, last in zip([0, *cuts], [*cuts, len(stream)], strict=True):
@@ -57,7 +57,7 @@ def test_frames_come_back_under_any_chunking(sent: list[Frame], data: st.DataObj
 
 @given(frames(), st.data())
 def test_a_changed_byte_never_makes_another_frame(frame: Frame, data: st.DataObject) -> None:
-    damaged = bytearray(encoded(frame, 0))
+    damaged = bytearray(encode_frame(frame, 0))
     place = data.draw(st.integers(0, len(damaged) - 1))
     damaged[place] ^= data.draw(st.integers(1, 255))
     received = []
@@ -116,7 +116,7 @@ def test_a_huge_claim_is_refused_before_memory_is_taken() -> None:
 
 
 def test_what_came_before_the_damage_is_kept() -> None:
-    stream = encoded(Frame("a"), 0) + encoded(Frame("b"), 1) + b"rubbish"
+    stream = encode_frame(Frame("a"), 0) + encode_frame(Frame("b"), 1) + b"rubbish"
     received = []
     with pytest.raises(FrameError, match="bytes that start no frame"):
         for _, _, frame in FrameReader().feed(stream):
@@ -126,12 +126,12 @@ def test_what_came_before_the_damage_is_kept() -> None:
 
 def test_a_frame_out_of_its_turn_is_an_error() -> None:
     reader = FrameReader()
-    assert len(list(reader.feed(encoded(Frame("a"), 0)))) == 1
+    assert len(list(reader.feed(encode_frame(Frame("a"), 0)))) == 1
     with pytest.raises(FrameError, match="frame 0 where 1 was due"):
-        list(reader.feed(encoded(Frame("a"), 0)))
+        list(reader.feed(encode_frame(Frame("a"), 0)))
 
 
 @pytest.mark.parametrize("column", [np.array(["text"]), np.array([None]), np.zeros(1, np.int16), np.zeros(2)])
 def test_what_does_not_travel_is_refused_when_it_is_sent(column: np.ndarray) -> None:
     with pytest.raises(FrameError):
-        encoded(Frame("a", 1, {"c": column}), 0)
+        encode_frame(Frame("a", 1, {"c": column}), 0)

@@ -105,7 +105,7 @@ def test_figures_that_may_be_wrong_are_stale_and_exact_rows_mend_them(
     exact = submitted(everything, *limits)
     taken = fed(chunks, *limits)
     if taken.is_stale:
-        taken.hold_exactly(exact)
+        taken.replace(exact)
         assert not taken.is_stale
     assert_is_score_of(taken.figures(), everything, exact)
 
@@ -116,7 +116,7 @@ def test_what_follows_exact_rows_is_ordered_among_them_by_score(
 ) -> None:
     everything = [row for chunk in before for row in chunk]
     taken = fed(before, *limits)
-    taken.hold_exactly(submitted(everything, *limits))
+    taken.replace(submitted(everything, *limits))
     for chunk in after:
         taken.add(guesses_of(chunk))
         everything += chunk
@@ -147,7 +147,7 @@ def test_a_final_order_stands_whatever_its_scores_until_a_guess_comes() -> None:
     taken = fed([some], 1, 10)
     assert taken.figures().recall_at_cap == pytest.approx(1 / EXAMPLES)
     turned = guesses_of(some[::-1])
-    taken.hold_final(Guesses(turned.ids, turned.suffixes, np.zeros(len(turned))))
+    taken.set_final(Guesses(turned.ids, turned.suffixes, np.zeros(len(turned))))
     figures = taken.figures()
     assert figures.recall_at_cap == 0.0 and figures.rows == 4
     assert (figures.score_edges[0], figures.score_edges[-1]) == (3.0, 9.0)

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.audit import Kind, table
 from harness.core.errors import HarnessError
-from harness.core.frames import Frame, FrameReader, encoded
-from harness.core.rows import checked_columns, framed, joined_rows, unframed
+from harness.core.frames import Frame, FrameReader, encode_frame
+from harness.core.rows import Kind, columns_from_frame, concatenate_rows, split_into_frames, table, validate_columns
 
 TABLE = table("answer", item=Kind.INTEGER, mean=Kind.REAL, each=Kind.REALS, text=Kind.TEXT)
 _ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
@@ -28,14 +27,14 @@ def columns(texts: list[str]) -> dict[str, Any]:
 
 @given(st.lists(_ANY_TEXT, max_size=20))
 def test_rows_survive_the_wire(texts: list[str]) -> None:
-    checked = checked_columns(TABLE, columns(texts))
+    checked = validate_columns(TABLE, columns(texts))
     parts = []
-    for sequence, arrays in enumerate(framed(TABLE, checked)):
+    for sequence, arrays in enumerate(split_into_frames(TABLE, checked)):
         frame = Frame("rows", len(arrays["item"]), arrays)
         reader = FrameReader()
-        ((_, _, arrived),) = [*reader.feed(encoded(frame, 0))] if sequence == 0 else [(0, 0, frame)]
-        parts.append(unframed(TABLE, arrived.columns, arrived.rows))
-    arrived = joined_rows(TABLE, parts)
+        ((_, _, arrived),) = [*reader.feed(encode_frame(frame, 0))] if sequence == 0 else [(0, 0, frame)]
+        parts.append(columns_from_frame(TABLE, arrived.columns, arrived.rows))
+    arrived = concatenate_rows(TABLE, parts)
     assert arrived["text"] == [text.encode(errors="replace").decode() for text in texts]
     assert np.array_equal(arrived["item"], checked["item"])
     assert np.array_equal(arrived["mean"], checked["mean"], equal_nan=True)
@@ -45,10 +44,13 @@ def test_rows_survive_the_wire(texts: list[str]) -> None:
 
 def test_a_long_text_takes_frames_of_bounded_size_and_not_its_neighbours_room() -> None:
     texts = ["x" * 900_000 if number == 5 else "short" for number in range(200)]
-    parts = list(framed(TABLE, checked_columns(TABLE, columns(texts))))
+    parts = list(split_into_frames(TABLE, validate_columns(TABLE, columns(texts))))
     assert len(parts) > 1
     assert max(sum(array.nbytes for array in arrays.values()) for arrays in parts) <= 5 << 20
-    assert joined_rows(TABLE, [unframed(TABLE, arrays, len(arrays["item"])) for arrays in parts])["text"] == texts
+    assert (
+        concatenate_rows(TABLE, [columns_from_frame(TABLE, arrays, len(arrays["item"])) for arrays in parts])["text"]
+        == texts
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_a_long_text_takes_frames_of_bounded_size_and_not_its_neighbours_room() 
 )
 def test_what_is_no_row_of_the_table_is_refused_in_a_sentence(change: dict[str, Any], words: str) -> None:
     with pytest.raises(HarnessError, match=words):
-        checked_columns(TABLE, columns(["a", "b"]) | change)
+        validate_columns(TABLE, columns(["a", "b"]) | change)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,6 @@ def test_what_is_no_row_of_the_table_is_refused_in_a_sentence(change: dict[str, 
     ],
 )
 def test_forged_arrays_are_refused(forged: dict[str, Any]) -> None:
-    (honest,) = framed(TABLE, checked_columns(TABLE, columns(["a", "b"])))
+    (honest,) = split_into_frames(TABLE, validate_columns(TABLE, columns(["a", "b"])))
     with pytest.raises((ValueError, KeyError)):
-        unframed(TABLE, honest | forged, 2)
+        columns_from_frame(TABLE, honest | forged, 2)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.files import sha256_of
+from harness.core.files import file_sha256
 from harness.plugins import schema
 from harness.plugins.schema import AttackSchema, fetch_schema, validated_params
 
@@ -72,7 +72,7 @@ def _file(folder: Path, source: str) -> Path:
 
 
 def _fetched(path: Path) -> AttackSchema:
-    return fetch_schema(path, digest=sha256_of(path))
+    return fetch_schema(path, digest=file_sha256(path))
 
 
 def _refusal(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Whatever a record holds in the place of what was written there, reading it ends in a sentence that names it."""
+"""A damaged record is read, or refused with a sentence that names it."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def finished(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
+def finished_run(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
     run = recorded_run(home, id_=id_, pid=os.getpid(), created_at=created_at)
     batch = run.batch("0")
     run.guess(batch, [(example, example % 2 == 0, -float(example)) for example in range(EXAMPLES)])
@@ -43,38 +43,36 @@ def finished(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
     return run.folder
 
 
-def searched(folder: RunFolder) -> object:
+def search(folder: RunFolder) -> object:
     return search_guesses("x", RunFeed(folder), TokenText(None), on_progress=lambda share: True)
 
 
 READERS: dict[str, Callable[[RunFolder], object]] = {
     "status": run_status,
     "summary": run_summary,
-    "promises": nondeterminism_reasons,
+    "reproducibility": nondeterminism_reasons,
     "feed": lambda folder: RunFeed(folder).poll(),
-    "search": searched,
+    "search": search,
     "example": lambda folder: example_in(folder, 3),
     "comparison": lambda folder: compared([folder, RunFolder(folder.path.with_name("whol-some"))]),
 }
 ROWS = {
-    "the time spent": "UPDATE ledger SET spent = 'a while'",
-    "a recall": "UPDATE point SET recall = 'high'",
-    "a number of guesses": "UPDATE point SET guesses = x'00'",
-    "a score": "UPDATE guess SET score = 'good'",
-    "an example": "UPDATE guess SET example = 'some'",
-    "an example too large": "UPDATE guess SET example = 1e30",
-    "a suffix": "UPDATE guess SET suffix = 7",
-    "an attempt": "UPDATE guess SET attempt = x''",
-    "a done batch's time": "UPDATE done SET at = 'then'",
-    "a process without its creation": """UPDATE event SET detail = '{"pid": 1}' WHERE name = 'supervisor'""",
-    "a process of no number": """UPDATE event SET detail = '{"pid": []}' WHERE name = 'supervisor'""",
-    "a phase without a name": "UPDATE event SET detail = '{}' WHERE name = 'phase'",
-    "a final order of no generation": "INSERT INTO event (at, name, detail) VALUES (0, 'final_order', '{}')",
-    "an event that is no object": "UPDATE event SET detail = '[]'",
+    "spent time": "UPDATE ledger SET spent = 'a while'",
+    "recall": "UPDATE point SET recall = 'high'",
+    "guess count": "UPDATE point SET guesses = x'00'",
+    "score": "UPDATE guess SET score = 'good'",
+    "example": "UPDATE guess SET example = 'some'",
+    "huge example": "UPDATE guess SET example = 1e30",
+    "suffix": "UPDATE guess SET suffix = 7",
+    "attempt": "UPDATE guess SET attempt = x''",
+    "time of a done batch": "UPDATE done SET at = 'then'",
+    "phase without a name": "UPDATE event SET detail = '{}' WHERE name = 'phase'",
+    "final order without a generation": "INSERT INTO event (at, name, detail) VALUES (0, 'final_order', '{}')",
+    "event that is not an object": "UPDATE event SET detail = '[]'",
 }
 
 
-def with_rows_of(statement: str) -> Callable[[RunFolder], None]:
+def change_rows(statement: str) -> Callable[[RunFolder], None]:
     def damage(folder: RunFolder) -> None:
         with contextlib.closing(sqlite3.connect(folder.store)) as db, db:
             db.execute(statement)
@@ -82,39 +80,39 @@ def with_rows_of(statement: str) -> Callable[[RunFolder], None]:
     return damage
 
 
-def with_a_spec_of(**fields: object) -> Callable[[RunFolder], None]:
+def change_spec(**fields: object) -> Callable[[RunFolder], None]:
     def damage(folder: RunFolder) -> None:
         folder.spec_file.write_text(json.dumps(json.loads(folder.spec_file.read_text()) | fields))
 
     return damage
 
 
-def with_a_scorecard_of(text: str) -> Callable[[RunFolder], None]:
+def write_scorecard(text: str) -> Callable[[RunFolder], None]:
     def damage(folder: RunFolder) -> None:
         folder.scorecard.write_text(text)
 
     return damage
 
 
-def with_a_folder_for_its_note(folder: RunFolder) -> None:
+def make_note_directory(folder: RunFolder) -> None:
     folder.note.mkdir()
 
 
 DAMAGES = {
-    **{name: with_rows_of(statement) for name, statement in ROWS.items()},
-    "a spec whose examples are a word": with_a_spec_of(examples="all"),
-    "a spec of less than no examples": with_a_spec_of(examples=-3),
-    "a spec of no attack": with_a_spec_of(attack=None),
-    "a scorecard of words": with_a_scorecard_of('{"recall_at_cap": "high"}'),
-    "a scorecard that is a list": with_a_scorecard_of("[1, 2]"),
-    "a note that is a folder": with_a_folder_for_its_note,
+    **{name: change_rows(statement) for name, statement in ROWS.items()},
+    "examples that are text": change_spec(examples="all"),
+    "negative examples": change_spec(examples=-3),
+    "spec without an attack": change_spec(attack=None),
+    "scorecard with text": write_scorecard('{"recall_at_cap": "high"}'),
+    "scorecard that is a list": write_scorecard("[1, 2]"),
+    "note that is a directory": make_note_directory,
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_record_is_read_or_refused_in_a_sentence_that_names_it(home: Path, damage: str) -> None:
-    finished(home, "whol-some")
-    folder = finished(home, "torn-some")
+def test_a_damaged_record_is_read_or_named(home: Path, damage: str) -> None:
+    finished_run(home, "whol-some")
+    folder = finished_run(home, "torn-some")
     DAMAGES[damage](folder)
     refused = 0
     for name, read in READERS.items():
@@ -128,10 +126,10 @@ def test_a_damaged_record_is_read_or_refused_in_a_sentence_that_names_it(home: P
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_run_is_no_yardstick_and_hides_none(home: Path, damage: str) -> None:
-    whole = finished(home, "whol-some", created_at=1e9)
-    torn = finished(home, "torn-some", created_at=2e9)
-    later = finished(home, "late-some", created_at=3e9)
+def test_a_damaged_run_is_not_a_reference(home: Path, damage: str) -> None:
+    whole = finished_run(home, "whol-some", created_at=1e9)
+    torn = finished_run(home, "torn-some", created_at=2e9)
+    later = finished_run(home, "late-some", created_at=3e9)
     DAMAGES[damage](torn)
     try:
         reference = best_earlier_curve("some", later.spec())
@@ -145,14 +143,14 @@ def test_a_damaged_run_is_no_yardstick_and_hides_none(home: Path, damage: str) -
     "fault",
     [OSError("gone"), sqlite3.DatabaseError("torn"), ValueError("odd"), TypeError("no"), OverflowError("large")],
 )
-def test_a_fault_of_reading_names_the_record_and_keeps_its_cause(fault: Exception) -> None:
+def test_an_error_of_reading_names_the_record(fault: Exception) -> None:
     with pytest.raises(HarnessError) as raised, as_harness_error(Path("/runs/abcd")):
         raise fault
     assert str(raised.value) == f"/runs/abcd: cannot be read ({fault})."
     assert raised.value.__cause__ is fault
 
 
-def test_a_key_that_is_missing_is_named() -> None:
+def test_a_missing_key_is_named() -> None:
     with (
         pytest.raises(HarnessError, match=r"^/runs/abcd: cannot be read \('phase' is missing\)\.$"),
         as_harness_error("/runs/abcd"),
@@ -160,7 +158,7 @@ def test_a_key_that_is_missing_is_named() -> None:
         raise KeyError("phase")
 
 
-def test_what_is_told_already_keeps_its_own_text() -> None:
+def test_a_harness_error_keeps_its_text() -> None:
     with (
         pytest.raises(HarnessError, match=r"^the round is blind\.$"),
         as_harness_error("outer"),
@@ -169,6 +167,6 @@ def test_what_is_told_already_keeps_its_own_text() -> None:
         raise HarnessError("the round is blind.")
 
 
-def test_a_defect_of_the_reader_is_not_taken_for_damage() -> None:
+def test_a_bug_is_not_taken_for_damage() -> None:
     with pytest.raises(AttributeError), as_harness_error("record"):
         raise AttributeError("no such method")

@@ -1,4 +1,4 @@
-"""What counts as a full disk, and the room that is kept for the ending of a run."""
+"""A full disk, and the space that is reserved for the end of a run."""
 
 import errno
 import os
@@ -10,41 +10,55 @@ import pytest
 from harness.runs.disk import DiskFull, Reserve, is_full
 
 
-def _complaint(code: int) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError("words that nobody looks at")
+def sqlite_error(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("some text")
     error.sqlite_errorcode = code
     return error
 
 
-def test_a_full_disk_is_told_from_other_faults(tmp_path: Path) -> None:
-    assert is_full(_complaint(sqlite3.SQLITE_FULL), tmp_path) and is_full(DiskFull(), tmp_path)
+def test_a_full_disk_is_recognized(tmp_path: Path) -> None:
+    assert is_full(sqlite_error(sqlite3.SQLITE_FULL), tmp_path) and is_full(DiskFull(), tmp_path)
     assert is_full(OSError(errno.ENOSPC, ""), tmp_path) and is_full(OSError(errno.EDQUOT, ""), tmp_path)
-    for other in (OSError(errno.EIO, ""), _complaint(sqlite3.SQLITE_BUSY), _complaint(sqlite3.SQLITE_CORRUPT)):
+    for other in (OSError(errno.EIO, ""), sqlite_error(sqlite3.SQLITE_BUSY), sqlite_error(sqlite3.SQLITE_CORRUPT)):
         assert not is_full(other, tmp_path)
 
 
-def test_a_failed_write_is_a_full_disk_where_the_disk_takes_nothing(
+def test_a_failed_write_means_a_full_disk_if_the_disk_takes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not is_full(_complaint(sqlite3.SQLITE_IOERR_WRITE), tmp_path)
+    assert not is_full(sqlite_error(sqlite3.SQLITE_IOERR_WRITE), tmp_path)
 
-    def refused(*_: object) -> None:
-        raise OSError(errno.EDQUOT, "a quota that is used up")
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "quota exceeded")
 
-    monkeypatch.setattr(os, "posix_fallocate", refused)
-    assert is_full(_complaint(sqlite3.SQLITE_IOERR_WRITE), tmp_path)
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    assert is_full(sqlite_error(sqlite3.SQLITE_IOERR_WRITE), tmp_path)
 
 
-def test_the_reserve_holds_real_room_and_goes_in_two_steps(tmp_path: Path) -> None:
+def test_the_reserve_takes_real_space_and_releases_it_in_two_steps(tmp_path: Path) -> None:
     path = tmp_path / "reserve"
     reserve = Reserve(path)
-    # What was never taken is given back in silence.
-    reserve.give_back_for_results()
-    reserve.give_back()
-    reserve.take(200_000)
+    # Releasing what was never allocated does nothing.
+    reserve.release_for_results()
+    reserve.release()
+    reserve.allocate(200_000)
     whole = path.stat()
     assert whole.st_blocks * 512 >= whole.st_size > 1000 * 50 * 4
-    reserve.give_back_for_results()
+    reserve.release_for_results()
     assert 0 < path.stat().st_size < whole.st_size
-    reserve.give_back()
+    reserve.release()
     assert not path.exists()
+
+
+def test_the_reserve_is_not_opened_for_appending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without fallocate (ramfs) the C library writes at offsets, which fails with EBADF on such a file."""
+
+    def emulate(descriptor: int, offset: int, length: int) -> None:
+        flags = int(Path(f"/proc/self/fdinfo/{descriptor}").read_text().split("flags:")[1].split()[0], 8)
+        if flags & os.O_APPEND:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        os.pwrite(descriptor, b"\0", offset + length - 1)
+
+    monkeypatch.setattr(os, "posix_fallocate", emulate)
+    Reserve(tmp_path / "reserve").allocate(1000)
+    assert (tmp_path / "reserve").stat().st_size > 1000

@@ -1,62 +1,92 @@
-"""A status is what the record and the living processes say together."""
+"""The status of a run follows from its last phase and its lock."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from harness.core.clock import now
-from harness.runs.status import Process, Status, boot_id, derived_status, process_in, process_with
+from harness.core.files import is_locked, try_lock
+from harness.core.times import seconds_since_boot
+from harness.runs.status import Process, Status, derived_status
 
-GOING = [Status.QUEUED, Status.STARTING, Status.RUNNING, Status.FINISHING]
+ACTIVE = [Status.QUEUED, Status.STARTING, Status.RUNNING, Status.FINISHING]
 OVER = [Status.FINISHED, Status.OUT_OF_TIME, Status.STOPPED, Status.CRASHED]
 
 
-@pytest.mark.parametrize("status", GOING)
-def test_a_phase_counts_while_its_supervisor_lives_and_is_lost_with_it(status: Status) -> None:
-    assert derived_status(status, supervisor_is_alive=True) is status
-    assert derived_status(status, supervisor_is_alive=False) is Status.LOST
+@pytest.mark.parametrize("status", ACTIVE)
+def test_an_active_phase_without_a_supervisor_is_lost(status: Status) -> None:
+    assert derived_status(status, is_alive=True) is status
+    assert derived_status(status, is_alive=False) is Status.LOST
     assert not status.is_over
 
 
 @pytest.mark.parametrize("status", OVER)
-def test_an_ending_stands_whether_its_supervisor_lives_or_not(status: Status) -> None:
-    assert derived_status(status, supervisor_is_alive=True) is status
-    assert derived_status(status, supervisor_is_alive=False) is status
+def test_a_final_phase_is_the_status(status: Status) -> None:
+    assert derived_status(status, is_alive=True) is status
+    assert derived_status(status, is_alive=False) is status
     assert status.is_over
 
 
 def test_a_run_without_a_phase_is_starting_or_lost() -> None:
-    assert derived_status(None, supervisor_is_alive=True) is Status.STARTING
-    assert derived_status(None, supervisor_is_alive=False) is Status.LOST
+    assert derived_status(None, is_alive=True) is Status.STARTING
+    assert derived_status(None, is_alive=False) is Status.LOST
 
 
-def test_a_process_is_itself_as_long_as_it_runs() -> None:
+def test_a_lock_is_seen_while_it_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_locked(path) and not path.exists()
+    held = try_lock(path)
+    assert held is not None and is_locked(path)
+    assert try_lock(path, patience=0.0) is None
+    held.close()
+    assert not is_locked(path)
+
+
+def test_looking_at_a_lock_never_keeps_a_supervisor_out(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    watcher = multiprocessing.get_context("spawn").Process(target=look_forever, args=(path,), daemon=True)
+    watcher.start()
+    try:
+        for _ in range(50):
+            held = try_lock(path)
+            assert held is not None
+            held.close()
+    finally:
+        watcher.kill()
+        watcher.join()
+
+
+def look_forever(path: Path) -> None:
+    while True:
+        is_locked(path)
+
+
+def test_a_process_is_here_until_it_ends() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    process = process_in(process_with(child.pid).as_record())
-    assert process.is_alive
+    process = Process.from_record(Process.of(child.pid).as_record())
+    assert process.is_here
     child.kill()
-    time.sleep(0.1)
-    assert not process.is_alive, "a zombie is dead"
+    while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+        pass
+    assert not process.is_here, "a zombie has ended"
     child.wait()
-    assert not process.is_alive
+    assert not process.is_here
     with pytest.raises(psutil.NoSuchProcess):
-        process_with(child.pid)
+        Process.of(child.pid)
 
 
-def test_a_number_that_is_used_again_is_another_process() -> None:
-    ours = process_with(os.getpid())
-    assert ours.is_alive
-    assert not Process(ours.pid, ours.created - 10, ours.boot).is_alive
-    assert not Process(ours.pid, ours.created, "another boot").is_alive
-    assert ours.boot == boot_id()
+def test_a_reused_process_id_is_another_process() -> None:
+    ours = Process.of(os.getpid())
+    assert ours.is_here
+    assert not Process(ours.pid, ours.created - 10, ours.boot).is_here
+    assert not Process(ours.pid, ours.created, "another boot").is_here
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the creation time is on the wall clock")
-def test_setting_the_clock_makes_no_process_another() -> None:
-    created = process_with(os.getpid()).created
-    # Seconds since the boot, not since the epoch: the wall clock has no part in it.
-    assert 0 < created <= now() < created + 3600
+def test_the_creation_time_does_not_depend_on_the_wall_clock() -> None:
+    created = Process.of(os.getpid()).created
+    assert 0 < created <= seconds_since_boot() < created + 3600

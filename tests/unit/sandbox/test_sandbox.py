@@ -7,7 +7,7 @@ import pytest
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.spec import AttackSpec
+from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.sandbox import SandboxPolicy
 from harness.sandbox.environment import plain_environment

@@ -7,9 +7,9 @@ import numpy as np
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from harness.core.spec import AttackRecord
+from harness.jobs.attack.results import write_results
+from harness.jobs.attack.spec import AttackRecord
 from harness.runs.folder import RunFolder
-from harness.runs.results import write_results
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 HOSTILE = '<script>alert(1)</script></style>{{ 7*7 }}{% x %}\u202e\x1b[31m" onload="x $y$ #panic() \\ @a <b>'

@@ -13,7 +13,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
-from harness.core.redaction import redacted_text
+from harness.core.redaction import redact_text
 from harness.core.spec import PathRecord, TargetRecord
 from harness.submit.audit import AuditHeader, require_room_for_audit, write_audit
 from tests.unit.submit.pages import parsed_page
@@ -172,7 +172,7 @@ def test_a_redacted_audit_holds_none_of_the_text_in_any_file(tmp_path: Path) -> 
         for secret in SECRETS:
             assert secret.encode() not in _as_plain_bytes(name, content), name
     assert all(secret in (tmp_path / "open" / "findings.json").read_text(encoding="utf-8") for secret in SECRETS)
-    told = redacted_text(TEXT)
+    told = redact_text(TEXT)
     assert told in (tmp_path / "closed" / "index.html").read_text(encoding="utf-8")
     assert told in (tmp_path / "closed" / "tables" / "paragraphs.csv").read_text(encoding="utf-8")
     # What is drawn are glyphs: the picture is that of the label in its redacted form.

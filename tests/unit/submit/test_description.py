@@ -11,8 +11,8 @@ import pytest
 import typst
 
 from harness.core.errors import HarnessError
-from harness.core.redaction import redacted
-from harness.runs.results import submission_now
+from harness.core.redaction import redact_suffix
+from harness.jobs.attack.results import submission_now
 from harness.submit.description import write_description
 from harness.submit.facts import run_facts
 from tests.functional.machine import ROOT
@@ -129,6 +129,6 @@ def test_redaction_tells_suffixes_by_length_and_hash(home: Path) -> None:
         texts[redact] = (folder / "description.typ").read_text()
     first = submission_now(run).suffixes[0]
     shown = " ".join(map(str, first.tolist()))
-    hashed = redacted(first, run.spec().round.vocabulary).replace(",", "\\,")
+    hashed = redact_suffix(first, run.spec().round.vocabulary).replace(",", "\\,")
     assert shown in texts[False] and hashed not in texts[False]
     assert shown not in texts[True] and hashed in texts[True]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harness.core.overlap import overlap
+from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
-from harness.runs.results import scorecard_of, submission_now
 from harness.submit.facts import Moment, run_facts
 from harness.submit.tables import queries_in_words, training_in_words
 from tests.unit.submit.ended import ended_run

@@ -3,7 +3,7 @@
 import numpy as np
 
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
-from harness.core.redaction import redacted_text
+from harness.core.redaction import redact_text
 from harness.submit.found import column_in_words, headline_figures, in_words, is_numeric, plain_value, without_text
 
 
@@ -64,22 +64,22 @@ FOUND = Findings(
 
 def test_text_is_told_by_length_and_hash_wherever_it_stands() -> None:
     closed = without_text(FOUND)
-    assert closed.tables[0].columns == {"name": [redacted_text("Ada Quint"), None], "esp": [0.5, 0.25]}
-    assert closed.tables[1].columns["text"] == [[redacted_text(SECRET), redacted_text("b")]]
-    assert closed.passages[0].texts == [("prompt", (Stretch(redacted_text(SECRET)),))]
+    assert closed.tables[0].columns == {"name": [redact_text("Ada Quint"), None], "esp": [0.5, 0.25]}
+    assert closed.tables[1].columns["text"] == [[redact_text(SECRET), redact_text("b")]]
+    assert closed.passages[0].texts == [("prompt", (Stretch(redact_text(SECRET)),))]
     line, bar, heat, numbers = closed.charts
-    assert isinstance(line, LineChart) and [one.name for one in line.series] == [redacted_text("ada  quint"), "greedy"]
+    assert isinstance(line, LineChart) and [one.name for one in line.series] == [redact_text("ada  quint"), "greedy"]
     assert isinstance(bar, BarChart)
-    assert bar.labels == [redacted_text("Ada Quint"), redacted_text("lives at the…"), "lamp", "3"]
+    assert bar.labels == [redact_text("Ada Quint"), redact_text("lives at the…"), "lamp", "3"]
     assert isinstance(heat, HeatMap) and heat.words is None and heat.row_labels[1] == "row"
     assert heat.row_labels[0].startswith("7 words, sha256")
     assert isinstance(numbers, HeatMap) and numbers.words is not None
 
 
 def test_the_same_text_is_known_again_by_its_hash() -> None:
-    assert redacted_text("a b") == "2 words, sha256 c8687a08aa5d"
-    assert redacted_text("one") != redacted_text("two")
-    assert redacted_text("\ud800") == "1 word, sha256 91a681b99855"
+    assert redact_text("a b") == "2 words, sha256 c8687a08aa5d"
+    assert redact_text("one") != redact_text("two")
+    assert redact_text("\ud800") == "1 word, sha256 91a681b99855"
 
 
 def test_figures_and_sentences_give_no_text_away() -> None:
@@ -90,5 +90,5 @@ def test_figures_and_sentences_give_no_text_away() -> None:
     )
     redacted = without_text(findings)
     assert "Zanzibar" not in repr(redacted)
-    assert redacted.figures == {"best": [{"prompt": redacted_text(secret), "share": 0.5}]}
+    assert redacted.figures == {"best": [{"prompt": redact_text(secret), "share": 0.5}]}
     assert redacted.sentences[1] == "It says no more."

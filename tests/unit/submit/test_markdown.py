@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
-from harness.core.visible import visible
+from harness.core.text import sanitize
 from harness.figures.glyphs import drawable_characters
 from harness.submit.markdown import as_typst
 from tests.unit.submit.typst_text import packed, typeset_text
@@ -41,7 +41,7 @@ def text_in(markdown: str) -> str:
             else:
                 shown.append(part.content)
     spaced = (" " if c in "\n\t" or unicodedata.category(c) == "Zs" else c for c in "\n".join(shown))
-    drawn = (c if ord(c) in drawable_characters() else f"⟨U+{ord(c):04X}⟩" for c in visible("".join(spaced)))
+    drawn = (c if ord(c) in drawable_characters() else f"⟨U+{ord(c):04X}⟩" for c in sanitize("".join(spaced)))
     return packed("".join(drawn))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.redaction import redacted
-from harness.core.visible import visible
-from harness.runs.results import submission_now
+from harness.core.redaction import redact_suffix
+from harness.core.text import sanitize
+from harness.jobs.attack.results import submission_now
 from harness.submit.examples import chosen_examples
 from harness.submit.facts import run_facts
 from harness.submit.pages import inline_svg, page
@@ -50,7 +50,7 @@ def test_texts_that_mean_harm_are_shown_and_do_nothing(home: Path) -> None:
         parsed = assert_harmless(text)
         assert "<script" not in text.lower()
         assert not {"\u202e", "\x1b"} & set(text)
-        assert parsed.text.count(visible(HOSTILE)) >= 6  # attack, reference, parameter, its value, note, tokens
+        assert parsed.text.count(sanitize(HOSTILE)) >= 6  # attack, reference, parameter, its value, note, tokens
 
 
 def test_two_runs_are_compared_and_their_examples_shown_side_by_side(home: Path) -> None:
@@ -105,9 +105,9 @@ def test_redaction_leaves_no_guess_and_no_answer(home: Path) -> None:
     for suffix in submitted.suffixes[:8]:
         shown = " ".join(map(str, suffix.tolist()))
         assert shown not in closed
-        assert redacted(suffix, run.spec().round.vocabulary) not in open_text
+        assert redact_suffix(suffix, run.spec().round.vocabulary) not in open_text
     assert " ".join(map(str, submitted.suffixes[0].tolist())) in open_text
-    assert redacted(submitted.suffixes[0], run.spec().round.vocabulary) in closed
+    assert redact_suffix(submitted.suffixes[0], run.spec().round.vocabulary) in closed
 
 
 def test_an_example_with_a_right_row_behind_a_wrong_one_is_none_of_the_wrong(home: Path) -> None:

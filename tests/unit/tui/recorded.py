@@ -5,15 +5,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from harness.core.examples import load_answers
+from harness.core.files import try_lock
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
-from harness.core.spec import AttackRecord, AttackSpec
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.runs.folder import RunFolder
-from harness.runs.status import process_with
+from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from tests.functional.machine import write_round
 
@@ -27,6 +29,7 @@ class Recorded:
     folder: RunFolder
     store: RunStore
     answers: np.ndarray
+    lock: IO[bytes] | None = None
 
     def batch(self, key: str) -> tuple[int, int]:
         """Begin the batch `key`, anew if need be."""
@@ -39,16 +42,28 @@ class Recorded:
         suffixes = self.answers[ids].copy()
         suffixes[[not is_right for _, is_right, _ in rows], 0] ^= 1
         with self.store.transaction():
-            self.store.add_guesses(*batch, ids, suffixes, np.array([score for _, _, score in rows], np.float64))
+            scores = np.array([score for _, _, score in rows], np.float64)
+            self.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": scores})
 
     def event(self, name: str, **detail: object) -> None:
-        """Commit an event."""
+        """Commit an event; with a final phase the supervisor is gone."""
         with self.store.transaction():
             self.store.add_event(name, **detail)
+        if name == "phase" and Status(str(detail["phase"])).is_over:
+            self.release()
 
     def supervised_by(self, pid: int) -> None:
-        """Let the record name this process as the run's supervisor."""
-        self.event("supervisor", **process_with(pid).as_record())
+        """Let the record name this process as the supervisor. If it is the test's own, it holds the run's lock."""
+        self.event("supervisor", **Process.of(pid).as_record())
+        self.release()
+        if pid == os.getpid():
+            self.lock = try_lock(self.folder.lock)
+
+    def release(self) -> None:
+        """Release the run's lock, as the death of the supervisor does."""
+        if self.lock is not None:
+            self.lock.close()
+            self.lock = None
 
 
 def recorded_run(
@@ -101,7 +116,7 @@ def recorded_run(
     )
     run.spec_file.write_text(spec.model_dump_json())
     os.utime(run.spec_file, (time.time() - 60, time.time() - 60))
-    recorded = Recorded(run, RunStore(run.store), answers)
+    recorded = Recorded(run, RunStore(run.store, spec.stored_tables), answers)
     if pid is not None:
         recorded.supervised_by(pid)
     return recorded

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.audit import FIGURES, Kind, table
+from harness.core.audit import FIGURES
 from harness.core.paths import runs_home
-from harness.core.spec import AuditSpec, TargetRecord
+from harness.core.rows import Kind, table
+from harness.core.spec import TargetRecord
+from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
-from harness.runs.status import process_with
+from harness.runs.status import Process
 from harness.runs.store import RunStore
 
 REPLIES = table("reply", item=Kind.INTEGER, share=Kind.REAL, each=Kind.REALS, reply=Kind.TEXT)
@@ -123,5 +125,5 @@ def recorded_audit(
     os.utime(folder.spec_file, (time.time() - 60, time.time() - 60))
     recorded = RecordedAudit(folder, RunStore(folder.store, spec.tables))
     if pid is not None:
-        recorded.event("supervisor", **process_with(pid).as_record())
+        recorded.event("supervisor", **Process.of(pid).as_record())
     return recorded

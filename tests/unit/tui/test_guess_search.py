@@ -36,7 +36,7 @@ def test_an_id_finds_the_guesses_of_its_example_oldest_first(run: Recorded) -> N
 def test_an_example_that_is_not_in_the_round_is_not_found(run: Recorded) -> None:
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_guesses(*batch, np.array([99]), run.answers[:1], np.array([0.0]))
+        run.store.add_rows(*batch, "guess", {"example": np.array([99]), "suffix": run.answers[:1], "score": np.array([0.0])})
     assert found(run, "99") == []
 
 
@@ -93,7 +93,7 @@ def test_text_matches_in_either_case(run: Recorded) -> None:
     suffixes = np.array([encode(words).ids[:4] for words in ("Wording of it", "something else")], np.uint16)
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_guesses(*batch, np.array([0, 0]), suffixes, np.zeros(2))
+        run.store.add_rows(*batch, "guess", {"example": np.array([0, 0]), "suffix": suffixes, "score": np.zeros(2)})
     wanted = text.texts(suffixes)[0].swapcase()
     lines = search_guesses(wanted, RunFeed(run.folder), text, on_progress=lambda share: True)
     assert [line.seq for line in lines] == [1]

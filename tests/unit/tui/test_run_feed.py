@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
+from harness.jobs.attack.results import any_of_n, emitted, scorecard_of, submission_now
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
-from harness.runs.results import any_of_n, emitted, scorecard_of, submission_now
 from harness.runs.status import Status
 from harness.tui import run_feed
 from harness.tui.run_feed import MAX_LINES, RunFeed
@@ -215,13 +215,15 @@ def without_tables(run: Recorded) -> None:
 def a_stranger_among_its_examples(run: Recorded) -> None:
     batch = run.batch("stranger")
     with run.store.transaction():
-        run.store.add_guesses(*batch, np.array([-1]), run.answers[:1], np.array([0.0]))
+        columns = {"example": np.array([-1]), "suffix": run.answers[:1], "score": np.array([0.0])}
+        run.store.add_rows(*batch, "guess", columns)
 
 
 def a_suffix_cut_short(run: Recorded) -> None:
     batch = run.batch("short")
     with run.store.transaction():
-        run.store.add_guesses(*batch, np.array([0]), run.answers[:1, :3], np.array([0.0]))
+        columns = {"example": np.array([0]), "suffix": run.answers[:1, :3], "score": np.array([0.0])}
+        run.store.add_rows(*batch, "guess", columns)
 
 
 def an_event_that_is_no_json(run: Recorded) -> None:

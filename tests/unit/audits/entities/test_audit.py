@@ -14,10 +14,11 @@ from harness.audits.entities.asking import Asked
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
 from harness.audits.entities.inputs import read_inputs
 from harness.audits.entities.prompt import Prompt
-from harness.core.audit import AuditInputs, Rows
+from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, HeatMap, LineChart
-from harness.core.requests import TargetConfig
+from harness.core.rows import Rows
+from harness.core.spec import TargetConfig
 from harness.engine.classification import Span
 from harness.engine.demo_classifier import Family, fine_tuned, invented_names, write_names
 from tests.unit.audits.in_memory import Cut, InMemory

@@ -8,7 +8,7 @@ import pytest
 from harness.audits.entities.asking import Asked
 from harness.audits.entities.prompt import read_prompts
 from harness.audits.entities.ranking import chance_error, ranked
-from harness.core.requests import TargetConfig
+from harness.core.spec import TargetConfig
 from harness.engine.demo_classifier import NAMES, Family, fine_tuned, invented_names
 
 STEPS = {Family.BERT: 500, Family.ALBERT: 450, Family.ROBERTA: 500}

@@ -16,8 +16,8 @@ from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme
 from harness.core.errors import HarnessError
 from harness.core.findings import HeatMap, LineChart
-from harness.core.requests import TargetConfig
 from harness.core.rounds import load_round
+from harness.core.spec import TargetConfig
 from harness.engine import load_target
 from harness.engine.demo import SIZES
 from harness.engine.demo.corpus import corpus

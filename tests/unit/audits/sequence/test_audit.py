@@ -14,8 +14,8 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.findings import Findings
-from harness.core.requests import TargetConfig
 from harness.core.rounds import load_round
+from harness.core.spec import TargetConfig
 from harness.engine.demo import SEED, WEIGHTS
 from harness.engine.demo.corpus import corpus
 from harness.engine.loading import load_target

@@ -1,0 +1,59 @@
+"""The request that a supervisor writes for a worker: one JSON file and arrays in the worker's scratch directory.
+
+Each kind of job has its own request in `harness/jobs/<kind>/request.py`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+ENDPOINT_KEYS = ("HARNESS_ENDPOINT_KEY", "OPENAI_API_KEY")
+"""Environment variables that may hold an endpoint's API key. The worker gets the first one that is set as the first."""
+_REQUEST_FILE = "job.json"
+
+
+class JobRequest(BaseModel):
+    """One execution of a job.
+
+    `finish_at` is the soft deadline in seconds of `harness.core`'s clock. `done` lists the keys of the batches that are
+    not run again. `engine_rows` maps the keys of unfinished batches to the rows at once of their engine calls.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    params: dict[str, Any]
+    seed: int
+    finish_at: float = 0.0
+    done: list[str]
+    engine_rows: dict[str, list[int]]
+
+
+RequestType = TypeVar("RequestType", bound=JobRequest)
+
+
+def write_request(folder: Path, request: JobRequest) -> None:
+    """Write `request` into the existing directory `folder`."""
+    (folder / _REQUEST_FILE).write_text(request.model_dump_json(), encoding="utf-8")
+
+
+def read_kind(folder: Path) -> str:
+    """Return the kind of the job whose request is in `folder`."""
+    return str(json.loads((folder / _REQUEST_FILE).read_bytes())["kind"])
+
+
+def read_request(folder: Path, request_type: type[RequestType]) -> RequestType:
+    """Return the request in `folder`."""
+    return request_type.model_validate_json((folder / _REQUEST_FILE).read_bytes())
+
+
+def read_archive(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the .npz file at `path`; none if the file does not exist."""
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}

@@ -1,0 +1,74 @@
+"""The clock that budgets are measured on, durations that people write and read, and timestamps as text."""
+
+import math
+import re
+import time
+
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
+
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+
+
+def seconds_since_boot() -> float:
+    """Return CLOCK_BOOTTIME, which nobody can set and which keeps running while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as `24h`, `1h30m` or a plain number of seconds.
+
+    Raises HarnessError unless the duration is positive and at most 366 days.
+    """
+    text = text.strip()
+    if _DURATION.fullmatch(text):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    else:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = float("nan")
+    if not 0 < seconds <= 366 * 86400:
+        raise HarnessError(f"{shorten(text)!r} is not a duration: write 24h, 90m, 1h30m or 45s.")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds: 0:07, 12:34, 23:59:59. A value that is not finite is a dash."""
+    if not math.isfinite(seconds):
+        return "–"
+    whole = max(0, int(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def time_of_day(timestamp: float) -> str:
+    """Return a timestamp in local time as `14:03:59`.
+
+    A timestamp is in seconds since the epoch, here and below. One that the platform cannot format is a dash.
+    """
+    return _formatted("%H:%M:%S", timestamp)
+
+
+def day_and_time(timestamp: float) -> str:
+    """Return a timestamp in local time as `Nov 21 14:03`."""
+    return _formatted("%b %d %H:%M", timestamp)
+
+
+def date_and_time(timestamp: float) -> str:
+    """Return a timestamp in local time as `2026-11-21 14:03`."""
+    return _formatted("%Y-%m-%d %H:%M", timestamp)
+
+
+def utc_date_and_time(timestamp: float) -> str:
+    """Return a timestamp in UTC as `2026-11-21 14:03 UTC`, which reads the same on every machine."""
+    return _formatted("%Y-%m-%d %H:%M UTC", timestamp, is_utc=True)
+
+
+def _formatted(pattern: str, timestamp: float, *, is_utc: bool = False) -> str:
+    try:
+        return time.strftime(pattern, time.gmtime(timestamp) if is_utc else time.localtime(timestamp))
+    except (OverflowError, ValueError, OSError):
+        return "–"

@@ -1,0 +1,184 @@
+"""The context of a running attack: inputs come from the scratch directory, guesses and progress go to the supervisor."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.core.arrays import Ints, Tokens, token_dtype
+from harness.core.attack import Batch
+from harness.core.errors import HarnessError
+from harness.core.frames import MAX_BODY_BYTES
+from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
+from harness.core.rows import split_into_frames
+from harness.core.submission import submission_order
+from harness.core.text import shorten
+from harness.core.times import seconds_since_boot
+from harness.core.training import Training
+from harness.jobs.attack.request import AttackRequest, read_guesses, read_kept, read_prefixes, read_training
+from harness.worker.batches import LONGEST_NAME, BatchLog, derive_seed
+from harness.worker.channel import Channel, as_frame_dtype
+
+if TYPE_CHECKING:
+    from harness.engine.target import Target
+
+
+class AttackContext:
+    """The context of one execution; `harness.core.attack.Context` documents its members."""
+
+    def __init__(self, request: AttackRequest, folder: Path, channel: Channel) -> None:
+        self._request = request
+        self._folder = folder
+        self._channel = channel
+        self._prefixes: Tokens = read_prefixes(folder)
+        self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
+        self._kept = read_kept(folder)
+        self._committed: list[Guesses] = []
+        self._earlier_is_read = False
+        self._target: Target | None = None
+        self._training: Training | None = None
+        self._clock_was_read = False
+        self.was_cut_short = False
+
+    @property
+    def ids(self) -> Ints:
+        return np.arange(len(self._prefixes))
+
+    @property
+    def prefixes(self) -> Tokens:
+        return self._prefixes
+
+    @property
+    def suffix_length(self) -> int:
+        return self._request.suffix_length
+
+    @property
+    def vocabulary(self) -> int:
+        return self._request.vocabulary
+
+    @property
+    def seed(self) -> int:
+        return self._request.seed
+
+    @property
+    def target(self) -> "Target":
+        if self._target is None:
+            config = self._request.target
+            if config is None:
+                raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
+            from harness.engine.loading import load_target
+
+            self._target = load_target(
+                config.path,
+                device=config.device,
+                dtype=config.dtype,
+                threads=config.threads,
+                rows_at_once=self._request.rows_at_once,
+                suffix_length=self.suffix_length,
+            )
+            self._target.require(
+                prefix_length=self._prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
+            )
+            self._target.calls = self._log
+            self._channel.send("event", name="target", **self._target.record)
+        return self._target
+
+    @property
+    def train(self) -> Training:
+        if self._training is None:
+            self._training = read_training(self._folder)
+            if self._training is not None:
+                self._channel.send("event", name="read_train")
+        if self._training is None or len(self._training) == 0:
+            raise HarnessError(
+                "the attack needs training examples, and the round has none. "
+                "Use a round with train_prefix_file and train_suffix_file."
+            )
+        return self._training
+
+    def batches(
+        self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64
+    ) -> Iterator[Batch]:
+        prefixes = self._prefixes if over is None else over.prefixes
+        passes = list(doubling_passes(trials)) if over is None else [trials]
+        self._log.enter(stage, float(len(prefixes) * trials), noun="attack")
+        for number, trials_in_pass in enumerate(passes):
+            seed = derive_seed(self.seed, stage, number)
+            for first in range(0, len(prefixes), size):
+                ids = np.arange(first, min(first + size, len(prefixes)))
+                key = f"{stage}/{number}/{first}"
+                if self._log.is_done(key):
+                    continue
+                if self._channel.finish_is_asked:
+                    self.was_cut_short = True
+                    return
+                self._log.begin(key, weight=float(len(ids) * trials_in_pass))
+                yield Batch(ids, prefixes[ids], trials_in_pass, seed, stage)
+                self._log.end(key)
+
+    def remaining(self) -> float:
+        if not self._clock_was_read:
+            self._clock_was_read = True
+            self._channel.send("event", name="read_clock")
+        return max(0.0, self._request.finish_at - seconds_since_boot())
+
+    def keep(self, name: str, array: ArrayLike) -> None:
+        values = as_frame_dtype(np.asarray(array))
+        if len(name) > LONGEST_NAME or values.nbytes > MAX_BODY_BYTES:
+            raise HarnessError(
+                f"context.keep({shorten(name)!r}): at most {LONGEST_NAME} characters and "
+                f"{MAX_BODY_BYTES >> 20} MiB per name. Split larger arrays."
+            )
+        self._kept[name] = values
+        self._channel.send("kept", {"data": values.reshape(-1)}, name=name, shape=" ".join(map(str, values.shape)))
+
+    def kept(self, name: str) -> NDArray[Any] | None:
+        return self._kept.get(name)
+
+    def guesses(self) -> Guesses:
+        if not self._earlier_is_read:
+            self._earlier_is_read = True
+            if (earlier := read_guesses(self._folder)) is not None:
+                self._committed.insert(0, earlier)
+        all_ = concatenate_guesses(self._committed, suffix_length=self.suffix_length)
+        rows = submission_order(all_.ids, all_.suffixes, all_.score, per_example=self._request.guesses_per_example)
+        return all_.part(rows)
+
+    def finish(self, order: Guesses) -> None:
+        self._check(order)
+        suffixes = self._narrowed(order.suffixes)
+        if order.ids.nbytes + suffixes.nbytes > MAX_BODY_BYTES:
+            raise HarnessError(f"context.finish: {len(order):,} rows are more than a submission may have.")
+        self._channel.send("final", {"example": order.ids, "suffix": suffixes})
+
+    def emit(self, guesses: Guesses) -> None:
+        """Send the attack's guesses to the supervisor in the open batch."""
+        if not isinstance(guesses, Guesses):
+            raise HarnessError(f"the attack yielded {type(guesses).__name__}, but must yield Guesses.")
+        self._check(guesses)
+        self._log.begin_outside()
+        self._committed.append(guesses)
+        narrowed = Guesses(guesses.ids, self._narrowed(guesses.suffixes), guesses.score)
+        for columns in split_into_frames(GUESSES, narrowed.columns()):
+            self._channel.send("guess", columns, key=self._log.key)
+
+    def _check(self, guesses: Guesses) -> None:
+        fault = find_fault(
+            guesses, examples=len(self._prefixes), suffix_length=self.suffix_length, vocabulary=self.vocabulary
+        )
+        if fault is not None:
+            raise HarnessError(f"the attack emitted {fault}.")
+
+    def _narrowed(self, suffixes: Tokens) -> Tokens:
+        return suffixes.astype(token_dtype(self.vocabulary), copy=False)
+
+
+def doubling_passes(trials: int) -> Iterator[int]:
+    """Yield 1, 2, 4, … and the rest, with the sum `trials`."""
+    size = 1
+    while trials > 0:
+        yield min(size, trials)
+        trials -= size
+        size *= 2

@@ -1,0 +1,128 @@
+"""Resolve everything about an attack run before its budget starts, and start it."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.core import paths
+from harness.core.errors import HarnessError
+from harness.core.examples import error_cap_of, load_answers, load_prefixes, require_fitting_files
+from harness.core.files import file_sha256
+from harness.core.rounds import Round
+from harness.core.spec import PathRecord, TargetRecord
+from harness.core.text import shorten
+from harness.jobs.attack.spec import AttackRecord, AttackSpec
+from harness.plugins.discovery import AttackFile
+from harness.plugins.schema import ValidatedParams
+from harness.runs.folder import RunFolder
+from harness.runs.inputs import content_sha256, files_in
+from harness.runs.launch import start_job
+from harness.runs.machine import hardware, versions
+
+
+def plan_attack(
+    attack: AttackFile,
+    params: ValidatedParams,
+    round_: Round,
+    target: TargetRecord | None,
+    *,
+    id_: str,
+    budget: float,
+    seed: int,
+    limit: int | None,
+    shares_device: bool = False,
+) -> AttackSpec:
+    """Return the spec of a run. `budget` is in seconds; with `limit` only the first examples are attacked.
+
+    Raises HarnessError if the attack declares network access, if a file of the round is absent or does not fit, if the
+    round has no examples, or if a path parameter is absent or contains the round's answers.
+    """
+    if attack.network != "none":
+        raise HarnessError(
+            f"{attack.path}: declares network = {attack.network!r}, but an attack has no network access. "
+            "Remove the declaration."
+        )
+    for file in (round_.prefix_file, round_.train_prefix_file, round_.train_suffix_file):
+        if file is not None and not file.exists():
+            raise HarnessError(f"{file}: no such file. harness data status says how to get the files of a round.")
+    require_fitting_files(round_)
+    round_examples = len(load_prefixes(round_))
+    if round_examples == 0:
+        raise HarnessError(f"round {round_.name} has no examples. Its prefix file or its fold is empty.")
+    answers = load_answers(round_)
+    if answers is not None and len(answers) != round_examples:
+        raise HarnessError(
+            f"{round_.file_with_answers}: {len(answers):,} answers for {round_examples:,} attacked prefixes."
+        )
+    path_records = {
+        name: _path_record(name, params.params[name], round_)
+        for name in params.path_params
+        if params.params[name] is not None
+    }
+    return AttackSpec(
+        id=id_,
+        created_at=time.time(),
+        attack=AttackRecord(
+            name=attack.name,
+            origin=attack.origin,
+            file=attack.path.name,
+            sha256=attack.sha256,
+            reference=attack.reference,
+            control=attack.control,
+            uses_target=attack.uses_target,
+            guesses_per_example=attack.guesses_per_example,
+            requires=attack.requires,
+            models=attack.models,
+        ),
+        params=params.params | {name: str(record.path) for name, record in path_records.items()},
+        paths=path_records,
+        seed=seed,
+        shares_device=shares_device,
+        examples=round_examples if limit is None else min(limit, round_examples),
+        round_examples=round_examples,
+        round=round_.model_copy(update={"error_cap": error_cap_of(round_)}),
+        data_sha256={str(path): file_sha256(path) for path in round_.files if path.exists()},
+        target=target,
+        budget=budget,
+        versions=versions(),
+        hardware=hardware(),
+    )
+
+
+def start_attack(spec: AttackSpec, attack: AttackFile) -> RunFolder:
+    """Create the run's private directory with a copy of the attack's source, and start its supervisor.
+
+    Raises HarnessError if the supervisor does not start.
+    """
+
+    def prepare(folder: RunFolder) -> AttackSpec:
+        folder.code.mkdir()
+        shutil.copyfile(attack.path, folder.code / spec.attack.file)
+        if spec.target is not None and (tokenizer := spec.target.path / "tokenizer.json").is_file():
+            shutil.copyfile(tokenizer, folder.tokenizer)
+        return spec
+
+    return start_job(spec.id, prepare)
+
+
+def _path_record(name: str, value: Any, round_: Round) -> PathRecord:
+    if not isinstance(value, str):
+        raise HarnessError(f"parameter {name}: a run records one path. Put several files into one directory.")
+    path = paths.expand_home(value).absolute()
+    if not path.exists():
+        raise HarnessError(f"parameter {name}: {shorten(str(path), 120)}: no such file or directory.")
+    path = path.resolve()
+    for file in files_in(path):
+        if _has_answers(file, round_):
+            raise HarnessError(f"parameter {name}: {file} contains the round's answers. An attack may not read it.")
+    return PathRecord(path=path, sha256=content_sha256(path))
+
+
+def _has_answers(file: Path, round_: Round) -> bool:
+    answers = round_.file_with_answers
+    if answers is None or not answers.exists():
+        return False
+    if file.samefile(answers):
+        return True
+    return file.stat().st_size == answers.stat().st_size and file_sha256(file) == file_sha256(answers)

@@ -1,0 +1,123 @@
+"""The guesses in run.db."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from harness.core.arrays import Bools, Floats, Ints, token_dtype
+from harness.core.guesses import GUESSES, Guesses, concatenate_guesses
+from harness.jobs.attack.spec import AttackSpec
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder
+from harness.runs.reader import LAST_ATTEMPTS, RunReader
+from harness.runs.stored_tables import column_from, quoted
+
+_ROWS_PER_READ = 50_000
+_COLUMNS = quoted(GUESSES.columns)
+
+
+class Arrivals(NamedTuple):
+    """Guesses in arrival order, void ones included: seq, at (seconds since the epoch), batch, attempt, all [rows]."""
+
+    seq: Ints
+    at: Floats
+    guesses: Guesses
+    batch: Ints
+    attempt: Ints
+
+    def valid_rows(self, last_attempts: Mapping[int, int]) -> Ints:
+        """Return the rows that are not void, ascending; `last_attempts` is `RunReader.repeated_batches()`."""
+        if not last_attempts:
+            return np.arange(len(self.seq))
+        attempts = zip(self.batch.tolist(), self.attempt.tolist(), strict=True)
+        return np.flatnonzero([last_attempts.get(batch, attempt) == attempt for batch, attempt in attempts])
+
+
+class CommittedGuesses(NamedTuple):
+    """Valid guesses in arrival order, and whether the batch of each is done, [rows]."""
+
+    guesses: Guesses
+    is_done: Bools
+
+
+class GuessReader(RunReader):
+    """A read-only view of the run.db of an attack run."""
+
+    def __init__(self, path: Path, *, suffix_length: int, vocabulary: int) -> None:
+        super().__init__(path)
+        self._suffix_length = suffix_length
+        self._dtype = token_dtype(vocabulary).newbyteorder("<")
+
+    @classmethod
+    def of_run(cls, folder: RunFolder, spec: AttackSpec) -> Self:
+        """Return the reader of a run's store."""
+        return cls(folder.store, suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary)
+
+    def guess_count(self) -> int:
+        """Return how many guesses were ever committed, void ones included."""
+        return self.row_count("guess")
+
+    def guesses(self) -> Guesses:
+        """Return the valid guesses in arrival order; a (example, suffix) may occur more than once."""
+        return self.committed().guesses
+
+    def committed(self) -> CommittedGuesses:
+        """Return the valid guesses; those of a batch that is not done become void when the run is resumed."""
+        statement = f"SELECT {_COLUMNS}, batch IN (SELECT batch FROM done) FROM guess {LAST_ATTEMPTS} ORDER BY seq"  # noqa: S608
+        parts, done = [], [np.empty(0, np.bool_)]
+        with as_harness_error(self.path):
+            cursor = self._db.execute(statement)
+            while rows := cursor.fetchmany(_ROWS_PER_READ):
+                *columns, is_done = zip(*rows, strict=True)
+                parts.append(self._guesses_from(columns))
+                done.append(np.array(is_done, np.bool_))
+        return CommittedGuesses(self._join(parts), np.concatenate(done))
+
+    def arrivals(
+        self,
+        *,
+        after: int = 0,
+        limit: int = _ROWS_PER_READ,
+        example: int | None = None,
+        newest_first: bool = False,
+    ) -> Arrivals:
+        """Return at most `limit` guesses after sequence number `after`, of one `example` if given."""
+        order = "DESC" if newest_first else "ASC"
+        condition, values = ("", [after]) if example is None else (" AND example = ?", [after, example])
+        statement = f"SELECT seq, at, batch, attempt, {_COLUMNS} FROM guess WHERE seq > ?{condition}"  # noqa: S608
+        rows = self.query(f"{statement} ORDER BY seq {order} LIMIT ?", *values, limit)
+        with as_harness_error(self.path):
+            seq, at, batch, attempt, *columns = zip(*rows, strict=True) if rows else ((),) * (4 + len(GUESSES.columns))
+            return Arrivals(
+                np.array(seq, np.int64),
+                np.array(at, np.float64),
+                self._guesses_from(columns),
+                np.array(batch, np.int64),
+                np.array(attempt, np.int64),
+            )
+
+    def final_order(self) -> Guesses | None:
+        """Return the final submission order that the attack gave, with scores of zero; None if it gave none."""
+        last = self.last_event("final_order")
+        if last is None:
+            return None
+        with as_harness_error(self.path):
+            rows = self.query(
+                "SELECT example, suffix, 0.0 FROM final WHERE generation = ? ORDER BY seq", last["generation"]
+            )
+            return self._join([self._guesses_from(list(zip(*rows, strict=True)))] if rows else [])
+
+    def _guesses_from(self, columns: list[Any]) -> Guesses:
+        """Return the guesses whose cells are in `columns`, in the order of `GUESSES`."""
+        return Guesses.from_columns(
+            {
+                column.name: column_from(column.kind, cells, tokens=self._dtype, length=self._suffix_length)
+                for column, cells in zip(GUESSES.columns, columns, strict=True)
+            }
+        )
+
+    def _join(self, parts: list[Guesses]) -> Guesses:
+        joined = concatenate_guesses(parts, suffix_length=self._suffix_length)
+        return joined if parts else Guesses(joined.ids, joined.suffixes.astype(self._dtype), joined.score)

@@ -1,0 +1,102 @@
+"""The stored record of an attack run: its summary, its results and its inputs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
+from harness.core.rounds import Round, load_round
+from harness.core.spec import TargetRecord
+from harness.core.text import display_name, sanitize
+from harness.jobs.attack.results import write_results
+from harness.jobs.attack.spec import AttackSpec
+from harness.runs.folder import RunFolder
+from harness.runs.inputs import content_sha256
+from harness.runs.job_record import Counts, JobRecord, Labels
+from harness.runs.reader import RunReader
+
+
+class AttackRunRecord(JobRecord[AttackSpec]):
+    """The record of one attack run."""
+
+    def labels(self, spec: AttackSpec) -> Labels:
+        return Labels(
+            attack=spec.attack.name,
+            round=spec.round.name,
+            is_control=spec.attack.control,
+            is_blind=spec.round.is_blind,
+            is_partial=spec.is_partial,
+            error_cap=spec.error_cap,
+        )
+
+    def counts(self, reader: RunReader, spec: AttackSpec) -> Counts:
+        return Counts(reader.row_count("guess"), {})
+
+    def write_results(self, folder: RunFolder, spec: AttackSpec) -> None:
+        write_results(folder, spec)
+
+    def changed_inputs(self, folder: RunFolder, spec: AttackSpec, weights_sha256: Sequence[str | None]) -> list[str]:
+        changed = []
+        code = folder.code / spec.attack.file
+        if not code.exists() or file_sha256(code) != spec.attack.sha256:
+            changed.append(f"the attack's source {code}")
+        if spec.round.source is not None and not _is_as_recorded(spec.round):
+            changed.append(f"the round in {spec.round.source}")
+        for name, recorded in spec.data_sha256.items():
+            if not Path(name).exists() or file_sha256(Path(name)) != recorded:
+                changed.append(f"the round's file {name}")
+        for name, record in spec.paths.items():
+            if not record.path.exists() or content_sha256(record.path) != record.sha256:
+                changed.append(f"{record.path} of the parameter {name}")
+        if spec.target is not None and next(iter(weights_sha256), None) != spec.target.weights_sha256:
+            changed.append(f"the weights of {spec.target.id}")
+        return changed
+
+    def describe(self, folder: RunFolder, spec: AttackSpec) -> list[tuple[str, str]]:
+        name = display_name(spec.attack.name, is_control=spec.attack.control)
+        training = ", no training examples" if spec.round.train_prefix_file is None else ""
+        rows = [
+            ("attack", f"{name}, from {sanitize(spec.attack.origin)}"),
+            ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples{training}"),
+        ]
+        if spec.target is not None:
+            commit = f" at {spec.target.commit}" if spec.target.commit else ""
+            weights = spec.target.weights_sha256[:12]
+            rows.append(("target", f"{sanitize(spec.target.id)}{commit}, weights {weights}"))
+            rows.append(("device", _describe_device(folder, spec.target)))
+        return rows
+
+
+def _describe_device(folder: RunFolder, target: TargetRecord) -> str:
+    """Return how the worker loaded the target, or how it will."""
+    loaded = None
+    if folder.store.exists():
+        with RunReader(folder.store) as reader:
+            loaded = reader.last_event("worker_target")
+    if loaded is None:
+        return f"{target.device}, precision {target.dtype}, {target.threads} threads"
+    name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
+    return sanitize(
+        f"{loaded['device']}{name}, {loaded['dtype']}, {loaded['threads']} threads, "
+        f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters"
+    )
+
+
+def _is_as_recorded(recorded: Round) -> bool:
+    """Return True if the round's file still says what the record says.
+
+    The error cap of a fold follows from its data, and a blind round may get its answers later.
+    """
+    assert recorded.source is not None
+    try:
+        current = load_round(str(recorded.source))
+    except HarnessError:
+        return False
+    if recorded.fold is not None:
+        current = current.derived_fold(recorded.fold.index, recorded.fold.folds)
+    ignored = {"error_cap"} if recorded.fold is not None else set()
+    ignored |= {"answer_file"} if recorded.is_blind else set()
+    return current.model_dump(exclude=ignored) == recorded.model_dump(exclude=ignored)
+
+
+RECORD = AttackRunRecord()

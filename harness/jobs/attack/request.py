@@ -1,0 +1,73 @@
+"""What the worker of an attack gets: the request, prefixes, training examples, and what earlier executions left.
+
+None of these files is a file of the round, and none holds an answer.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.arrays import Tokens
+from harness.core.guesses import Guesses
+from harness.core.request import JobRequest, read_archive
+from harness.core.spec import TargetConfig
+from harness.core.training import Training
+
+_PREFIXES, _TRAINING, _KEPT, _GUESSES = "prefixes.npy", "training.npz", "kept.npz", "guesses.npz"
+
+
+class AttackRequest(JobRequest):
+    """One execution of an attack. `rows_at_once` is what the engine used in an earlier execution."""
+
+    kind: Literal["attack"] = "attack"
+    attack_file: Path
+    suffix_length: int
+    vocabulary: int
+    guesses_per_example: int
+    uses_target: bool
+    target: TargetConfig | None
+    rows_at_once: int | None
+
+
+def write_inputs(
+    folder: Path, *, prefixes: Tokens, training: Training | None, kept: dict[str, NDArray[Any]], guesses: Guesses
+) -> None:
+    """Write the arrays that the worker reads into the existing directory `folder`."""
+    np.save(folder / _PREFIXES, prefixes)
+    if training is not None:
+        arrays = {"prefixes": training.prefixes, "suffixes": training.suffixes, "clusters": training.clusters}
+        if training.preprefixes is not None:
+            arrays["preprefixes"] = training.preprefixes
+        np.savez(folder / _TRAINING, **arrays)  # type: ignore[arg-type]
+    if kept:
+        # The prefix avoids clashes with the parameters of `savez`.
+        np.savez(folder / _KEPT, **{f"kept/{name}": array for name, array in kept.items()})  # type: ignore[arg-type]
+    if len(guesses):
+        np.savez(folder / _GUESSES, **guesses.columns())  # type: ignore[arg-type]
+
+
+def read_prefixes(folder: Path) -> Tokens:
+    """Return the attacked prefixes, [examples, prefix length]."""
+    prefixes: Tokens = np.load(folder / _PREFIXES, allow_pickle=False)
+    return prefixes
+
+
+def read_training(folder: Path) -> Training | None:
+    """Return the round's training examples, or None if it has none."""
+    arrays = read_archive(folder / _TRAINING)
+    if not arrays:
+        return None
+    return Training(arrays["prefixes"], arrays["suffixes"], arrays.get("preprefixes"), arrays["clusters"])
+
+
+def read_kept(folder: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays that earlier executions kept, by name."""
+    return {name.removeprefix("kept/"): array for name, array in read_archive(folder / _KEPT).items()}
+
+
+def read_guesses(folder: Path) -> Guesses | None:
+    """Return the valid guesses of earlier executions in arrival order, or None if there are none."""
+    columns = read_archive(folder / _GUESSES)
+    return Guesses.from_columns(columns) if columns else None

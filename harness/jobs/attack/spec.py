@@ -1,0 +1,62 @@
+"""spec.json of an attack run."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from harness.core.guesses import GUESSES
+from harness.core.rounds import Round
+from harness.core.rows import Table
+from harness.core.scoring import scaled_cap
+from harness.core.spec import JobSpec, Record, TargetRecord
+
+
+class AttackRecord(Record):
+    """The attack: the name of its file in the run's code/ directory, and what its class declares."""
+
+    name: str
+    origin: str
+    file: str
+    sha256: str
+    reference: str
+    control: bool
+    uses_target: bool
+    guesses_per_example: int
+    requires: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+
+class AttackSpec(JobSpec):
+    """One attack on one round.
+
+    `data_sha256` maps each existing file of the round to its SHA-256. The first `examples` of `round_examples` are
+    attacked (fewer with --limit).
+    """
+
+    kind: Literal["attack"] = "attack"
+    attack: AttackRecord
+    examples: int
+    round_examples: int
+    round: Round
+    data_sha256: dict[str, str]
+    target: TargetRecord | None
+
+    @property
+    def targets(self) -> tuple[TargetRecord, ...]:
+        return () if self.target is None else (self.target,)
+
+    @property
+    def stored_tables(self) -> Mapping[str, Table]:
+        return {"guess": GUESSES}
+
+    @property
+    def is_partial(self) -> bool:
+        """True if only some of the round's examples are attacked."""
+        return self.examples < self.round_examples
+
+    @property
+    def error_cap(self) -> int:
+        """The round's error cap, scaled to the attacked examples."""
+        return scaled_cap(self.round.error_cap, self.examples, self.round_examples)
+
+
+Spec = AttackSpec

@@ -1,0 +1,184 @@
+"""An attack in the supervisor: its inputs, the checks of its guesses, and its live score."""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.core.arrays import token_dtype
+from harness.core.examples import load_answers, load_prefixes, load_training
+from harness.core.frames import Frame
+from harness.core.guesses import GUESSES, Guesses, find_fault
+from harness.core.live_score import LiveScore
+from harness.core.rows import columns_from_frame
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.request import AttackRequest, write_inputs
+from harness.jobs.attack.results import ranked_guesses
+from harness.jobs.attack.spec import AttackSpec
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from harness.runs.store import RunStore
+from harness.supervisor.devices import Device
+from harness.supervisor.intake import EVENTS, MAX_NAME, Intake, IntakeError
+from harness.supervisor.job import Job as BaseJob
+from harness.supervisor.job import target_config
+
+_ROWS_STORED_PER_SUBMITTED = 100
+_BYTE_LIMITS = {"kept": 1 << 30, "final": 1 << 30}
+_SCORE_SHARE_OF_A_CORE = 0.01
+_SCORE_INTERVAL_SECONDS = 0.5
+
+
+class Job(BaseJob[AttackSpec]):
+    """One attack on one round."""
+
+    noun = "attack"
+    row_noun = "guess"
+
+    def __init__(self, folder: RunFolder, spec: AttackSpec) -> None:
+        super().__init__(folder, spec)
+        self.hidden_paths = tuple(spec.round.files)
+        answers = load_answers(spec.round)
+        self._live = LiveScore(
+            None if answers is None else answers[: spec.examples],
+            examples=spec.examples,
+            error_cap=spec.error_cap,
+            row_cap=spec.round.row_cap,
+            per_example=spec.attack.guesses_per_example,
+        )
+        with GuessReader.of_run(folder, spec) as reader:
+            self._committed = reader.committed()
+            final = reader.final_order()
+            self._guesses_before = reader.guess_count()
+        self._live.add(self._committed.guesses)
+        if final is not None:
+            self._live.set_final(final)
+        self._intake: GuessIntake | None = None
+        self._score_due = 0.0
+
+    @property
+    def readable_paths(self) -> tuple[Path, ...]:
+        return (self.folder.code,)
+
+    @property
+    def result_bytes(self) -> int:
+        rules, per_example = self.spec.round, self.spec.attack.guesses_per_example
+        rows = min(rules.row_cap, self.spec.examples * per_example) if per_example else rules.row_cap
+        return rows * (16 + rules.suffix_length * (1 + len(str(rules.vocabulary))))
+
+    def intake(self, store: RunStore) -> "GuessIntake":
+        self._intake = GuessIntake(store, self.spec, self._live, guesses=self._guesses_before)
+        return self._intake
+
+    def write_inputs(self, folder: Path) -> None:
+        with RunReader(self.folder.store) as reader:
+            kept = reader.kept()
+        # Guesses of a batch that is not done become void when the batch is run again, so the worker does not get them.
+        write_inputs(
+            folder,
+            prefixes=load_prefixes(self.spec.round)[: self.spec.examples],
+            training=load_training(self.spec.round),
+            kept=kept,
+            guesses=self._committed.guesses.part(self._committed.is_done.nonzero()[0]),
+        )
+
+    def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> AttackRequest:
+        spec, loaded = self.spec, reader.last_event("worker_target")
+        return AttackRequest(
+            attack_file=self.folder.code / spec.attack.file,
+            params=spec.params,
+            seed=spec.seed,
+            suffix_length=spec.round.suffix_length,
+            vocabulary=spec.round.vocabulary,
+            guesses_per_example=spec.attack.guesses_per_example,
+            uses_target=spec.attack.uses_target,
+            target=None if spec.target is None else target_config(spec.target, device),
+            finish_at=finish_at,
+            done=reader.done_keys(),
+            rows_at_once=None if loaded is None else int(loaded["rows_at_once"]),
+            engine_rows=reader.engine_calls(),
+        )
+
+    def record_score(self, store: RunStore, *, at: float, spent: float, is_last: bool = False) -> None:
+        if self._intake is None or not (is_last or (self._intake.has_changed and at >= self._score_due)):
+            return
+        # Ranking millions of guesses takes seconds, so it happens outside the transaction.
+        before = time.thread_time()
+        self._intake.has_changed = False
+        if self._live.is_stale:
+            with GuessReader.of_run(self.folder, self.spec) as reader:
+                self._live.replace(ranked_guesses(self.spec, reader))
+        point = self._live.point()
+        cost = time.thread_time() - before
+        self._score_due = at + max(_SCORE_INTERVAL_SECONDS, cost / _SCORE_SHARE_OF_A_CORE)
+        with store.transaction():
+            store.add_point(spent=spent, guesses=self._intake.rows, **point._asdict())
+
+
+class GuessIntake(Intake):
+    """Takes guesses, kept arrays and a final order, all checked against the round."""
+
+    events = EVENTS | {"read_clock", "read_train"}
+
+    def __init__(self, store: RunStore, spec: AttackSpec, live: LiveScore, *, guesses: int) -> None:
+        """`guesses` is the number of rows that earlier executions stored."""
+        super().__init__(store)
+        self._spec = spec
+        self._live = live
+        self._kept_bytes: dict[str, int] = {}
+        self.rows = guesses
+        self.has_changed = False
+        self.byte_limits |= _BYTE_LIMITS
+        self.handlers |= {"guess": self._guess, "kept": self._keep, "final": self._final}
+
+    def count(self, frame: Frame, size: int) -> None:
+        if frame.table == "kept":
+            # An array replaces the one of the same name: the bytes that are stored count, not those that were sent.
+            name = _kept_name(frame)
+            size, self._kept_bytes[name] = size - self._kept_bytes.get(name, 0), size
+        if frame.table != "guess":
+            super().count(frame, size)
+
+    def void_attempts(self) -> None:
+        self._live.void()
+        self.has_changed = True
+
+    def _guess(self, frame: Frame) -> None:
+        guesses = self._checked(Guesses.from_columns(columns_from_frame(GUESSES, frame.columns, frame.rows)))
+        batch, attempt = self.attempt_of(frame)
+        self.rows += len(guesses)
+        limit = _ROWS_STORED_PER_SUBMITTED * self._spec.round.row_cap
+        if self.rows > limit:
+            raise IntakeError(f"more than {limit:,} guesses, {_ROWS_STORED_PER_SUBMITTED} times the row cap")
+        self._store.add_rows(batch, attempt, "guess", guesses.columns())
+        self._live.add(guesses)
+        self.has_changed = True
+
+    def _keep(self, frame: Frame) -> None:
+        array = frame.columns["data"]
+        shape = [int(size) for size in str(frame.fields["shape"]).split()]
+        if min(shape, default=0) < 0 or math.prod(shape) != array.size:
+            raise IntakeError("a kept array whose shape does not match its size")
+        self._store.add_kept(_kept_name(frame), array.reshape(shape))
+
+    def _final(self, frame: Frame) -> None:
+        columns = dict(frame.columns)
+        order = self._checked(Guesses(columns["example"], columns["suffix"], [0.0] * frame.rows))
+        self._store.add_final(order.ids, order.suffixes)
+        self._live.set_final(order)
+        self.has_changed = True
+
+    def _checked(self, guesses: Guesses) -> Guesses:
+        """Return the guesses in the round's token dtype. Raises IntakeError if one does not fit the round."""
+        rules = self._spec.round
+        fault = find_fault(
+            guesses, examples=self._spec.examples, suffix_length=rules.suffix_length, vocabulary=rules.vocabulary
+        )
+        if fault is not None:
+            raise IntakeError(fault)
+        return Guesses(guesses.ids, guesses.suffixes.astype(token_dtype(rules.vocabulary)), guesses.score)
+
+
+def _kept_name(frame: Frame) -> str:
+    name: Any = frame.fields.get("name")
+    return str(name)[:MAX_NAME]

@@ -1,0 +1,104 @@
+"""The context of a running audit: inputs and models come in, rows and figures go to the supervisor."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
+from harness.core.errors import HarnessError
+from harness.core.request import ENDPOINT_KEYS
+from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
+from harness.core.spec import TargetConfig
+from harness.jobs.audit.request import AuditRequest, read_rows
+from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog, derive_seed
+from harness.worker.channel import Channel
+
+if TYPE_CHECKING:
+    from harness.engine.target import Target
+
+
+class CutShort(Exception):
+    """The supervisor asked the audit to finish. The batches that are done are kept."""
+
+
+class WorkerAuditContext(AuditContext):
+    """The context of one execution of an audit."""
+
+    def __init__(self, request: AuditRequest, folder: Path, channel: Channel) -> None:
+        self.seed = request.seed
+        self.inputs = AuditInputs.read(request.inputs)
+        self._request = request
+        self._channel = channel
+        self._tables = {table.name: table for table in request.tables}
+        self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
+        self._rows: dict[str, list[Mapping[str, Any]]] = {
+            name: [columns] for name, columns in read_rows(folder).items()
+        }
+        # A library might print its environment.
+        self._api_key = os.environ.pop(ENDPOINT_KEYS[0], None)
+        self._loaded: tuple[int, Target] | None = None
+
+    @property
+    def models(self) -> tuple[TargetConfig, ...]:
+        return self._request.models
+
+    @property
+    def api_key(self) -> str | None:
+        return self._api_key
+
+    def target(self, number: int = 0) -> "Target":
+        if self._loaded is None or self._loaded[0] != number:
+            from harness.engine.loading import load_target
+
+            config = self._request.models[number]
+            # Free the memory of the model before.
+            self._loaded = None
+            target = load_target(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
+            target.calls = self._log
+            self._channel.send("event", name="target", **target.record)
+            self._loaded = (number, target)
+        return self._loaded[1]
+
+    def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
+        self._log.announce(stage, items * weight)
+
+    def batches(self, stage: str, items: int, *, size: int, weight: float = 1.0) -> Iterator[AuditBatch]:
+        self._log.enter(stage, items * weight, noun="audit")
+        for first in range(0, items, size):
+            key = f"{stage}/0/{first}"
+            if self._log.is_done(key):
+                continue
+            if self._channel.finish_is_asked:
+                raise CutShort
+            numbers = np.arange(first, min(first + size, items))
+            self._log.begin(key, len(numbers) * weight)
+            yield AuditBatch(numbers, derive_seed(self.seed, stage, 0), stage)
+            self._log.end(key)
+
+    def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:
+        if self._log.key == OUTSIDE_ANY_BATCH:
+            raise HarnessError(f"the audit emitted rows of {table} while no batch was open.")
+        self._rows.setdefault(table, []).append(self._send(self._tables[table], **columns))
+
+    def rows(self, table: str) -> Rows:
+        parts = self._rows.get(table, [])
+        joined = concatenate_rows(self._tables[table], parts)
+        self._rows[table] = [joined]
+        return joined
+
+    def figure(self, name: str, value: float, *, low: float = np.nan, high: float = np.nan, of: int = 0) -> None:
+        self._log.begin_outside()
+        self._send(FIGURES, name=[name], value=[value], low=[low], high=[high], of=[of])
+
+    def _send(self, table: Table, **columns: ArrayLike | list[str]) -> dict[str, Any]:
+        checked = validate_columns(table, columns)
+        for arrays in split_into_frames(table, checked):
+            self._channel.send("rows", arrays, table=table.name, key=self._log.key)
+        return checked
+
+    def warn(self, sentence: str) -> None:
+        self._channel.send("event", name="warning", sentence=sentence)

@@ -1,0 +1,86 @@
+"""The rows, figures and warnings of an audit in run.db."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.core.arrays import Floats, Ints
+from harness.core.rows import Table
+from harness.runs.errors import as_harness_error
+from harness.runs.reader import LAST_ATTEMPTS, RunReader
+from harness.runs.stored_tables import column_from, quoted
+
+
+class AuditFigure(NamedTuple):
+    """The current value of a figure, its 95 % interval, and the number of items; None for what is not a number."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    of: int
+
+    @property
+    def text(self) -> str:
+        """The figure as text, such as "memorized 0.31 [0.28, 0.34], n = 1,000"."""
+        value = "not a number" if self.value is None else f"{self.value:.4g}"
+        interval = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
+        return f"{self.name} {value}{interval}{f', n = {self.of:,}' if self.of else ''}"
+
+
+class AuditRows(NamedTuple):
+    """Valid rows of one table in arrival order: seq and at (seconds since the epoch), [rows], and its columns."""
+
+    seq: Ints
+    at: Floats
+    columns: dict[str, Any]
+
+
+class AuditReader(RunReader):
+    """A read-only view of the run.db of an audit."""
+
+    def audit_rows(self, table: Table, *, after: int = 0, only_done: bool = False) -> AuditRows:
+        """Return the valid rows of `table` after sequence number `after`; with `only_done`, of batches that are done."""
+        done = "AND batch IN (SELECT batch FROM done) " if only_done else ""
+        rows = self.query(
+            f"SELECT seq, at, {quoted(table.columns)} FROM audit_{table.name} {LAST_ATTEMPTS} "  # noqa: S608
+            f"WHERE seq > ? {done}ORDER BY seq",
+            after,
+        )
+        with as_harness_error(self.path):
+            seq, at, *cells = zip(*rows, strict=True) if rows else ((),) * (2 + len(table.columns))
+            return AuditRows(
+                np.array(seq, np.int64),
+                np.array(at, np.float64),
+                {
+                    column.name: column_from(column.kind, values)
+                    for column, values in zip(table.columns, cells, strict=True)
+                },
+            )
+
+    def newest_figures(self) -> list[AuditFigure]:
+        """Return the newest value of each figure, in the order in which the figures first appeared."""
+        # Joining the few batches that were begun again is fast; joining all attempts takes rows times batches.
+        query = (
+            "WITH again AS (SELECT batch AS begun, MAX(attempt) AS last FROM attempt WHERE attempt > 1 GROUP BY batch),"
+            " ends AS (SELECT MAX(seq) AS newest, MIN(seq) AS oldest FROM audit_figure"
+            " LEFT JOIN again ON begun = batch WHERE last IS NULL OR last = attempt GROUP BY name) "
+            'SELECT name, value, low, high, "of" FROM ends JOIN audit_figure ON seq = newest ORDER BY oldest'
+        )
+        with as_harness_error(self.path):
+            return [
+                AuditFigure(str(name), finite_or_none(value), finite_or_none(low), finite_or_none(high), int(of))
+                for name, value, low, high, of in self.query(query)
+            ]
+
+    def warnings(self) -> list[str]:
+        """Return the distinct warnings of the worker."""
+        rows = self.query("SELECT detail FROM event WHERE name = 'worker_warning' ORDER BY seq")
+        return list(dict.fromkeys(str(self._detail(row[0]).get("sentence", "")) for row in rows))
+
+
+def finite_or_none(value: Any) -> float | None:
+    """Return the number, or None if it is not finite. Raises ValueError if it is not a number."""
+    number = float(value)
+    return number if math.isfinite(number) else None

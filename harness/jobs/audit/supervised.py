@@ -1,0 +1,97 @@
+"""An audit in the supervisor: its inputs, and the checks of its rows and warnings."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.core.audit import FIGURES
+from harness.core.frames import Frame
+from harness.core.rows import Table, columns_from_frame
+from harness.core.text import shorten
+from harness.jobs.audit.reader import AuditReader
+from harness.jobs.audit.request import AuditRequest, write_rows
+from harness.jobs.audit.spec import AuditSpec
+from harness.runs.reader import RunReader
+from harness.runs.store import RunStore
+from harness.supervisor.devices import Device
+from harness.supervisor.intake import EVENTS, Intake, IntakeError
+from harness.supervisor.job import Job as BaseJob
+from harness.supervisor.job import target_config
+
+_MAX_ROW_BYTES = 16 << 30
+_MAX_WARNINGS = 1_000
+
+
+class Job(BaseJob[AuditSpec]):
+    """One audit of one or more models."""
+
+    noun = "audit"
+    row_noun = "row"
+
+    @property
+    def readable_paths(self) -> tuple[Path, ...]:
+        return (self.folder.inputs,)
+
+    @property
+    def result_bytes(self) -> int:
+        return 0
+
+    @property
+    def named_paths(self) -> tuple[Path, ...]:
+        # Their content was read before the run began and is part of its inputs.
+        return ()
+
+    def intake(self, store: RunStore) -> Intake:
+        with RunReader(self.folder.store) as reader:
+            rows = sum(reader.row_count(name) for name in self.spec.stored_tables)
+        return RowIntake(store, self.spec.tables, rows=rows)
+
+    def write_inputs(self, folder: Path) -> None:
+        with AuditReader(self.folder.store) as reader:
+            rows = {
+                table.name: reader.audit_rows(table, only_done=True).columns
+                for table in self.spec.tables
+                if table.name != FIGURES.name
+            }
+        write_rows(folder, rows)
+
+    def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> AuditRequest:
+        return AuditRequest(
+            audit=self.spec.audit,
+            params=self.spec.params,
+            seed=self.spec.seed,
+            inputs=self.folder.inputs,
+            tables=self.spec.tables,
+            models=tuple(target_config(model, device) for model in self.spec.models),
+            finish_at=finish_at,
+            done=reader.done_keys(),
+            engine_rows=reader.engine_calls(),
+        )
+
+
+class RowIntake(Intake):
+    """Takes rows of the tables that the audit declares, and warnings."""
+
+    events = EVENTS | {"warning"}
+
+    def __init__(self, store: RunStore, tables: tuple[Table, ...], *, rows: int) -> None:
+        """`rows` is the number of rows that earlier executions stored."""
+        super().__init__(store)
+        self._tables = {table.name: table for table in tables}
+        self._warnings = 0
+        self.rows = rows
+        self.byte_limits |= {"rows": _MAX_ROW_BYTES}
+        self.handlers |= {"rows": self._take_rows}
+
+    def event_detail(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        if name != "warning":
+            return super().event_detail(name, fields)
+        self._warnings += 1
+        if self._warnings > _MAX_WARNINGS:
+            raise IntakeError(f"more than {_MAX_WARNINGS:,} warnings")
+        return {"sentence": shorten(str(fields["sentence"]), 500)}
+
+    def _take_rows(self, frame: Frame) -> None:
+        table = self._tables[str(frame.fields["table"])]
+        columns = columns_from_frame(table, frame.columns, frame.rows)
+        self._store.add_rows(*self.attempt_of(frame), f"audit_{table.name}", columns)
+        self.rows += frame.rows

@@ -1,0 +1,60 @@
+"""What a kind of job adds to the record of a run. `harness/jobs/<kind>/record.py` implements it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from harness.core.spec import JobSpec
+from harness.jobs import job_module
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+
+SpecType = TypeVar("SpecType", bound=JobSpec)
+
+
+class Labels(NamedTuple):
+    """The names and rules that a list of runs shows. An audit has no error cap."""
+
+    attack: str
+    round: str
+    is_control: bool = False
+    is_blind: bool = False
+    is_partial: bool = False
+    error_cap: int = 0
+
+
+class Counts(NamedTuple):
+    """Committed rows, and the current value of each figure by name (None if it is not a number)."""
+
+    rows: int
+    figures: dict[str, float | None]
+
+
+class JobRecord(ABC, Generic[SpecType]):
+    """The summary, the results and the inputs of a stored run."""
+
+    @abstractmethod
+    def labels(self, spec: SpecType) -> Labels:
+        """Return what a list of runs shows."""
+
+    @abstractmethod
+    def counts(self, reader: RunReader, spec: SpecType) -> Counts:
+        """Return what is committed so far."""
+
+    @abstractmethod
+    def write_results(self, folder: RunFolder, spec: SpecType) -> None:
+        """Write the files of the results, each completely or not at all."""
+
+    @abstractmethod
+    def changed_inputs(self, folder: RunFolder, spec: SpecType, weights_sha256: Sequence[str | None]) -> list[str]:
+        """Return the names of the inputs that are not as recorded; `weights_sha256` are the current weights."""
+
+    @abstractmethod
+    def describe(self, folder: RunFolder, spec: SpecType) -> list[tuple[str, str]]:
+        """Return the lines of `harness show` that only this kind has: a name and plain text."""
+
+
+def job_record(spec: JobSpec) -> JobRecord[Any]:
+    """Return the implementation for the kind of `spec`."""
+    record: JobRecord[Any] = job_module(spec.kind, "record").RECORD
+    return record

@@ -1,0 +1,31 @@
+"""`python -m harness.supervisor RUN_DIRECTORY`: supervise one run, unless another supervisor does already."""
+
+import contextlib
+import signal
+import sys
+from pathlib import Path
+
+from harness.core.files import try_lock
+from harness.runs.folder import RunFolder
+from harness.runs.status import ALREADY_SUPERVISED
+from harness.sandbox import reaper
+from harness.supervisor.supervisor import Supervisor
+
+
+def main() -> None:
+    """Hold the run's lock and supervise it to its end."""
+    folder = RunFolder(Path(sys.argv[1]))
+    lock = try_lock(folder.lock)
+    if lock is None:
+        sys.exit(ALREADY_SUPERVISED)
+    reaper.adopt_orphans()
+    supervisor = Supervisor(folder)
+    signal.signal(signal.SIGTERM, lambda *_: supervisor.ask_to_stop())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    supervisor.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Which device a run computes on, and its lock: one run at a time, released by the kernel when the holder dies."""
+
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from harness.core import paths
+from harness.core.files import try_lock
+from harness.supervisor.gpus import visible_gpus
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device. `name` is cpu or cuda:INDEX, `uuid` identifies a GPU ("" if unknown), `model` is its product name."""
+
+    name: str
+    uuid: str = ""
+    model: str = ""
+
+    @property
+    def worker_name(self) -> str:
+        """The name inside the worker, which sees only this GPU."""
+        return "cuda" if self.uuid else self.name
+
+    @property
+    def worker_environment(self) -> dict[str, str]:
+        """The environment variables that show the worker only this GPU."""
+        return {"CUDA_VISIBLE_DEVICES": self.uuid} if self.uuid else {}
+
+    @property
+    def lock_file(self) -> Path:
+        # A UUID is unique; "cpu" is not, and the home may be shared by several hosts.
+        key = self.uuid or f"{platform.node()}-{self.name}"
+        return paths.state_home() / "locks" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', key)}.lock"
+
+
+def matching_devices(requested: str) -> list[Device]:
+    """Return the devices that `requested` allows: `cuda` any visible GPU, `cuda:N` visible GPU N, else that device."""
+    if not requested.startswith("cuda"):
+        return [Device(requested)]
+    index = requested.partition(":")[2]
+    gpus = [gpu for gpu in visible_gpus() if index in ("", str(gpu.number))]
+    # Without NVML the GPU is known by its index alone.
+    return [Device(f"cuda:{gpu.number}", gpu.uuid, gpu.name) for gpu in gpus] or [Device(f"cuda:{index or 0}")]
+
+
+class DeviceLock:
+    """The lock of one of several devices. The lock file names the run that holds it."""
+
+    def __init__(self, devices: Sequence[Device], run_id: str) -> None:
+        self._devices = devices
+        self._run_id = run_id
+        self._file: IO[bytes] | None = None
+
+    def try_acquire(self) -> Device | None:
+        """Lock the first free device and return it; None if all are taken."""
+        for device in self._devices:
+            device.lock_file.parent.mkdir(parents=True, exist_ok=True)
+            file = try_lock(device.lock_file, patience=0.0)
+            if file is not None:
+                file.truncate(0)
+                file.write(self._run_id.encode())
+                file.flush()
+                self._file = file
+                return device
+        return None
+
+    def holders(self) -> str:
+        """Return what holds the devices, such as "cuda:0 is held by run ab2c-baseline-demo"."""
+        return ", ".join(f"{device.name} is held by {_holder(device)}" for device in self._devices)
+
+    def release(self) -> None:
+        """Release the device."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _holder(device: Device) -> str:
+    try:
+        name = device.lock_file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        name = ""
+    return f"run {name}" if name else "another process"

@@ -1,0 +1,149 @@
+"""The supervisor checks what an attack's worker sends, and scores it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.frames import Frame
+from harness.jobs.attack.reader import GuessReader
+from harness.jobs.attack.results import submission_of
+from harness.jobs.attack.supervised import Job
+from harness.supervisor.intake import IntakeError
+from tests.functional.machine import homes
+from tests.unit.tui.recorded import Recorded, recorded_run
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return recorded_run(tmp_path)
+
+
+def kept(name: str, value: float) -> Frame:
+    return Frame("kept", 1, {"data": np.array([value])}, {"name": name, "shape": "1"})
+
+
+def begin(key: str) -> Frame:
+    return Frame("begin", fields={"key": key, "weight": 1.0})
+
+
+def guess(run: Recorded, rows: list[tuple[int, bool, float]], key: str = "a") -> Frame:
+    """Return a frame of guesses: example, whether it is correct, score."""
+    ids = np.array([example for example, _, _ in rows])
+    suffixes = run.answers[ids].astype(np.uint16)
+    suffixes[[not is_correct for _, is_correct, _ in rows], 0] ^= 1
+    scores = np.array([score for _, _, score in rows], np.float64)
+    return Frame("guess", len(ids), {"example": ids, "suffix": suffixes, "score": scores}, {"key": key})
+
+
+def submitted(run: Recorded) -> tuple[int, list[int]]:
+    spec = run.folder.spec()
+    with GuessReader.of_run(run.folder, spec) as reader:
+        submission, point = submission_of(spec, reader), reader.last_point()
+    assert point is not None and point.rows == len(submission.ids)
+    return int(point.solved or 0), submission.ids.tolist()
+
+
+def test_an_array_that_is_kept_at_every_step_counts_once(run: Recorded) -> None:
+    intake = Job(run.folder, run.folder.spec()).intake(run.store)
+    for step in range(300):
+        with run.store.transaction():
+            intake.take(kept("tuning", step), size=5 * MEBIBYTE)
+    with GuessReader.of_run(run.folder, run.folder.spec()) as reader:
+        assert {name: array.tolist() for name, array in reader.kept().items()} == {"tuning": [299.0]}
+
+
+def test_keeping_too_much_is_refused(run: Recorded) -> None:
+    intake = Job(run.folder, run.folder.spec()).intake(run.store)
+    with run.store.transaction():
+        for number in range(4):
+            intake.take(kept(f"part {number}", number), size=256 * MEBIBYTE)
+        with pytest.raises(IntakeError, match="more than 1024 MiB of kept"):
+            intake.take(kept("part 4", 4), size=MEBIBYTE)
+
+
+def test_the_running_curve_follows_batches_that_are_begun_again(run: Recorded) -> None:
+    job = Job(run.folder, run.folder.spec())
+    intake = job.intake(run.store)
+    with run.store.transaction():
+        intake.take(begin("a"), 10)
+        intake.take(guess(run, [(0, True, 1.0), (1, True, 0.5)]), 10)
+    job.record_score(run.store, at=0.0, spent=1.0)
+    assert submitted(run) == (2, [0, 1])
+    with run.store.transaction():
+        intake.take(begin("a"), 10)
+        intake.take(guess(run, [(2, True, 0.5)]), 10)
+    job.record_score(run.store, at=1000.0, spent=2.0)
+    assert submitted(run) == (1, [2])
+
+
+def test_the_running_curve_follows_a_score_that_falls(run: Recorded) -> None:
+    job = Job(run.folder, run.folder.spec())
+    intake = job.intake(run.store)
+    with run.store.transaction():
+        intake.take(begin("a"), 10)
+        intake.take(guess(run, [(0, False, 2.0), (0, True, 1.0)]), 10)
+    job.record_score(run.store, at=0.0, spent=1.0)
+    assert submitted(run) == (0, [0])
+    with run.store.transaction():
+        intake.take(guess(run, [(0, False, 0.5)]), 10)
+    job.record_score(run.store, at=1000.0, spent=2.0)
+    assert submitted(run) == (1, [0])
+
+
+def test_the_running_curve_follows_a_final_order(run: Recorded) -> None:
+    job = Job(run.folder, run.folder.spec())
+    intake = job.intake(run.store)
+    final = Frame("final", 2, {"example": np.array([3, 4]), "suffix": run.answers[[3, 4]].astype(np.uint16)})
+    with run.store.transaction():
+        intake.take(begin("a"), 10)
+        intake.take(guess(run, [(0, True, 1.0)]), 10)
+        intake.take(final, 10)
+        intake.take(guess(run, [(1, True, 1.0)]), 10)
+    job.record_score(run.store, at=0.0, spent=1.0)
+    assert submitted(run) == (2, [3, 4])
+    # A resumed run knows the order too.
+    resumed = Job(run.folder, run.folder.spec())
+    resumed.intake(run.store)
+    resumed.record_score(run.store, at=0.0, spent=3.0, is_last=True)
+    assert submitted(run) == (2, [3, 4])
+
+
+def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
+    job = Job(run.folder, run.folder.spec())
+    intake = job.intake(run.store)
+    with GuessReader.of_run(run.folder, run.folder.spec()) as reader:
+        job.record_score(run.store, at=0.0, spent=0.0)
+        assert reader.points() == []
+        for at, expected in ((0.0, 1), (0.1, 1), (1000.0, 2)):
+            with run.store.transaction():
+                intake.take(begin(f"{at}"), 10)
+                intake.take(guess(run, [(0, True, at)], key=f"{at}"), 10)
+            job.record_score(run.store, at=at, spent=at)
+            assert len(reader.points()) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"example": np.array([99])}, "example id 99"),
+        ({"suffix": np.full((1, 4), 65_000, np.uint16)}, "token 65000"),
+        ({"suffix": np.zeros((1, 5), np.uint16)}, "suffixes of 5 tokens"),
+        ({"score": np.array([np.nan])}, "NaN"),
+        ({"example": np.array([0.5])}, "column example is float64"),
+        ({"more": np.array([1])}, "not those of the table"),
+    ],
+)
+def test_guesses_that_do_not_fit_the_round_are_refused(
+    run: Recorded, columns: dict[str, np.ndarray], message: str
+) -> None:
+    intake = Job(run.folder, run.folder.spec()).intake(run.store)
+    frame = guess(run, [(0, True, 1.0)])
+    forged = Frame("guess", 1, {**frame.columns, **columns}, frame.fields)
+    with run.store.transaction(), pytest.raises(IntakeError, match=message):
+        intake.take(begin("a"), 10)
+        intake.take(forged, 10)

@@ -1,0 +1,71 @@
+"""GPUs are identified by UUID, as CUDA_VISIBLE_DEVICES leaves them visible, and locked one run at a time."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.supervisor import devices
+from harness.supervisor.devices import Device, DeviceLock, matching_devices
+from harness.supervisor.gpus import Gpu, visible_indices
+
+UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-b333"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("2,0", [2, 0]),
+        ("GPU-b3, GPU-aa", [2, 0]),
+        ("1,-1,2", [1]),
+        ("0,7,1", [0]),
+        ("0,0", [0]),
+        ("GPU-a", []),
+        ("MIG-123", []),
+    ],
+)
+def test_visible_gpus_follow_the_rules_of_cuda(variable: str | None, expected: list[int]) -> None:
+    assert visible_indices(variable, UUIDS) == expected
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [Gpu(0, "GPU-b333", "NVIDIA H200"), Gpu(1, "GPU-aa11", "NVIDIA H200")]
+    monkeypatch.setattr(devices, "visible_gpus", lambda: gpus)
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_cuda_without_an_index_takes_the_first_free_gpu() -> None:
+    first, second, third = (DeviceLock(matching_devices("cuda"), f"run{number}") for number in range(3))
+    taken = [first.try_acquire(), second.try_acquire(), third.try_acquire()]
+    assert [None if device is None else device.uuid for device in taken] == ["GPU-b333", "GPU-aa11", None]
+    assert third.holders() == "cuda:0 is held by run run0, cuda:1 is held by run run1"
+    second.release()
+    device = third.try_acquire()
+    assert device is not None and device.name == "cuda:1"
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_the_worker_sees_only_the_gpu_of_its_run() -> None:
+    (device,) = matching_devices("cuda:1")
+    assert device.worker_environment == {"CUDA_VISIBLE_DEVICES": "GPU-aa11"}
+    assert device.worker_name == "cuda"
+
+
+def test_a_gpu_that_nvml_does_not_know_is_locked_by_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "visible_gpus", list)
+    assert matching_devices("cuda") == [Device("cuda:0")]
+    assert matching_devices("cuda:3") == [Device("cuda:3")]
+    assert matching_devices("cuda:3")[0].worker_environment == {}
+
+
+def test_the_cpu_is_one_device() -> None:
+    first, second = DeviceLock(matching_devices("cpu"), "run0"), DeviceLock(matching_devices("cpu"), "run1")
+    assert first.try_acquire() == Device("cpu")
+    assert second.try_acquire() is None
