@@ -1,4 +1,4 @@
-# The harness with everything pinned. On a GPU: docker run --gpus all -v harness:/state … run baseline --round satml-dev
+# The harness with all versions pinned. With a GPU: docker run --gpus all -v harness:/state … run baseline --round satml-dev
 FROM python:3.12-slim
 
 RUN apt-get update \
@@ -8,7 +8,7 @@ RUN apt-get update \
 WORKDIR /opt/harness
 COPY requirements.lock ./
 RUN pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock
-# For a machine without a GPU: --build-arg TORCH_INDEX="--index-url https://download.pytorch.org/whl/cpu"
+# Without a GPU: --build-arg TORCH_INDEX="--index-url https://download.pytorch.org/whl/cpu"
 ARG TORCH_INDEX=""
 RUN pip install --no-cache-dir torch==2.13.0 ${TORCH_INDEX}
 

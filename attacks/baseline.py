@@ -1,9 +1,9 @@
 """Top-k sampling ranked by mean token loss: the challenge's own baseline.
 
-Of the suffixes drawn for a prefix the one with the least mean loss is submitted, the surest prefixes first. The
-official script takes that mean over a window which begins one token early: it holds the prefix's last token and lacks
-the suffix's last. `loss_slice=official` keeps that, so that its figures can be compared; `corrected` takes the suffix's
-own tokens.
+The attack samples suffixes for each prefix, submits the one with the lowest mean loss, and orders the prefixes by that
+loss. The official script computes the mean over a window that begins one token early: it includes the last token of the
+prefix and excludes the last token of the suffix. `loss_slice=official` keeps this window so that results can be
+compared; `corrected` uses the suffix's own tokens.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class BaselineParams(Params):
     trials: int = Field(100, ge=1, description="Suffixes sampled per prefix.")
     top_k: int = Field(10, ge=1, description="Tokens kept at each step, the most likely ones.")
     loss_slice: Literal["official", "corrected"] = Field(
-        "official", description="The tokens whose mean loss ranks a suffix: the official window, or the suffix's own."
+        "official", description="Tokens whose mean loss ranks a suffix: the official window or the suffix's own."
     )
 
 

@@ -1,8 +1,9 @@
-"""Contrastive search: likely tokens whose hidden states do not repeat those before them.
+"""Contrastive search: likely tokens whose hidden states do not repeat earlier ones.
 
-At each step the `top_k` likeliest tokens are tried, and the one is taken with the highest (1 - penalty) * probability -
-penalty * the largest cosine similarity of its hidden state to one of the context's. A model that runs in circles has
-forgotten what it read; the penalty keeps it from doing so. The defaults are those of Su et al.'s own examples.
+At each step the attack tries the `top_k` likeliest tokens and takes the one with the highest (1 - penalty) *
+probability - penalty * similarity, where similarity is the largest cosine similarity of its hidden state to those of
+the context. A model that repeats itself has lost the memorized text, and the penalty prevents repetition. The defaults
+are those of the examples of Su et al.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from harness.rankers import RANKER_HELP, Ranker, ranked
 
 class ContrastiveParams(Params):
     top_k: int = Field(8, ge=1, le=1024, description="Tokens tried at each step, the most likely ones.")
-    penalty: float = Field(0.6, ge=0, le=1, description="The weight of the similarity; 0 is greedy decoding.")
+    penalty: float = Field(0.6, ge=0, le=1, description="Weight of the similarity; 0 is greedy decoding.")
     ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
 
 
@@ -37,7 +38,7 @@ class Contrastive(Attack[ContrastiveParams]):
             yield Guesses(batch.ids, suffixes, score)
 
     def followed(self, walk: Walk) -> Tokens:
-        """The suffix of each prefix of a walk, [prefixes, length]."""
+        """Return the suffix of each prefix of a walk, [prefixes, length]."""
         penalty = self.params.penalty
         context = directions(walk.prefix_states)  # [prefixes, tokens so far, width]
         while walk.suffixes.shape[1] < walk.length:
@@ -54,5 +55,5 @@ class Contrastive(Attack[ContrastiveParams]):
 
 
 def directions(states: Tensor) -> Tensor:
-    """Hidden states [..., width] at length one, float32."""
+    """Return hidden states [..., width] scaled to length one, float32."""
     return torch.nn.functional.normalize(states.float(), dim=-1)

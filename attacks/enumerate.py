@@ -1,7 +1,8 @@
-"""The likeliest suffixes under a policy, by search and not by luck, in the order of exact probabilities.
+"""The likeliest suffixes under a policy, found by search and ordered by their exact probabilities.
 
-Sampling draws the same suffixes again and again; a search visits each beginning once. With `width` the likeliest
-beginnings of each prefix go on; `least` ends those that can no longer become a suffix of at least that probability.
+Sampling draws the same suffixes repeatedly; a search visits each partial suffix once. `width` is the beam width: how
+many partial suffixes of each prefix are kept. `least` drops those that cannot become a suffix of at least that
+probability.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,11 @@ from harness import Attack, Context, Field, Guesses, Params, Policy
 
 
 class EnumerateParams(Params):
-    width: int = Field(8, ge=1, le=4096, description="Beginnings followed at a time, for each prefix.")
-    least: float = Field(0.0, ge=0, lt=1, description="The least probability of a suffix that is followed; 0: any.")
-    top_k: int = Field(10, ge=0, description="Tokens that the policy allows at each step; 0: all.")
-    temperature: float = Field(1.0, gt=0, le=10, description="Of the policy whose probabilities are searched.")
-    rank_by: Literal["policy", "model"] = Field("model", description="Whose probability orders the suffixes.")
+    width: int = Field(8, ge=1, le=4096, description="Beam width for each prefix.")
+    least: float = Field(0.0, ge=0, lt=1, description="Minimum probability of a suffix; 0 for no minimum.")
+    top_k: int = Field(10, ge=0, description="Tokens that the policy allows at each step; 0 for all.")
+    temperature: float = Field(1.0, gt=0, le=10, description="Temperature of the policy.")
+    rank_by: Literal["policy", "model"] = Field("model", description="Probability that orders the suffixes.")
 
 
 class Enumerate(Attack[EnumerateParams]):

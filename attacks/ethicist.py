@@ -1,8 +1,9 @@
 """A soft prompt trained with a smoothing loss, and confidence calibrated among the suffixes of one prefix.
 
-The prompt learns from the mean loss of the suffix's tokens and, `alpha` times, from that of its `hardest` ones: one
-token that the target hardly expects is enough to miss a suffix. Many suffixes are sampled behind it; the confidence of
-one is its count times its probability, as a share of the same over all suffixes of that prefix.
+The prompt is trained on the mean loss of the suffix's tokens plus `alpha` times the mean loss of its `hardest` tokens,
+because a single unlikely token is enough to miss a suffix. Then many suffixes are sampled after the prompt. The
+confidence of a suffix is its count times its probability, divided by the sum of this product over all suffixes of the
+prefix.
 """
 
 from collections.abc import Iterator
@@ -19,23 +20,23 @@ from harness.engine.prompt_tuning import Schedule
 from harness.rankers import mean_loss
 
 BELOW_ALL_OTHERS = 1e6
-HELD_OUT = 10  # One training example in so many decides when the training ends.
+HELD_OUT = 10  # One in ten training examples is held out and decides when the training ends.
 TIE = 1e-9
 
 
 class EthicistParams(Params):
     tokens: int = Field(100, ge=1, le=2048, description="Length of the soft prompt.")
-    learning_rate: float = Field(1e-3, gt=0, le=10, description="Of AdamW, at its height.")
-    warmup: int = Field(500, ge=0, description="Steps until the rate is at its height; it falls to 0 from there.")
-    epochs: int = Field(20, ge=1, le=1000, description="Passes over the training examples, at most.")
+    learning_rate: float = Field(1e-3, gt=0, le=10, description="Peak learning rate of AdamW.")
+    warmup: int = Field(500, ge=0, description="Warm-up steps; afterwards the rate falls linearly to 0.")
+    epochs: int = Field(20, ge=1, le=1000, description="Maximum number of passes over the training examples.")
     patience: int = Field(5, ge=1, le=1000, description="Passes without a lower held-out loss that end the training.")
-    batch: int = Field(32, ge=1, le=4096, description="Training examples of one step.")
-    hardest: int = Field(5, ge=1, le=1000, description="Tokens of a suffix that the smoothing loss is made of.")
-    alpha: float = Field(0.7, ge=0, le=100, description="The weight of the smoothing loss.")
+    batch: int = Field(32, ge=1, le=4096, description="Training examples per step.")
+    hardest: int = Field(5, ge=1, le=1000, description="Number of least likely tokens in the smoothing loss.")
+    alpha: float = Field(0.7, ge=0, le=100, description="Weight of the smoothing loss.")
     trials: int = Field(100, ge=1, description="Suffixes sampled per prefix.")
     top_p: float = Field(0.7, gt=0, le=1, description="Mass of the smallest set of most likely tokens kept.")
     temperature: float = Field(0.8, gt=0, le=10, description="Divides the logits; below 1 sharpens.")
-    examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0: all.")
+    examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0 for all.")
 
 
 class Ethicist(Attack[EthicistParams]):
@@ -61,20 +62,23 @@ class Ethicist(Attack[EthicistParams]):
             drawn = shown.sample(batch.prefixes, policy, trials=params.trials, seed=batch.seed)
             logprob = drawn.token_logprobs.sum(axis=1)
             confidence = calibrated_confidence(drawn.row, drawn.count, logprob)
-            # Prefixes with a single suffix are all sure of it; among them the likelier goes first.
+            # The confidence of a single suffix is 1. Among those the likelier is submitted first.
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, np.log(confidence) + TIE * logprob)
 
     def trained(self, context: Context, train: Training) -> PrefixView:
-        """The prompt trained on some of `train`, as a view; examples of one cluster are on one side of the cut."""
+        """Train a prompt on part of `train` and return it as a view.
+
+        The held-out part decides when the training ends. Examples of one cluster are all in the same part.
+        """
         params = self.params
         fold = folds_by_cluster(train.clusters, HELD_OUT)
-        # The smallest fold: one cluster may be larger than all others together.
+        # Hold out the smallest fold, because one cluster may be larger than all others together.
         is_held_out = fold == np.argmin(np.bincount(fold))
         used = train.part(np.flatnonzero(~is_held_out))
         if len(used) == 0:
             raise HarnessError(
-                "ethicist trains on some clusters of training examples and judges on others, and there is only one; "
-                "take more examples."
+                "ethicist needs training examples of at least two clusters, because it holds one out. Increase "
+                "`examples`."
             )
         steps = params.epochs * -(-len(used) // params.batch)
         schedule = Schedule(params.learning_rate, warmup=min(params.warmup, steps // 2), steps=steps)
@@ -82,13 +86,13 @@ class Ethicist(Attack[EthicistParams]):
         return trained_prompt(context, used, plan, self.smoothed, held_out=train.part(np.flatnonzero(is_held_out)))
 
     def smoothed(self, losses: Tensor) -> Tensor:
-        """The loss of each suffix, [rows], from those of its tokens, [rows, length]."""
+        """Return the loss of each suffix, [rows], from the losses of its tokens, [rows, length]."""
         hardest = losses.topk(min(self.params.hardest, losses.shape[1]), dim=1).values
         return losses.mean(dim=1) + self.params.alpha * hardest.mean(dim=1)
 
 
 def calibrated_confidence(row: Ints, count: Ints, logprob: Floats) -> Floats:
-    """The share of each suffix in its prefix's counts times probabilities, [rows], in (0, 1].
+    """Return each suffix's share in the sum of counts times probabilities of its prefix, [rows], in (0, 1].
 
     row, count, logprob: [rows], the prefix, the draws and the log-probability of each distinct suffix.
     """

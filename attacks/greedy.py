@@ -1,7 +1,7 @@
 """The most likely token at every step, ranked by mean log-probability.
 
-Memorization is commonly defined by this attack alone: a suffix counts as extractable when greedy decoding from its
-prefix yields it. It costs one suffix a prefix and draws nothing at random.
+Memorization is commonly defined by this attack alone: a suffix is extractable if greedy decoding from its prefix yields
+it. The attack generates one suffix per prefix and is deterministic.
 """
 
 from collections.abc import Iterator

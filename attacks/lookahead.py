@@ -1,9 +1,9 @@
-"""Each token is chosen by what it leads to: a candidate counts together with the likeliest token behind it.
+"""Greedy decoding with a look-ahead of one token.
 
-A memorized suffix may pass through an unlikely token and be nearly certain behind it, where greedy decoding has left
-it already. So at each step the likeliest candidates are tried, and the one is taken whose own log-probability and
-`weight` times that of its best successor are highest together. The paper's released code has no look-ahead; looking one
-token far, and the defaults, are this file's choice.
+A memorized suffix may contain an unlikely token and be almost certain after it, but greedy decoding has already left it
+there. So at each step the attack tries the likeliest candidates and takes the one with the highest sum of its own
+log-probability and `weight` times that of its best successor. The released code of the paper has no look-ahead; one
+token, and the defaults, are choices of this file.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from harness.rankers import RANKER_HELP, Ranker, ranked
 
 class LookaheadParams(Params):
     candidates: int = Field(4, ge=1, le=1024, description="Tokens tried at each step, the most likely ones.")
-    weight: float = Field(1.0, ge=0, le=100, description="What a candidate's successor counts; 0 is greedy decoding.")
+    weight: float = Field(1.0, ge=0, le=100, description="Weight of a candidate's successor; 0 is greedy decoding.")
     ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
 
 
@@ -33,7 +33,7 @@ class Lookahead(Attack[LookaheadParams]):
             yield Guesses(batch.ids, suffixes, score)
 
     def followed(self, walk: Walk) -> Tokens:
-        """The suffix of each prefix of a walk, [prefixes, length]."""
+        """Return the suffix of each prefix of a walk, [prefixes, length]."""
         while walk.suffixes.shape[1] < walk.length:
             tokens, logprobs = walk.leading(self.params.candidates)  # [prefixes, candidates]
             prefixes, candidates = tokens.shape

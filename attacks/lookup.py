@@ -1,7 +1,7 @@
-"""A control without a model: stitches suffixes together from windows of the training rows.
+"""A control without a model, which composes suffixes from windows of the training rows.
 
-The challenge's splits overlap, so that some answers stand in the training rows word for word. What this finds measures
-that contamination and not memorization, which is why it may not be submitted.
+The challenge's splits overlap, so that some answers occur word for word in the training rows. This control measures
+that contamination and not memorization, and therefore may not be submitted.
 """
 
 from collections.abc import Iterator
@@ -24,5 +24,5 @@ class Lookup(Attack[Params]):
         rows = np.concatenate(parts, axis=1)  # [training rows, tokens]
         for batch in context.batches():
             walk = stitched(batch.prefixes, rows, context.suffix_length)
-            # What no row continues ends in zeros; the further a walk has come, the earlier it is submitted.
+            # Tokens that no row supplies are zeros. The more tokens the rows supply, the higher the score.
             yield Guesses(batch.ids, walk.suffixes, score=walk.found)

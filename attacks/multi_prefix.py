@@ -1,8 +1,8 @@
-"""Candidates from several prefixes of one example: the whole one, and ever shorter ends of it.
+"""Candidates from several prefixes of one example: the whole prefix, and shorter parts that end where it ends.
 
-Many sequences are easier to extract from a shorter prefix than from the whole. Each length gives its own candidates by
-search; all are pooled and ranked by what the target says of them behind the whole prefix. The paper measures and does
-not attack: lengths and width are this file's choice.
+Many sequences are easier to extract from a shorter prefix. The attack searches candidates after each of the `lengths`,
+pools them, and ranks them by their likelihood after the whole prefix. The paper measures this effect and proposes no
+attack; lengths and width are choices of this file.
 """
 
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ class MultiPrefixParams(Params):
     lengths: str = Field(
         "50 40 30 20",
         pattern=r"^\d{1,4}([ ,]+\d{1,4})*$",
-        description="Tokens of each prefix, counted from its end; longer ones are cut to the round's length.",
+        description="Lengths of the prefixes, counted from the end; at most the round's length.",
     )
-    width: int = Field(4, ge=1, le=1024, description="Beginnings that the search follows behind each prefix.")
+    width: int = Field(4, ge=1, le=1024, description="Beam width of the search after each prefix.")
     ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
 
 
@@ -41,13 +41,13 @@ class MultiPrefix(Attack[MultiPrefixParams]):
 
 
 def views_of(lengths: str, prefix_length: int) -> list[PrefixView]:
-    """A view for each distinct length, none of fewer than two tokens, the longest first."""
+    """Return a view for each distinct length, at least two tokens, the longest first."""
     wanted = {max(2, min(int(length), prefix_length)) for length in lengths.replace(",", " ").split()}
     return [PrefixView(start=prefix_length - length) for length in sorted(wanted, reverse=True)]
 
 
 def pooled(parts: list[tuple[Tokens, Tokens]]) -> tuple[Tokens, Tokens]:
-    """The distinct (row, suffix) of all parts: rows [candidates] and suffixes [candidates, length], by row."""
+    """Return the distinct (row, suffix) of all parts: rows [candidates] and suffixes [candidates, length], by row."""
     owned = np.concatenate([np.column_stack([row, suffixes]).astype(np.int64) for row, suffixes in parts])
     owned = np.unique(owned, axis=0)
     return owned[:, 0], owned[:, 1:]

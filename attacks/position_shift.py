@@ -1,8 +1,8 @@
-"""The prefix is shown at shifted positions: a model that read it in the middle of a document remembers it there.
+"""The prefix at shifted positions, where the model may have seen it in training.
 
-A training example stood somewhere in its context, and its first token seldom at position 0. `average` follows the mean
-of the log-probabilities over all shifts; `choose` takes, for each prefix, the one shift under which the prefix itself
-is likeliest, and follows that. The paper's released code shifts nothing; which shifts are tried is this file's choice.
+A training example was at some position in its context, rarely at position 0. `average` follows the mean of the
+log-probabilities over all shifts. `choose` takes, for each prefix, the shift that gives the prefix itself the highest
+likelihood. The released code of the paper shifts nothing; the set of shifts is a choice of this file.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from harness.rankers import RANKER_HELP, Ranker, ranked
 
 
 class PositionShiftParams(Params):
-    shifts: int = Field(4, ge=1, le=64, description="How many shifts, the first of which is none.")
-    step: int = Field(1, ge=1, le=1024, description="Positions between a shift and the next.")
-    combine: Literal["average", "choose"] = Field("average", description="Follow all shifts, or each prefix's best.")
+    shifts: int = Field(4, ge=1, le=64, description="Number of shifts; the first is 0.")
+    step: int = Field(1, ge=1, le=1024, description="Positions between two shifts.")
+    combine: Literal["average", "choose"] = Field("average", description="Average all shifts, or choose the best.")
     ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
 
 
@@ -37,7 +37,7 @@ class PositionShift(Attack[PositionShiftParams]):
             yield Guesses(batch.ids, suffixes, score)
 
     def _chosen(self, context: Context, batch: Batch, views: list[PrefixView]) -> Tokens:
-        """Greedy suffixes [n, length], each under the shift that makes its own prefix likeliest."""
+        """Return greedy suffixes [n, length], each with the shift that gives its own prefix the highest likelihood."""
         best = likeliest_view(context, batch.prefixes, views)  # [n]
         suffixes = np.zeros((len(batch.ids), context.suffix_length), np.int64)
         for number, view in enumerate(views):
@@ -47,7 +47,9 @@ class PositionShift(Attack[PositionShiftParams]):
 
 
 def likeliest_view(context: Context, prefixes: Tokens, views: list[PrefixView]) -> Ints:
-    """Which of `views` gives each of prefixes [n, prefix length] the highest likelihood after its first token, [n]."""
+    """Return which of `views` gives each of prefixes [n, prefix length] the highest likelihood, without its first
+    token, [n].
+    """
     likelihood = [
         context.target.score(prefixes[:, :1], prefixes[:, 1:], view).token_logprobs.sum(axis=1) for view in views
     ]

@@ -1,7 +1,7 @@
-"""Sampling under a tuned policy: temperature, top-k, nucleus, typical tokens and a repetition penalty at once.
+"""Sampling with a tuned policy: temperature, top-k, top-p, typical-p and a repetition penalty together.
 
-The defaults are the values that the paper's automatic search found for GPT-Neo 1.3B. Of the suffixes drawn for a prefix
-the one that the ranker puts first is submitted.
+The defaults are the values that the automatic search of the paper found for GPT-Neo 1.3B. Of the suffixes sampled for a
+prefix, the attack submits the one with the best score of the chosen ranker.
 """
 
 from collections.abc import Iterator

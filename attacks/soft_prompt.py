@@ -1,7 +1,7 @@
-"""A static soft prompt, trained on the training examples to make the target complete what it has read.
+"""A static soft prompt, trained on the training examples to make the target complete memorized text.
 
-All that the prompt learns is how to ask: the target's weights stay as they are. Decoding is greedy. Before the training
-every example has a guess without a prompt, ranked below all others, so that a run that ends early has answers.
+The prompt learns only how to ask: the target's weights do not change. Decoding is greedy. Before the training every
+example gets a guess without a prompt, ranked below all others, so that a run that ends early has answers.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,12 @@ BELOW_ALL_OTHERS = 1e6
 
 class SoftPromptParams(Params):
     tokens: int = Field(20, ge=1, le=2048, description="Length of the soft prompt.")
-    learning_rate: float = Field(5e-4, gt=0, le=10, description="Of AdamW, constant and without decay.")
+    learning_rate: float = Field(
+        5e-4, gt=0, le=10, description="Constant learning rate of AdamW, without weight decay."
+    )
     epochs: int = Field(15, ge=1, le=1000, description="Passes over the training examples.")
-    batch: int = Field(128, ge=1, le=4096, description="Training examples of one step.")
-    examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0: all.")
+    batch: int = Field(128, ge=1, le=4096, description="Training examples per step.")
+    examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0 for all.")
     ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
 
 
@@ -42,7 +44,7 @@ class SoftPrompt(Attack[SoftPromptParams]):
         yield from self.guessed(context, prompted, stage="guess")
 
     def guessed(self, context: Context, view: PrefixView, *, stage: str, lowered: float = 0.0) -> Iterator[Guesses]:
-        """The greedy suffix of each example in a view, ranked by what the target says of it without a prompt."""
+        """Yield the greedy suffix of each example in a view, ranked by its score under the target without a prompt."""
         for batch in context.batches(stage=stage, size=128):
             suffixes = context.target.viewed([view]).sample(batch.prefixes, Policy(top_k=1)).suffixes
             score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)

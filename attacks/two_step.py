@@ -1,9 +1,9 @@
-"""Many candidates first, then a trained classifier that says of each how probably it is the right one.
+"""Candidates from a search, ordered by a trained classifier's probability that they are correct.
 
-Step one searches the likeliest suffixes of every prefix, attacked and training alike. Step two learns from the training
-candidates, whose truth is known, what right ones look like, and orders all candidates by the calibrated probability
-that they are right. A second guess for an example stands where its own probability puts it: a wrong row costs one
-error, whichever example it is for. Without training examples the likelihood under the target decides.
+Step one searches the likeliest suffixes of every prefix, for attacked and training examples alike. Step two trains a
+classifier on the training candidates, for which the answers are known, and orders all candidates by its calibrated
+probability. A second guess for an example is placed by its own probability, because a wrong row costs one error for any
+example. Without training examples the likelihood under the target decides.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from harness.core.training import Training
 from harness.rankers import compressed_bytes
 
 TIE = 1e-9
-STRETCHES = 5  # A suffix's likelihood is looked at whole, and in so many parts.
-SURPRISES = (0.7, 2.0)  # Nats: tokens of less than half, and less than an eighth, of the probability.
+SEGMENTS = 5  # The mean log-probability of a suffix is a feature for the whole and for each segment.
+SURPRISES = (0.7, 2.0)  # In nats: tokens with a probability below 1/2 and below 1/8.
 
 
 class TwoStepParams(Params):
-    width: int = Field(8, ge=1, le=256, description="Candidates of each prefix: the width of the search.")
-    examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0: all.")
-    folds: int = Field(5, ge=2, le=50, description="Folds, cut by cluster, on which probabilities are calibrated.")
+    width: int = Field(8, ge=1, le=256, description="Beam width, the number of candidates per prefix.")
+    examples: int = Field(0, ge=0, description="Training examples used, drawn at random; 0 for all.")
+    folds: int = Field(5, ge=2, le=50, description="Folds for the calibration, split by cluster.")
 
 
 class TwoStep(Attack[TwoStepParams]):
@@ -43,7 +43,7 @@ class TwoStep(Attack[TwoStepParams]):
         for batch in context.batches():
             found = self.candidates(context, batch)
             context.keep(f"attacked {batch.ids[0]}", found.as_array())
-            # Until the classifier has spoken, the likeliest suffixes of all come first.
+            # Until the classifier is trained, the likelihood orders the candidates.
             yield Guesses(found.ids, found.suffixes, found.likelihood)
         train = self.training(context)
         for batch in context.batches(stage="train", over=train) if train is not None else ():
@@ -52,28 +52,30 @@ class TwoStep(Attack[TwoStepParams]):
         if classifier is None:
             return
         for found in kept_candidates(context, "attacked", len(context.ids)):
-            # Trees give many candidates the same odds; among those the likelier goes first.
+            # Trees give many candidates equal odds. The likelihood orders those.
             probability = classifier.probabilities(found.features)
             yield Guesses(found.ids, found.suffixes, probability + TIE * found.likelihood)
 
     def candidates(self, context: Context, batch: Batch) -> "Candidates":
-        """The likeliest suffixes of a batch's prefixes, and what is known of each."""
+        """Return the likeliest suffixes of a batch's prefixes, with their features."""
         found = context.target.search(batch.prefixes, self.params.width)
         own = context.target.score(batch.prefixes[:, :1], batch.prefixes[:, 1:]).token_logprobs
         known = features_of(batch.prefixes, own, found.row, found.suffixes, found.token_logprobs)
         return Candidates(batch.ids[found.row], found.suffixes, found.token_logprobs.sum(axis=1), known)
 
     def training(self, context: Context) -> Training | None:
-        """The training examples to learn from; None where the round has none."""
+        """Return the training examples, None if the round has none."""
         try:
             return context.train.drawn(self.params.examples, context.seed)
         except HarnessError:
-            print("two_step: the round has no training examples, so its candidates stand in the order of likelihood.")
+            print("two_step: the round has no training examples, so the likelihood orders the candidates.")
             return None
 
     def classifier(self, context: Context, train: Training) -> "Classifier | None":
-        """What has been learned of the training candidates; None where there are none, or where without some fold the
-        rest, if there is any, are all right or all wrong."""
+        """Return a classifier trained on the training candidates, or None if it cannot be trained.
+
+        This is so if there are no training candidates, or if those outside some fold are all right or all wrong.
+        """
         parts = list(kept_candidates(context, "trained", len(train)))
         if not parts:
             # The run was asked to finish before the second step.
@@ -82,14 +84,17 @@ class TwoStep(Attack[TwoStepParams]):
         is_right = (np.concatenate([part.suffixes for part in parts]) == train.suffixes[ids]).all(axis=1)
         fold = folds_by_cluster(train.clusters, self.params.folds)[ids]
         if any(len(np.unique(is_right[fold != number])) < 2 for number in np.unique(fold)):
-            print("two_step: too few training candidates are right, or wrong, to learn from; likelihood orders them.")
+            print("two_step: too few training candidates are right, or wrong. The likelihood orders the candidates.")
             return None
         return Classifier(np.concatenate([part.features for part in parts]), is_right, fold)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidates of some examples. ids: [rows]; suffixes: [rows, length]; likelihood: [rows]; features: [rows, any]."""
+    """Candidates of some examples.
+
+    ids: [rows]. suffixes: [rows, length]. likelihood: [rows]. features: [rows, features].
+    """
 
     ids: Ints
     suffixes: Tokens
@@ -97,30 +102,30 @@ class Candidates:
     features: Floats
 
     def as_array(self) -> Floats:
-        """One table, to be kept."""
+        """Return one array that `context.keep` can store."""
         width = np.full(len(self.ids), self.suffixes.shape[1])
         return np.column_stack([width, self.ids, self.likelihood, self.suffixes, self.features]).astype(np.float64)
 
     @classmethod
     def of_array(cls, table: Floats) -> "Candidates":
-        """From what `as_array` gave."""
+        """Return the candidates of an array from `as_array`."""
         end = 3 + int(table[0, 0])
         return cls(table[:, 1].astype(np.int64), table[:, 3:end].astype(np.int64), table[:, 2], table[:, end:])
 
 
 def kept_candidates(context: Context, name: str, examples: int) -> Iterator[Candidates]:
-    """The candidates of all batches kept under `name`, in the order of their examples."""
+    """Yield the candidates of all batches kept under `name`, in the order of their examples."""
     for first in range(examples):
         if (table := context.kept(f"{name} {first}")) is not None and len(table):
             yield Candidates.of_array(table)
 
 
 def features_of(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logprobs: Floats) -> Floats:
-    """What is known of each candidate, [rows, features].
+    """Return the features of each candidate, [rows, features].
 
-    prefixes: [n, prefix length] and own: [n, prefix length - 1], the log-probabilities of their tokens, which are high
-    where the target has read the example; row: [rows], the prefix of each candidate, whose suffixes [rows, length] and
-    logprobs [rows, length] stand by prefix and likelihood.
+    prefixes: [n, prefix length]. own: [n, prefix length - 1], the log-probabilities of their tokens, which are high if
+    the target memorized the example. row: [rows], the prefix of each candidate. suffixes and logprobs: [rows, length],
+    ordered by prefix and likelihood.
     """
     total = logprobs.sum(axis=1)
     hardest = np.sort(logprobs, axis=1)[:, :3]
@@ -131,15 +136,15 @@ def features_of(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logp
         logprobs[:, 0],
         *hardest.T,
         *((logprobs < -surprise).sum(axis=1) for surprise in SURPRISES),
-        *(part.mean(axis=1) for part in np.array_split(logprobs, STRETCHES, axis=1)),
+        *(part.mean(axis=1) for part in np.array_split(logprobs, SEGMENTS, axis=1)),
         place,
         *beside_the_others(row, total, place),
-        # The prefix: how well the target knows it, whole, in its halves and where it knows it least.
+        # The likelihood of the prefix: whole, in halves, median, spread and minimum.
         *(part.mean(axis=1)[row] for part in (own, *np.array_split(own, 2, axis=1))),
         np.median(own, axis=1)[row],
         own.std(axis=1)[row],
         own.min(axis=1)[row],
-        # How plain the text is: what repeats itself is likely without having been read.
+        # The complexity of the text: repetitive text is likely without being memorized.
         compressed_bytes(suffixes),
         compressed_bytes(np.concatenate([prefixes[row], suffixes], axis=1)),
         [len(set(tokens)) for tokens in suffixes.tolist()],
@@ -150,9 +155,9 @@ def features_of(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logp
 
 
 def beside_the_others(row: Ints, total: Floats, place: Ints) -> list[Floats]:
-    """Each candidate beside those of its prefix, [rows] each, in nats.
+    """Compare each candidate with the others of its prefix, three arrays [rows] in nats.
 
-    Its share of their probability; what they have together; how far it leads the second, or trails the first.
+    They are its share of their total probability, that total, and its lead over the second or distance to the first.
     """
     table = np.full((int(row.max(initial=-1)) + 1, int(place.max(initial=0)) + 1), -np.inf)
     table[row, place] = total
@@ -166,9 +171,9 @@ class Classifier:
     """Boosted trees, whose log-odds are calibrated by a logistic regression (Platt 1999)."""
 
     def __init__(self, features: Floats, is_right: Bools, fold: Ints) -> None:
-        """Learn from features [rows, any], truth [rows] and the fold of each row, [rows].
+        """Train on features [rows, features], truth [rows] and the fold of each row, [rows].
 
-        Calibration sees odds only of trees that were trained without the row's fold.
+        The calibration uses log-odds of trees that were trained without the row's fold.
         """
         odds = np.empty(len(fold))
         for number in np.unique(fold):
@@ -178,21 +183,21 @@ class Classifier:
         self._trees = trained(features, is_right)
 
     def probabilities(self, features: Floats) -> Floats:
-        """How probably each candidate is right, [rows]."""
+        """Return the probability that each candidate is right, [rows]."""
         odds = self._trees.decision_function(features)
         probabilities: Floats = self._calibration.predict_proba(odds[:, None])[:, 1]
         return probabilities
 
 
 def trained(features: Floats, is_right: Bools) -> HistGradientBoostingClassifier:
-    """Trees trained on features [rows, any] and truth [rows]; the same every time."""
+    """Return trees trained on features [rows, features] and truth [rows]. The result is deterministic."""
     trees = HistGradientBoostingClassifier(
         max_iter=150,
         learning_rate=0.05,
         max_leaf_nodes=8,
         min_samples_leaf=60,
         l2_regularization=5.0,
-        # Its own held-out rows would share prefixes and clusters with the rest.
+        # Early stopping would hold out rows that share prefixes and clusters with the rest.
         early_stopping=False,
         random_state=0,
     )

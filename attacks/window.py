@@ -1,8 +1,9 @@
-"""Several windows of the context choose each token together: all of it, and what remains without its beginning.
+"""Several windows of the prefix choose each token together: all of it, and parts without its beginning.
 
-What a model has memorized does not always begin where the prefix does. Each window answers with its own next-token
-distribution, positions counted from its own beginning; by votes, five points for its likeliest token down to one for
-the fifth, or by the weighted mean of the log-probabilities. Decoding is greedy, as in the paper's released code.
+Memorized text does not always begin where the prefix begins. Each window gives its own next-token distribution, with
+positions counted from its own beginning. They are combined by votes (five points for a window's likeliest token, down
+to one for the fifth) or by the weighted mean of the log-probabilities. Decoding is greedy, as in the released code of
+the paper.
 """
 
 from collections.abc import Iterator
@@ -13,10 +14,10 @@ from harness.rankers import RANKER_HELP, Ranker, ranked
 
 
 class WindowParams(Params):
-    windows: int = Field(4, ge=1, le=49, description="How many windows; each lacks a token more than the one before.")
+    windows: int = Field(4, ge=1, le=49, description="Number of windows; each is shorter than the one before.")
     stride: int = Field(1, ge=1, le=49, description="Tokens by which a window is shorter than the one before.")
-    decay: float = Field(0.9, gt=0, le=1, description="The weight of a window, relative to the one before.")
-    combine: Literal["votes", "logits"] = Field("votes", description="How the windows agree on a token.")
+    decay: float = Field(0.9, gt=0, le=1, description="Weight of a window relative to the one before (logits only).")
+    combine: Literal["votes", "logits"] = Field("votes", description="How the windows' predictions are combined.")
     ranker: Ranker = Field("mean_loss", description=RANKER_HELP)
 
 
@@ -29,9 +30,10 @@ class Window(Attack[WindowParams]):
         prefix_length = context.prefixes.shape[1]
         if (params.windows - 1) * params.stride > prefix_length - 2:
             raise HarnessError(
-                f"windows={params.windows} with stride={params.stride} leave nothing of a prefix of {prefix_length}."
+                f"windows={params.windows} with stride={params.stride} leave fewer than two tokens of a prefix of "
+                f"{prefix_length}. Use fewer windows or a smaller stride."
             )
-        # With votes all windows count alike, as published; weights belong to the mean.
+        # With votes all windows have equal weight, as published. Weights apply to the mean.
         decay = params.decay if params.combine == "logits" else 1.0
         views = [PrefixView(start=number * params.stride, weight=decay**number) for number in range(params.windows)]
         for batch in context.batches(size=128):

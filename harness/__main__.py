@@ -1,4 +1,4 @@
-"""`python -m harness`, for where the command is not on the path."""
+"""Entry point of `python -m harness`."""
 
 from harness.cli.app import main
 

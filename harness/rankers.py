@@ -1,9 +1,8 @@
-"""Scores that order suffixes, from what a target says of each: a higher one is submitted earlier.
+"""Scores that order suffixes by what a target says of them. A higher score is submitted earlier.
 
-Each looks at one sequence at a time; nothing is pooled over those that happen to share a batch. The names are those of
-Yu et al., "Bag of Tricks for Training Data Extraction from Language Models", ICML 2023; constants that the paper's
-released code holds are taken from there (github.com/weichen-yu/LM-Extraction). Losses are negative log-probabilities
-in nats.
+Each score uses one sequence alone, so the batch has no influence. The names are those of Yu et al., "Bag of Tricks for
+Training Data Extraction from Language Models", ICML 2023, and the constants come from the paper's released code
+(github.com/weichen-yu/LM-Extraction). Losses are negative log-probabilities in nats.
 """
 
 import zlib
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from harness.engine import Target
 
 Ranker = Literal["mean_loss", "official_loss", "cumulative", "zlib", "high_confidence", "surprise"]
-"""What a sampling attack may rank by; `ranked` says what each is."""
+"""The rankers that a sampling attack offers. RANKER_HELP describes them."""
 
 RANKER_HELP = (
-    "What orders suffixes: mean_loss, official_loss (its window begins a token early), cumulative probability, "
+    "Score that orders suffixes: mean_loss, official_loss (its window begins a token early), cumulative probability, "
     "zlib (loss times compressed length), high_confidence (sure tokens count less), surprise (outliers are clipped)."
 )
 
@@ -34,10 +33,10 @@ def ranked(
     token_logprobs: Floats | None = None,
     last_prefix_logprob: Floats | None = None,
 ) -> Floats:
-    """The scores of suffixes [rows, length] behind prefixes [rows, prefix length] by one of the rankers, [rows].
+    """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length] by one of the rankers, [rows].
 
-    token_logprobs [rows, length] and last_prefix_logprob [rows], under the model, save a pass where decoding has given
-    them and no margins are wanted.
+    token_logprobs [rows, length] and last_prefix_logprob [rows], under the model, save a forward pass if decoding has
+    computed them and the ranker needs no margins.
     """
     margin = None
     if token_logprobs is None or last_prefix_logprob is None or ranker == "high_confidence":
@@ -58,56 +57,60 @@ def ranked(
 
 
 def mean_loss(token_logprobs: Floats) -> Floats:
-    """Minus the mean loss of token_logprobs [rows, length], [rows]."""
+    """Return minus the mean loss of token_logprobs [rows, length], [rows]."""
     mean: Floats = token_logprobs.mean(axis=1)
     return mean
 
 
 def official_loss(token_logprobs: Floats, last_prefix_logprob: Floats) -> Floats:
-    """Minus the mean loss over the window of the challenge's baseline, [rows].
+    """Return minus the mean loss over the window of the challenge's baseline, [rows].
 
-    It begins one token early: it holds the last token of the prefix, last_prefix_logprob [rows], and lacks the last of
-    the suffix's token_logprobs [rows, length] (Carlini et al., SaTML 2023 challenge, baseline/simple_baseline.py).
+    The window begins one token early: it includes last_prefix_logprob [rows], the last token of the prefix, and
+    excludes the last token of token_logprobs [rows, length] (Carlini et al., SaTML 2023 challenge,
+    baseline/simple_baseline.py).
     """
     window: Floats = (last_prefix_logprob + token_logprobs[:, :-1].sum(axis=1)) / token_logprobs.shape[1]
     return window
 
 
 def cumulative(token_logprobs: Floats) -> Floats:
-    """The logarithm of the product of the tokens' probabilities, [rows]; at one length it orders as the mean does."""
+    """Return the logarithm of the product of the tokens' probabilities, [rows].
+
+    For suffixes of one length it gives the same order as the mean.
+    """
     total: Floats = token_logprobs.sum(axis=1)
     return total
 
 
 def compressed_loss(token_logprobs: Floats, tokens: Tokens) -> Floats:
-    """Minus the mean loss times the length of the zlib-compressed ids of tokens [rows, prefix + suffix], [rows].
+    """Return minus the mean loss times the length of the zlib-compressed ids of tokens [rows, prefix + suffix], [rows].
 
-    As the released code has it: ids as 64-bit integers. Carlini et al. 2021 divide by the compressed length of the
-    text instead, which looks for what is surprising and yet likely.
+    The ids are 64-bit integers, as in the released code. Carlini et al. 2021 instead divide by the compressed length of
+    the text, which finds text that is likely although it is complex.
     """
     return mean_loss(token_logprobs) * compressed_bytes(tokens)
 
 
 def compressed_bytes(tokens: Tokens) -> Floats:
-    """Bytes of each row of ids [rows, any], as 64-bit integers, behind zlib, [rows]."""
+    """Return the length of each row of ids [rows, any], as zlib-compressed 64-bit integers, [rows]."""
     return np.array([len(zlib.compress(row.tobytes())) for row in np.ascontiguousarray(tokens, np.int64)], np.float64)
 
 
 def confident_loss(token_logprobs: Floats, margin: Floats, *, lead: float = 0.5, reward: float = 0.15) -> Floats:
-    """Minus the mean loss, from which each sure token takes `reward` times that mean, [rows].
+    """Return minus the mean loss, reduced by `reward` times the mean for each sure token, [rows].
 
-    A token is sure where the model's likeliest next token leads the second by more than `lead` nats: margin [rows,
-    length]. The released code takes the reward away again where the likeliest token's logit is positive, which is no
-    property of the distribution, and replaces surprises before; `clipped_loss` is that second step alone.
+    A token is sure if the model's likeliest next token leads the second by more than `lead` nats: margin [rows,
+    length]. The released code also clips outliers first (`clipped_loss` alone does that here), and takes the reward
+    back if the likeliest token's logit is positive, which is not a property of the distribution.
     """
     share_of_sure: Floats = (margin > lead).mean(axis=1)
     return mean_loss(token_logprobs) * (1 - reward * share_of_sure)
 
 
 def clipped_loss(token_logprobs: Floats, *, deviations: float = 3.0) -> Floats:
-    """Minus the mean loss with a sequence's outliers, beyond `deviations` of its own, set to its mean, [rows].
+    """Return minus the mean loss with outliers, beyond `deviations` standard deviations, replaced by the mean, [rows].
 
-    Text that people write holds a surprise now and then; a single one should not cost a suffix its place.
+    Human text contains a surprising token now and then. A single one should not lower the rank of a suffix.
     """
     mean = token_logprobs.mean(axis=1, keepdims=True)
     spread = deviations * token_logprobs.std(axis=1, keepdims=True)

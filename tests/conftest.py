@@ -1,20 +1,49 @@
-"""What every kind of test may ask for."""
+"""The tools of the machine that a test needs: where one is missing, the test is skipped.
 
+With HARNESS_REQUIRE_TOOLS=1 the test fails instead.
+"""
+
+import functools
 import os
 import shutil
 
 import pytest
 
+from harness.sandbox.backends import BACKENDS
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Require each sandbox backend whose name is a parameter of the test or of one of its fixtures."""
+    callspec = getattr(item, "callspec", None)
+    for value in () if callspec is None else callspec.params.values():
+        if isinstance(value, str):
+            require_backend(value)
+
 
 @pytest.fixture
 def bubblewrap() -> None:
-    """The test needs bubblewrap: skipped where it is missing, failed where every tool is required."""
-    require_tool("bwrap")
+    """Require bubblewrap, for a test that is not parametrized with backends."""
+    require_backend("bwrap")
+
+
+def require_backend(name: str) -> None:
+    """Skip the test if `name` is a sandbox backend that does not work on this machine."""
+    if name not in _available_backends() and name in {backend.name for backend in BACKENDS}:
+        _skip(f"the sandbox backend {name} does not work on this machine.")
 
 
 def require_tool(name: str) -> None:
-    """Skip the test where `name` is not installed; with HARNESS_REQUIRE_TOOLS=1 that is a failure."""
+    """Skip the test if the program `name` is not installed."""
     if shutil.which(name) is None:
-        if os.environ.get("HARNESS_REQUIRE_TOOLS") == "1":
-            pytest.fail(f"{name} is not installed, and HARNESS_REQUIRE_TOOLS=1 asks for every tool.")
-        pytest.skip(f"{name} is not installed.")
+        _skip(f"{name} is not installed.")
+
+
+@functools.cache
+def _available_backends() -> frozenset[str]:
+    return frozenset(backend.name for backend in BACKENDS if backend.is_available())
+
+
+def _skip(reason: str) -> None:
+    if os.environ.get("HARNESS_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"{reason} HARNESS_REQUIRE_TOOLS=1 requires every tool.")
+    pytest.skip(reason)

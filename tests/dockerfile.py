@@ -1,12 +1,11 @@
-"""A Dockerfile's steps executed one after another in a fresh Debian, where there is no Docker engine to build it.
+"""Execute the instructions of a Dockerfile in a fresh Debian, on a machine without Docker.
 
-    python -m tests.dockerfile DOCKERFILE [--base DIR] [--keep DIR] [--arg NAME=VALUE] [-- COMMAND…]
+    python -m tests.dockerfile DOCKERFILE [--base DIR] [--keep DIR] [--arg NAME=VALUE] [-- COMMAND...]
 
-The base image is made by debootstrap: Debian 12 with its Python (3.11) in place of `python:3.x-slim`, as `python` and
-`pip` in a virtual environment at /usr/local, where that image has them. Each RUN is a process of its own in that root;
-COPY, ENV, ARG and WORKDIR do what a build does with them. What the host's pip is told of indexes and certificates is
-lent to the steps. COMMAND is run behind the ENTRYPOINT once all steps have succeeded. Needs root, debootstrap and
-bubblewrap; it says what ran, and is not `docker build`.
+debootstrap creates the base image: Debian 12 with Python 3.11 instead of `python:3.x-slim`, with a virtual environment
+in /usr/local, where that image has `python` and `pip`. Each RUN is a process in this root. COPY, ENV, ARG and WORKDIR
+work as in a build. The pip settings and certificates of the host are available to the steps. COMMAND runs with the
+ENTRYPOINT after all steps. This needs root, debootstrap and bubblewrap, and it does not replace `docker build`.
 """
 
 import argparse
@@ -26,8 +25,8 @@ from pathlib import Path
 from harness.submit.environment import PASSED_TO_PIP, local_indexes
 
 _RELEASE = "bookworm"
-_LENT_TO_ALL = ("/etc/resolv.conf",)
-_LENT_TO_STEPS = ("/etc/pip.conf", "/etc/ssl/certs", "/usr/local/share/ca-certificates")
+_SHARED_ALWAYS = ("/etc/resolv.conf",)
+_SHARED_WITH_STEPS = ("/etc/pip.conf", "/etc/ssl/certs", "/usr/local/share/ca-certificates")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BASE_STEPS = (
     "apt-get update -qq && apt-get install -y -qq --no-install-recommends python3 python3-venv ca-certificates",
@@ -37,7 +36,7 @@ _BASE_STEPS = (
 
 @dataclass
 class Build:
-    """A root file system on its way to an image: what the steps so far have set."""
+    """A root file system, and the settings of the instructions so far."""
 
     root: Path
     context: Path
@@ -46,33 +45,33 @@ class Build:
     variables: dict[str, str] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
     entrypoint: list[str] = field(default_factory=list)
-    lent: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
     def step(self, word: str, rest: str) -> None:
-        """Do what one instruction says."""
+        """Execute one instruction."""
         handler = getattr(self, f"_{word.lower()}", None)
         if handler is None:
-            sys.exit(f"{word}: an instruction that this script does not know.")
+            sys.exit(f"{word}: unknown instruction. Add a method for it to Build.")
         handler(rest)
 
     def run(self, command: list[str]) -> int:
-        """Run `command` in the root, as a container would; its exit code."""
+        """Run `command` in the root, as a container does. Return its exit code."""
         names = {name: value for name, value in os.environ.items() if PASSED_TO_PIP.fullmatch(name)}
-        told = {"PATH": _PATH, "HOME": "/root", **names, **self.arguments, **self.variables}
-        confined = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--cap-add", "ALL"]
-        confined += ["--perms", "1777", "--tmpfs", "/tmp", "--chdir", self.folder, "--clearenv"]
-        for place in self.lent:
-            confined += ["--ro-bind", place, place]
-        for name, value in told.items():
-            confined += ["--setenv", name, value]
-        return subprocess.run([*confined, "--", *command], check=False).returncode
+        variables = {"PATH": _PATH, "HOME": "/root", **names, **self.arguments, **self.variables}
+        container = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--cap-add", "ALL"]
+        container += ["--perms", "1777", "--tmpfs", "/tmp", "--chdir", self.folder, "--clearenv"]
+        for path in self.shared:
+            container += ["--ro-bind", path, path]
+        for name, value in variables.items():
+            container += ["--setenv", name, value]
+        return subprocess.run([*container, "--", *command], check=False).returncode
 
     def _from(self, rest: str) -> None:
-        print(f"  (Debian {_RELEASE} in place of {rest})", flush=True)
+        print(f"  (Debian {_RELEASE} instead of {rest})", flush=True)
 
     def _run(self, rest: str) -> None:
         if code := self.run(["/bin/sh", "-c", rest]):
-            sys.exit(f"RUN {rest}\nended with exit code {code}.")
+            sys.exit(f"RUN {rest}\nfailed with exit code {code}.")
 
     def _workdir(self, rest: str) -> None:
         self.folder = str(Path(self.folder) / rest)
@@ -84,13 +83,13 @@ class Build:
         for source in sources:
             path = self.context / source
             if path.is_dir():
-                # A folder's content goes, not the folder.
+                # COPY copies the content of a directory, not the directory.
                 shutil.copytree(path, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".git"))
             else:
                 is_folder = last.endswith("/") or len(sources) > 1 or target.is_dir()
-                place = target / path.name if is_folder else target
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, place)
+                file = target / path.name if is_folder else target
+                file.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, file)
 
     def _env(self, rest: str) -> None:
         self.variables |= dict(pair.split("=", 1) for pair in shlex.split(rest))
@@ -106,14 +105,14 @@ class Build:
         self.entrypoint = json.loads(rest)
 
     def _cmd(self, rest: str) -> None:
-        """A default that the command line replaces."""
+        """Ignore the default command: the command line gives one."""
 
     def _inside(self, path: str) -> Path:
         return self.root / path.lstrip("/")
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Each instruction and what follows it, continued lines joined, comments left out."""
+    """Yield each instruction and its arguments, with continued lines joined and without comments."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
         if line.strip():
@@ -121,31 +120,31 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
             yield word.upper(), rest.strip()
 
 
-def _lent_to_steps() -> tuple[str, ...]:
-    """What of this machine tells pip where packages come from, and whom to trust."""
-    named = map(str, local_indexes())
-    return tuple(p for p in dict.fromkeys((*_LENT_TO_ALL, *_LENT_TO_STEPS, *named)) if Path(p).exists())
+def _paths_for_steps() -> tuple[str, ...]:
+    """Return the files of this machine that tell pip which indexes to use and which certificates to trust."""
+    indexes = map(str, local_indexes())
+    return tuple(p for p in dict.fromkeys((*_SHARED_ALWAYS, *_SHARED_WITH_STEPS, *indexes)) if Path(p).exists())
 
 
 def _make_base(base: Path) -> None:
-    """A Debian with Python in `base`, unless one is there from an earlier time."""
+    """Create a Debian with Python in `base`, unless it exists from an earlier call."""
     if (base / "usr/local/bin/pip").exists():
         return
     print(f"debootstrap {_RELEASE} …", flush=True)
     subprocess.run(["debootstrap", "--variant=minbase", _RELEASE, str(base)], check=True, stdout=subprocess.DEVNULL)
-    build = Build(base, base, {}, lent=_LENT_TO_ALL)
+    build = Build(base, base, {}, shared=_SHARED_ALWAYS)
     for command in _BASE_STEPS:
         build.step("RUN", command)
 
 
 def main() -> None:
-    """Execute the steps, and say how long each took."""
+    """Execute the instructions, and print how long each RUN took."""
     own, _, command = " ".join(map(shlex.quote, sys.argv[1:])).partition(" -- ")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dockerfile", type=Path)
-    parser.add_argument("--base", type=Path, help="where the base lies, or is made and left")
-    parser.add_argument("--keep", type=Path, help="leave the finished root here")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="as docker's --build-arg")
+    parser.add_argument("--base", type=Path, help="directory of the base image; created if it is missing")
+    parser.add_argument("--keep", type=Path, help="keep the finished root in this directory")
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="like --build-arg of docker")
     options = parser.parse_args(shlex.split(own))
     with tempfile.TemporaryDirectory(prefix="dockerfile-") as temporary:
         base = options.base or Path(temporary) / "base"
@@ -154,7 +153,7 @@ def main() -> None:
         root = options.keep or Path(temporary) / "root"
         subprocess.run(["cp", "-a", "--reflink=auto", f"{base}/.", str(root)], check=True)
         given = dict(pair.split("=", 1) for pair in options.arg)
-        build = Build(root, options.dockerfile.parent.resolve(), given, lent=_lent_to_steps())
+        build = Build(root, options.dockerfile.parent.resolve(), given, shared=_paths_for_steps())
         for word, rest in instructions(options.dockerfile.read_text()):
             print(f"{word} {rest}", flush=True)
             began = time.monotonic()

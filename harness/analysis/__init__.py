@@ -1,1 +1,1 @@
-"""Comparisons, replays, reference curves and decoded text of runs that are stored."""
+"""Compare, replay and decode stored runs."""

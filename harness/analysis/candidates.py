@@ -1,4 +1,4 @@
-"""All that a run has guessed for one example, best first."""
+"""Every suffix that a run guessed for one example, best first."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,16 @@ from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 
 VERDICTS = {True: "✓", False: "✗", None: "·"}
-"""How right, wrong and unknown are drawn."""
+"""Signs for correct, wrong and unknown."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """suffix: [length] token ids; score: the last that it was given; times: how often it came; is_right: None in a
-    blind round."""
+    """One suffix guessed for an example.
+
+    suffix: [length] token ids; score: the last score it was given; times: how often it was guessed; is_right: None in a
+    blind round.
+    """
 
     suffix: Tokens
     score: float
@@ -32,8 +35,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Example:
-    """prefix: [prefix length] token ids; answer: [length], None in a blind round; candidates: of one run, the one that
-    it submits first at the head."""
+    """One example with the candidates of one run.
+
+    prefix: [prefix length] token ids; answer: [length] token ids, None in a blind round; candidates: in submission
+    order.
+    """
 
     id: int
     prefix: Tokens
@@ -41,7 +47,7 @@ class Example:
     candidates: tuple[Candidate, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON has them, tokens as lists of ids."""
+        """Return the fields as a JSON object, with tokens as lists of ids."""
         return {
             "example": self.id,
             "prefix": self.prefix.tolist(),
@@ -58,14 +64,14 @@ class Example:
         }
 
 
-def example_in(folder: RunFolder, id_: int) -> Example:
-    """Example `id_` of the run's round with the run's candidates for it.
+def load_example(folder: RunFolder, id_: int) -> Example:
+    """Return example `id_` with the candidates of the run.
 
-    Raises HarnessError when the run attacked no such example, or cannot be read.
+    Raises HarnessError if the run did not attack this example or cannot be read.
     """
     spec = folder.spec()
     if not 0 <= id_ < spec.examples:
-        raise HarnessError(f"{folder.id} attacked the examples 0 to {spec.examples - 1:,}: {id_:,} is none of them.")
+        raise HarnessError(f"{folder.id} has no example {id_:,}: it attacked the examples 0 to {spec.examples - 1:,}.")
     with as_harness_error(folder.path):
         return _example(folder, spec, id_)
 

@@ -1,23 +1,22 @@
-"""A comparison in words: the tables and sentences that the command prints and the screen shows, cell by cell.
+"""The tables and sentences of a comparison, as the command, the screen and the report show them.
 
-Cells are as they come from records and files: who prints them makes them visible.
+Cells hold text from records and files unchanged; the caller sanitizes them before printing.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from harness.analysis.comparison import BUDGET_SHARES, Comparison
-from harness.core.comparison import MCNEMAR_CAVEAT, Contrast, Part
+from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast, Part
 from harness.core.intervals import Interval
 from harness.core.scoring import Score
-from harness.core.text import pluralize
 from harness.core.times import format_duration
 
 Table = list[tuple[str, ...]]
 
 
 def scores_and_pace(comparison: Comparison) -> Table:
-    """A header, and for each run its score on all examples, its time and its pace."""
+    """Return a header row and one row per run with its score on all examples, its time and its pace."""
     header = ("run", "attack", "status", *_score_header(comparison.whole), "time", "suffixes/s")
     rows = [
         (
@@ -34,7 +33,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
 
 
 def scores_on_unreachable(comparison: Comparison) -> Table:
-    """A header, and for each run its score on the unreachable part; nothing where there is no such part."""
+    """Return a header row and one row per run with its score on the unreachable part, or [] without such a part."""
     if comparison.unreachable is None:
         return []
     rows = [
@@ -45,15 +44,17 @@ def scores_on_unreachable(comparison: Comparison) -> Table:
     return [("run", "attack", *_score_header(comparison.unreachable)), *rows]
 
 
-def unreachable_in_words(comparison: Comparison) -> str:
-    """What `scores_on_unreachable` is about, or why there is nothing."""
+def unreachable_heading(comparison: Comparison) -> str:
+    """Return the heading of `scores_on_unreachable`, or why there is no such table."""
     if comparison.unreachable is None:
-        return f"nothing on the part that cannot be reached: {comparison.no_unreachable_because}"
-    return f"the {len(comparison.unreachable):,} examples that cannot be reached from the training rows"
+        return f"no scores on unreachable examples: {comparison.no_unreachable_because}"
+    return f"{len(comparison.unreachable):,} examples whose answers are unreachable from the training rows"
 
 
-def recall_in_time(comparison: Comparison) -> Table:
-    """A header, and for each run its recall at the cap after each of BUDGET_SHARES, on all examples and on the part."""
+def recall_over_budget(comparison: Comparison) -> Table:
+    """Return a header row and one row per run with its recall after each of BUDGET_SHARES, on all examples and on the
+    unreachable part.
+    """
     header = ("run", *(f"{share:.0%}" for share in BUDGET_SHARES))
     on_part = [f"{header_cell} unreachable" for header_cell in header[1:]] if comparison.unreachable else []
     rows = [
@@ -62,44 +63,42 @@ def recall_in_time(comparison: Comparison) -> Table:
     return [(*header, *on_part), *rows]
 
 
-def recall_in_time_in_words(comparison: Comparison) -> str:
-    """What `recall_in_time` is about."""
+def recall_over_budget_heading(comparison: Comparison) -> str:
+    """Return the heading of `recall_over_budget`."""
     part = comparison.unreachable
-    words = f"recall at {pluralize(comparison.whole.cap, 'error')} after a part of the budget"
-    if part is None:
-        return words
-    return f"{words}; at {pluralize(part.cap, 'error')} on the {len(part):,} examples that cannot be reached"
+    heading = f"Recall@{comparison.whole.cap} after a share of the budget"
+    return heading if part is None else f"{heading}, and Recall@{part.cap} on the {len(part):,} unreachable examples"
 
 
-def settings_that_differ(comparison: Comparison) -> Table:
-    """A header, and for each setting that is not the same for all runs its values; nothing where all are the same."""
+def differing_settings(comparison: Comparison) -> Table:
+    """Return a header row and one row per setting that is not the same for all runs, or [] if all are the same."""
     if not comparison.differing:
         return []
-    header = ("what differs", *(run.id for run in comparison.runs))
-    return [header, *((name, *map(_value, values)) for name, values in comparison.differing.items())]
+    header = ("setting", *(run.id for run in comparison.runs))
+    return [header, *((name, *map(_cell, values)) for name, values in comparison.differing.items())]
 
 
-NOTHING_DIFFERS = "nothing differs in attack, parameters, seed, budget, target, versions and hardware"
+NOTHING_DIFFERS = "attack, parameters, seed, budget, target, versions and hardware are the same"
 
 
-def contrast_in_words(comparison: Comparison, contrast: Contrast, where: str) -> list[str]:
-    """The first run against the second: their difference with its interval, and McNemar's test."""
+def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> list[str]:
+    """Return the difference of the first run and the second with its interval, and McNemar's test, as lines."""
     first, second = (run.id for run in comparison.runs)
     difference, interval = contrast.difference
     return [
-        f"{first} less {second}, on {where}",
+        f"{first} − {second}, on {where}",
         f"difference {difference:+.3f} {_bounds(interval, '+.3f')} ({interval.unit})",
         f"McNemar's exact test p = {contrast.mcnemar_p:.3g} ({MCNEMAR_CAVEAT})",
     ]
 
 
 def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
-    """Each contrast that a pair has, and on which examples: all of them, and the unreachable part."""
-    found = (
-        (comparison.contrast, "all examples"),
-        (comparison.unreachable_contrast, "the part that cannot be reached"),
+    """Return each contrast of a pair of runs with the name of its examples."""
+    pairs = (
+        ("all examples", comparison.contrast),
+        ("the unreachable examples", comparison.unreachable_contrast),
     )
-    return [(where, contrast) for contrast, where in found if contrast is not None]
+    return [(where, contrast) for where, contrast in pairs if contrast is not None]
 
 
 def _recalls(recalls: Sequence[float | None]) -> list[str]:
@@ -107,7 +106,7 @@ def _recalls(recalls: Sequence[float | None]) -> list[str]:
 
 
 def _score_header(part: Part) -> tuple[str, str]:
-    return f"recall at {pluralize(part.cap, 'error')}", "precision"
+    return f"Recall@{part.cap}", "precision"
 
 
 def _score_cells(score: Score) -> tuple[str, str]:
@@ -118,5 +117,5 @@ def _bounds(interval: Interval, form: str) -> str:
     return f"[{interval.low:{form}}, {interval.high:{form}}]"
 
 
-def _value(value: Any) -> str:
+def _cell(value: Any) -> str:
     return "–" if value is None else str(value)

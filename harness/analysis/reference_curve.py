@@ -1,4 +1,4 @@
-"""What a run is measured by: the best that an attack has done before on the same round."""
+"""The reference curve of a run: the best earlier result of an attack on the same round."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from harness.runs.summary import RunSummary, run_summary
 
 
 class ReferenceCurve(NamedTuple):
-    """The walk down the submission of run `id`: recall [points] at so many errors [points], and at the cap."""
+    """Recall vs. errors of run `id`: recall [points] at each of `errors` [points], and at the cap."""
 
     id: str
     errors: Ints
@@ -24,10 +24,10 @@ class ReferenceCurve(NamedTuple):
 
 
 def best_earlier_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
-    """The curve of the best whole run of `attack` that began before the one of `spec`, on the same data.
+    """Return the curve of the best complete run of `attack` on the same data that began before the run of `spec`.
 
-    At most DRAWN_POINTS points, spread as `log_spaced` does. None where there is none, or the round is blind. Raises
-    HarnessError when its record cannot be read.
+    The curve has at most DRAWN_POINTS points. Returns None if there is no such run or the round is blind. Raises
+    HarnessError if the record of the best run cannot be read.
     """
     answers = load_answers(spec.round)
     best = _best_earlier_run(attack, spec)
@@ -59,5 +59,5 @@ def _best_earlier_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSumm
             if is_comparable and (summary := run_summary(folder)).recall_at_cap is not None:
                 earlier.append((folder, summary))
         except HarnessError:
-            continue  # a run that cannot be read is no yardstick
-    return max(earlier, key=lambda found: found[1].recall_at_cap or 0.0, default=None)
+            continue  # a run that cannot be read is no reference
+    return max(earlier, key=lambda run: run[1].recall_at_cap or 0.0, default=None)

@@ -1,9 +1,9 @@
-"""A run's guesses replayed in the order of their arrival: what the submission scored, on any part, at any moment."""
+"""Replay the guesses of a run in the order of their arrival to get its recall at any moment, on any part."""
 
 from collections.abc import Sequence
 
+from harness.analysis.contrast import Part
 from harness.core.arrays import Tokens
-from harness.core.comparison import Part
 from harness.core.live_score import LiveScore
 from harness.core.scoring import recall_at_errors
 from harness.jobs.attack.reader import GuessReader
@@ -15,13 +15,13 @@ _ROWS_AT_ONCE = 50_000
 def recall_after_guesses(
     counts: Sequence[int], part: Part, *, spec: AttackSpec, reader: GuessReader, answers: Tokens
 ) -> list[float]:
-    """The recall on `part` of the submission that the run's first `counts` guesses make, ascending, void ones counted.
+    """Return the recall on `part` of the submission that the first N guesses make, for each N in `counts`.
 
-    `answers` [examples, suffix length]. Held are the rows of the submission alone: where a score that stands in it
-    falls later, a guess that it had kept out does not come back.
+    `counts` is ascending and includes void guesses; `answers` has shape [examples, suffix length]. Only the rows of the
+    current submission are kept: a guess that was dropped does not return if the score of a better one falls later.
     """
     rules, repeated = spec.round, reader.repeated_batches()
-    standing = LiveScore(
+    live_score = LiveScore(
         answers,
         examples=spec.examples,
         error_cap=spec.error_cap,
@@ -39,7 +39,7 @@ def recall_after_guesses(
             if not len(arrived.seq):
                 break
             after = int(arrived.seq[-1])
-            standing.add(arrived.guesses.part(arrived.valid_rows(repeated)))
-        is_correct, ids = part.walk(standing.walk())
+            live_score.add(arrived.guesses.part(arrived.valid_rows(repeated)))
+        is_correct, ids = part.rows_of(live_score.walk())
         recalls.append(recall_at_errors(is_correct, ids, cap=part.cap, examples=len(part)))
     return recalls

@@ -33,13 +33,13 @@ def bench(
     from harness.core.errors import HarnessError
     from harness.core.examples import load_prefixes
     from harness.core.rounds import load_round
-    from harness.engine.devices import resolved_device
-    from harness.engine.resolving import require_room, resolve_target
+    from harness.engine.devices import resolve_device
+    from harness.engine.resolving import require_capacity, resolve_target
     from harness.runs.machine import usable_cores
 
     round_ = load_round(round_name)
     found = resolve_target(target, revision)
-    require_room(found, round_)
+    require_capacity(found, round_)
     all_ = load_prefixes(round_)
     if len(all_) < prefixes:
         raise HarnessError(f"{round_.name} has {len(all_)} prefixes; --prefixes {prefixes} are asked for.")
@@ -53,7 +53,7 @@ def bench(
         found.path,
         chosen,
         length=round_.suffix_length,
-        device=resolved_device(device),
+        device=resolve_device(device),
         dtypes=tuple(dict.fromkeys(dtype)) if dtype else None,
         threads=threads or usable_cores(),
         turns=turns,

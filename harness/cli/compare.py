@@ -30,14 +30,14 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")] = False,
 ) -> None:
     """Compare runs of one round: recall, pace, and what was set differently; two of them also example by example."""
-    from harness.analysis.comparison import compared
+    from harness.analysis.comparison import compare_runs
     from harness.runs.folder import run_folder
 
     if plot is not None:
         from harness.figures.curves import figure_format
 
         figure_format(plot)
-    comparison = compared([run_folder(name) for name in runs])
+    comparison = compare_runs([run_folder(name) for name in runs])
     if plot is not None:
         _draw(comparison, plot)
     if json:
@@ -62,15 +62,15 @@ def _sections(comparison: "Comparison") -> list[str]:
     first, second = (comparison.runs[0].id, comparison.runs[1].id)
     sections = [
         _section(f"round {comparison.round}, {len(comparison.whole):,} examples", tables.scores_and_pace(comparison)),
-        _section(tables.unreachable_in_words(comparison), tables.scores_on_unreachable(comparison)),
-        _section(tables.recall_in_time_in_words(comparison), tables.recall_in_time(comparison)),
+        _section(tables.unreachable_heading(comparison), tables.scores_on_unreachable(comparison)),
+        _section(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
     ]
     for where, contrast in tables.contrasts(comparison):
-        lines = tables.contrast_in_words(comparison, contrast, where)
+        lines = tables.contrast_lines(comparison, contrast, where)
         for name, ids in ((first, contrast.only_first), (second, contrast.only_second)):
             lines.append(f"solved within the cap by {name} alone: {_first_ids(ids.tolist())}")
         sections.append("\n".join(map(sanitize, lines)))
-    differing = tables.settings_that_differ(comparison)
+    differing = tables.differing_settings(comparison)
     sections.append(_section("", differing) if differing else tables.NOTHING_DIFFERS)
     return sections
 

@@ -40,20 +40,19 @@ def fetch_data(
         typer.Option("--from", metavar="DIR|URL", help="A folder or base address with the files right below it."),
     ] = None,
 ) -> None:
-    """Bring a data set's public files, checking each; what is there already stays, what was cut is gone on with."""
+    """Fetch the public files of a data set and check each of them. Files that are already there stay."""
     from harness.core.errors import HarnessError
     from harness.data.catalog import SATML
-    from harness.data.fetch import Arrival, fetched
+    from harness.data.fetch import Arrival, fetch_files
 
     folder = _folder_of(data_set)
     outcomes: list[Outcome] = []
     names = max(len(file.name) for file in SATML)
     try:
         with ProgressLines(counts_bytes=True) as progress:
-            for outcome in fetched(SATML, folder, source, lambda file, done: progress.tell(file.name, done, file.size)):
-                outcomes.append(outcome)
+            outcomes += fetch_files(SATML, folder, source, lambda file, done: progress.tell(file.name, done, file.size))
     except KeyboardInterrupt:
-        say("stopped: what arrived is kept, and the same command goes on from there.")
+        say("stopped: complete files are kept, and the same command fetches the others.")
         raise typer.Exit(130) from None
     for outcome in outcomes:
         print(f"{outcome.file.name:{names}}  {outcome.arrival}")

@@ -13,9 +13,9 @@ from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
-from harness.sandbox import SandboxBackend
-from harness.sandbox.in_force import InForce
-from harness.sandbox.refusals import Refusal, in_words
+from harness.sandbox import backend_named
+from harness.sandbox.applied import AppliedSandbox
+from harness.sandbox.refusals import Refusal, describe_refusals
 
 
 def shown_json(folder: RunFolder) -> dict[str, Any]:
@@ -130,11 +130,11 @@ def _round_in_words(spec: AttackSpec) -> str:
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """What held the attack, with which limits, and what it was refused."""
-    rows = [("sandbox", f"{summary.sandbox} – {SandboxBackend(str(summary.sandbox)).promise}")]
+    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).promise}")]
     if summary.in_force is not None:
-        rows.append(("in force", sanitize(InForce.from_record(summary.in_force).words)))
+        rows.append(("in force", sanitize(AppliedSandbox.from_record(summary.in_force).summary)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}: it asked, and was let out"))
-    if refused := in_words({Refusal(kind): count for kind, count in summary.refused.items()}):
+    if refused := describe_refusals({Refusal(kind): count for kind, count in summary.refused.items()}):
         rows.append(("refused", f"{refused}: the attack tried, and the sandbox said no"))
     return rows
 

@@ -11,8 +11,8 @@ from harness.core.rounds import Round, load_round
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import shorten
 from harness.core.times import parse_duration
-from harness.engine.devices import resolved_device
-from harness.engine.resolving import ResolvedTarget, require_no_further_tokens, require_room, resolve_target
+from harness.engine.devices import resolve_device
+from harness.engine.resolving import ResolvedTarget, require_capacity, require_round_vocabulary, resolve_target
 from harness.jobs.attack.planning import plan_attack
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
@@ -109,8 +109,8 @@ def target_record(
     # The round's revision belongs to the round's target.
     wanted = revision or (round_.revision if target is None else "main")
     found = _found(id_, wanted)
-    require_room(found, round_)
-    require_no_further_tokens(found, round_)
+    require_capacity(found, round_)
+    require_round_vocabulary(found, round_)
     return _record_of(found, device=device, dtype=dtype, threads=threads)
 
 
@@ -127,7 +127,7 @@ def _record_of(found: ResolvedTarget, *, device: str, dtype: str, threads: int) 
         path=found.path,
         weights_sha256=found.weights_sha256,
         bytes=found.bytes,
-        device=resolved_device(device),
+        device=resolve_device(device),
         dtype=dtype,
         threads=threads,
     )

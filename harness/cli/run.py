@@ -162,9 +162,9 @@ def show(
 
     folder = run_folder(run)
     if example is not None:
-        from harness.analysis.candidates import example_in
+        from harness.analysis.candidates import load_example
 
-        found = example_in(folder, example)
+        found = load_example(folder, example)
         print_json(found.as_json()) if json else print(example_described(folder, found))
     elif json:
         print_json(shown_json(folder))

@@ -1,1 +1,1 @@
-"""The rules of the contest: rounds, guesses, submissions, scores; nothing of processes, models or screens."""
+"""The rules of the contest: rounds, guesses, submissions and scores. It knows no processes, models or screens."""

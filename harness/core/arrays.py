@@ -1,4 +1,4 @@
-"""Reading token arrays from files that nobody vouches for."""
+"""Array types, and functions that read token arrays from untrusted files."""
 
 from pathlib import Path
 from tokenize import TokenError
@@ -16,14 +16,14 @@ Bools = NDArray[np.bool_]
 
 
 def token_dtype(vocabulary: int) -> np.dtype[np.unsignedinteger]:
-    """The narrowest unsigned type that tokens of a vocabulary of this size travel and rest in."""
+    """Return the narrowest unsigned type that holds the tokens of a vocabulary of this size."""
     return np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
 
 
 def mapped_array(path: Path) -> NDArray[np.generic]:
-    """The .npy array at `path`, memory-mapped and never unpickled.
+    """Return the .npy array at `path`, memory-mapped and never unpickled.
 
-    Raises HarnessError when the file is absent or is no plain array.
+    Raises HarnessError if the file is absent or is not a plain array.
     """
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -34,27 +34,29 @@ def mapped_array(path: Path) -> NDArray[np.generic]:
     except (ValueError, EOFError, SyntaxError, RecursionError, TokenError):
         raise HarnessError(f"{path}: not a plain .npy array of numbers.") from None
     if not isinstance(array, np.ndarray):
-        raise HarnessError(f"{path}: an archive of arrays where one .npy array is wanted.")
+        raise HarnessError(f"{path}: an archive of arrays. Expected one .npy array.")
     return array
 
 
 def token_rows(path: Path, *, length: int | None, vocabulary: int, rows: tuple[int, int] | None = None) -> Tokens:
-    """Rows `rows[0]:rows[1]` (all, if None) of a [rows, length] token file, copied as the vocabulary's dtype.
+    """Return rows `rows[0]:rows[1]` (None: all) of a [rows, length] token file, copied as the vocabulary's dtype.
 
-    Raises HarnessError, naming the file, when shape, dtype, range or tokens do not fit.
+    Raises HarnessError, naming the file, if its shape, dtype or tokens do not fit, or it has too few rows.
     """
     array = mapped_array(path)
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise HarnessError(f"{path}: wanted integers of shape [rows, tokens], found {array.dtype} {list(array.shape)}.")
+        raise HarnessError(
+            f"{path}: expected integers of shape [rows, tokens], found {array.dtype} {list(array.shape)}."
+        )
     if length is not None and array.shape[1] != length:
         raise HarnessError(f"{path}: rows of {array.shape[1]} tokens where the round has {length}.")
     first, last = rows if rows is not None else (0, len(array))
     if last > len(array):
-        raise HarnessError(f"{path}: rows {first} to {last} are wanted and the file has {len(array)}.")
+        raise HarnessError(f"{path}: the round uses rows {first} to {last}, the file has {len(array)}.")
     part = np.asarray(array[first:last])
     if part.size and (part.min() < 0 or part.max() >= vocabulary):
         row = int(np.argmax(((part < 0) | (part >= vocabulary)).any(axis=1))) + first
-        raise HarnessError(f"{path}: row {row} holds a token outside 0..{vocabulary - 1}.")
+        raise HarnessError(f"{path}: row {row} contains a token outside 0..{vocabulary - 1}.")
     return part.astype(token_dtype(vocabulary))
 
 

@@ -1,4 +1,4 @@
-"""What an attack author builds on: an attack, its parameters, and the context that it runs in."""
+"""The base classes for attack authors: an attack, its parameters, and the context it runs in."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ __all__ = ["Attack", "Batch", "Context", "Field", "Params"]
 
 
 class Params(BaseModel):
-    """An attack's parameters: declared once, used by the command line, the screen's form, the record and the docs."""
+    """The parameters of an attack, declared once for the command line, the form, the record and the documentation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,7 +28,7 @@ ParamsType = TypeVar("ParamsType", bound=Params)
 
 
 def params_type_of(job: type) -> type[Params]:
-    """The class that a generic job of this class is given for its parameters; plain `Params` when none was given."""
+    """Return the parameter class given to a generic `job` class, or `Params` if none was given."""
     for ancestor in job.__mro__:
         for base in getattr(ancestor, "__orig_bases__", ()):
             for argument in get_args(base):
@@ -41,8 +41,8 @@ def params_type_of(job: type) -> type[Params]:
 class Batch:
     """A fixed list of examples and trials: the unit of progress, commit and resume.
 
-    ids: [n] int64; prefixes: [n, prefix length]; trials: draws asked for per prefix; seed: differs between passes and
-    stages, equal across batches of one pass, so that no draw depends on how examples are grouped.
+    ids: [n] int64; prefixes: [n, prefix length]; trials: requested draws per prefix; seed: differs between passes and
+    stages and is equal in all batches of one pass, so that no draw depends on how examples are grouped.
     """
 
     ids: Ints
@@ -53,11 +53,11 @@ class Batch:
 
 
 class Context(Protocol):
-    """The round, the target and the durable progress of one run, as an attack sees them."""
+    """The round, the target and the durable progress of one run, as an attack accesses them."""
 
     @property
     def ids(self) -> Ints:
-        """The attacked examples' ids, [examples] int64."""
+        """The ids of the attacked examples, [examples] int64."""
         ...
 
     @property
@@ -67,72 +67,72 @@ class Context(Protocol):
 
     @property
     def suffix_length(self) -> int:
-        """Tokens of a suffix."""
+        """The number of tokens of a suffix."""
         ...
 
     @property
     def vocabulary(self) -> int:
-        """Token ids are in 0..vocabulary-1."""
+        """The size of the vocabulary; token ids are in 0..vocabulary-1."""
         ...
 
     @property
     def seed(self) -> int:
-        """The run's seed; a batch has one of its own, derived from it."""
+        """The seed of the run, from which the seed of each batch is derived."""
         ...
 
     @property
     def target(self) -> "Target":
-        """The model under attack, loaded when first touched. Raises HarnessError if the attack declared no target."""
+        """The model under attack, loaded on first access. Raises HarnessError if the attack declares no target."""
         ...
 
     @property
     def train(self) -> Training:
-        """The round's training examples. Raises HarnessError when it has none."""
+        """The training examples of the round. Raises HarnessError if it has none."""
         ...
 
     def batches(
         self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64
     ) -> Iterator[Batch]:
-        """Batches over all examples, in passes of 1, 2, 4 … trials, so that every example has an answer early.
+        """Yield batches over all examples, in passes of 1, 2, 4 … trials, so that every example has a guess early.
 
-        The batch handed out is done when the next one is asked for; a resumed run is handed the undone ones only.
-        `over` goes through training examples instead (ids are then rows of `over`), each `stage` once.
+        A batch is finished when the next one is requested; a resumed run gets only the unfinished batches. With `over`,
+        the batches cover training examples instead (ids are then rows of `over`), once per `stage`.
         """
         ...
 
     def remaining(self) -> float:
-        """Seconds left until the run is asked to finish. Reading it gives up the promise of an identical resume."""
+        """Return the seconds left until the run must finish. After a call, an identical resume is not promised."""
         ...
 
     def keep(self, name: str, array: ArrayLike) -> None:
-        """Make an intermediate result durable under `name`, replacing what was kept there."""
+        """Store an intermediate result under `name`, replacing an earlier one."""
         ...
 
     def kept(self, name: str) -> NDArray[Any] | None:
-        """What `keep` stored under `name`, in this execution or one before it."""
+        """Return what `keep` stored under `name`, in this or an earlier execution, or None."""
         ...
 
     def guesses(self) -> Guesses:
-        """What the run has committed so far, in submission order, before any cap on rows.
+        """Return the guesses committed so far, in submission order, without the row cap.
 
-        Complete between two stages. In the middle of one, a resumed run may know less than it did: keep what you make
-        of it there.
+        They are complete between two stages. Within a stage, a resumed run may return fewer guesses than before, so
+        `keep` what you derive from them.
         """
         ...
 
     def finish(self, order: Guesses) -> None:
-        """Give the submission whole: exactly these rows, in this order, whatever their scores."""
+        """Set the complete submission: exactly these rows in this order, whatever their scores."""
         ...
 
 
 class Attack(ABC, Generic[ParamsType]):
     """A plugin that turns prefixes into guesses.
 
-    Class attributes: `name` as the command line knows it; `reference`, where the method was published; `control`, true
-    for what measures something else and may not be submitted; `uses_target`, false when no model is needed;
-    `guesses_per_example`, how many suffixes of one example the submission may hold (0: any number); `requires`,
-    distributions beyond the harness's own that must be installed; `models`, the names of models that it
-    loads beside the target: a submission says so.
+    Class attributes: `name`, used on the command line; `reference`, the publication of the method; `control`, true for
+    an attack that measures something else and may not be submitted; `uses_target`, false if no model is needed;
+    `guesses_per_example`, the number of suffixes per example in the submission (0: any number); `requires`,
+    distributions that must be installed besides those of the harness; `models`, the names of models loaded besides the
+    target, which a submission lists.
     """
 
     name: ClassVar[str]
@@ -148,9 +148,9 @@ class Attack(ABC, Generic[ParamsType]):
 
     @abstractmethod
     def run(self, context: Context) -> Iterator[Guesses]:
-        """Yield guesses; each yield is committed before the attack goes on for long."""
+        """Yield guesses. They are committed as they arrive."""
 
     @classmethod
     def params_type(cls) -> type[Params]:
-        """The class in `Attack[...]`; plain `Params`, with no fields, when none was given."""
+        """Return the class in `Attack[...]`, or `Params`, which has no fields, if none was given."""
         return params_type_of(cls)

@@ -1,7 +1,4 @@
-"""Clusters: which rows of tokens share a long window, and so are no independent observations of a model.
-
-Nothing here knows what the rows are.
-"""
+"""Clusters of token rows that share a long window and are therefore not independent observations of a model."""
 
 from collections.abc import Sequence
 
@@ -14,10 +11,10 @@ WINDOW = 32
 
 
 def cluster_ids(blocks: Sequence[Tokens], window: int = WINDOW) -> Ints:
-    """The cluster of every row: a connected component of rows that share a window of `window` tokens.
+    """Return the cluster of every row, [rows of all blocks] int64, numbered from 0 by first row.
 
-    Each block is [rows, tokens]; rows may be longer in one block than in another, and one shorter than the window is
-    alone. Returns [rows of all blocks] int64, clusters numbered from 0 by their first row.
+    A cluster is a connected component of rows that share a window of `window` tokens. Each block is [rows, tokens];
+    blocks may differ in their number of tokens. A row shorter than the window is a cluster of its own.
     """
     windows = windows_of(blocks, window)
     owner_of_first = windows.row[first_equals(windows)]
@@ -25,9 +22,9 @@ def cluster_ids(blocks: Sequence[Tokens], window: int = WINDOW) -> Ints:
 
 
 def _components(rows: int, left: Ints, right: Ints) -> Ints:
-    """The connected component of each row, [rows], when row left[i] belongs with row right[i]; numbered by first row.
+    """Return the connected component of each row, [rows], if left[i] and right[i] are connected; numbered by first row.
 
-    Each row points at a root; the roots of joined rows hook onto the smaller one until no pair has two.
+    Each row points at a root. The roots of connected rows are attached to the smaller one until no pair has two roots.
     """
     root = np.arange(rows)
     apart = left != right

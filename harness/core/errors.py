@@ -1,4 +1,4 @@
-"""The one exception that a user reads: a sentence that says what was wrong, where, and what to do."""
+"""The exception whose text is shown to users: it says what is wrong, where, and what to do."""
 
 from collections.abc import Iterable
 
@@ -6,12 +6,12 @@ from harness.core.text import shorten
 
 
 class HarnessError(Exception):
-    """Bad input or an impossible request; its text is shown as it is, without a traceback."""
+    """Invalid input or an impossible request. Its text is shown unchanged and without a traceback."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, see: str) -> HarnessError:
-    """The error for a `name` that is not among the `known` ones: the nearest are suggested, else `see` is named."""
-    # Here: every part imports this module, and few ever need the nearest names.
+    """Return the error for a `name` that is not `known`. It suggests the nearest names, or else the command `see`."""
+    # Imported here because every module imports this one, and few need the nearest names.
     import difflib
 
     known = sorted(known)

@@ -1,4 +1,4 @@
-"""What a round's files hold: the attacked examples, their answers, and the training examples."""
+"""Load the files of a round: the attacked examples, their answers and clusters, and the training examples."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,12 @@ from harness.core.arrays import Ints, Tokens, token_rows
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.core.scoring import scaled_cap
 from harness.core.training import Training
 
 
 class _TrainingRows(NamedTuple):
-    """What the round's training files hold, all of n rows; clusters, which take longer, are not among it."""
+    """The content of the training files, n rows each. Clusters are not included because they take longer."""
 
     prefixes: Tokens
     suffixes: Tokens
@@ -20,7 +21,7 @@ class _TrainingRows(NamedTuple):
 
 
 def load_prefixes(round_: Round) -> Tokens:
-    """The attacked prefixes, [examples, prefix length]; an example's id is its row here."""
+    """Return the attacked prefixes, [examples, prefix length]. The id of an example is its row."""
     if round_.fold is not None:
         return _fold(round_)[0].prefixes
     return token_rows(
@@ -29,17 +30,17 @@ def load_prefixes(round_: Round) -> Tokens:
 
 
 def error_cap_of(round_: Round) -> int:
-    """The cap on errors; a fold's is in proportion to its examples among its round's own, and at least 1."""
+    """Return the cap on errors. The cap of a fold is in proportion to its number of examples."""
     if round_.fold is None:
         return round_.error_cap
     whole = round_.model_copy(update={"fold": None})
     if not whole.prefix_file.exists():
         return round_.error_cap
-    return max(1, round(round_.error_cap * len(load_prefixes(round_)) / len(load_prefixes(whole))))
+    return scaled_cap(round_.error_cap, len(load_prefixes(round_)), len(load_prefixes(whole)))
 
 
 def load_answers(round_: Round) -> Tokens | None:
-    """The attacked examples' suffixes, [examples, suffix length]; None for a blind round."""
+    """Return the suffixes of the attacked examples, [examples, suffix length], or None for a blind round."""
     if round_.fold is not None:
         return _fold(round_)[0].suffixes
     if round_.answer_file is None or round_.is_blind:
@@ -50,17 +51,17 @@ def load_answers(round_: Round) -> Tokens | None:
 
 
 def load_training(round_: Round) -> Training | None:
-    """The round's training examples; None when it names none.
+    """Return the training examples of the round, or None if it names none.
 
-    Raises HarnessError, naming the file, when one that it names is absent or does not fit.
+    Raises HarnessError, naming the file, if one is absent or does not fit.
     """
     return _fold(round_)[1] if round_.fold is not None else _whole_training(round_)
 
 
 def require_fitting_files(round_: Round) -> None:
-    """Raise HarnessError, naming the file, when one that training or clusters are read from is absent or does not fit.
+    """Raise HarnessError, naming the file, if a file for training or clusters is absent or does not fit.
 
-    Files of pre-prefixes may be absent: clusters are cut without them.
+    Files of pre-prefixes may be absent: clusters are then computed without them.
     """
     _training_rows(round_)
     if round_.fold is None:
@@ -68,10 +69,10 @@ def require_fitting_files(round_: Round) -> None:
 
 
 def load_clusters(round_: Round, answers: Tokens | None = None) -> Ints | None:
-    """The cluster of each attacked example, [examples] int64, taken over attacked and training rows together.
+    """Return the cluster of each attacked example, [examples] int64, computed over attacked and training rows together.
 
-    `answers` [examples, suffix length] stand in for those of a blind round. None when the round has no clusters. Reads
-    the answers: for scoring, never for an attack.
+    `answers` [examples, suffix length] replace those of a blind round. Returns None if the round has no clusters. This
+    reads the answers, so it serves scoring and never an attack.
     """
     if round_.clusters == "none":
         return None
@@ -89,13 +90,13 @@ def load_clusters(round_: Round, answers: Tokens | None = None) -> Ints | None:
 
 
 def _preprefixes(round_: Round, prefixes: Tokens) -> Tokens | None:
-    """What stood before the attacked prefixes, where that is known."""
+    """Return the tokens before the attacked prefixes, or None if they are unknown."""
     file = round_.preprefix_file
     if file is None or not file.exists():
         return None
     before = token_rows(file, length=None, vocabulary=round_.vocabulary, rows=round_.answer_rows)
     if len(before) != len(prefixes):
-        raise HarnessError(f"{file}: {len(before):,} rows beside {len(prefixes):,} attacked prefixes.")
+        raise HarnessError(f"{file} has {len(before):,} rows, but there are {len(prefixes):,} attacked prefixes.")
     return before
 
 
@@ -116,13 +117,15 @@ def _training_rows(round_: Round) -> _TrainingRows | None:
     suffixes = token_rows(round_.train_suffix_file, length=round_.suffix_length, vocabulary=vocabulary, rows=rows)
     if len(prefixes) != len(suffixes):
         raise HarnessError(
-            f"{round_.train_suffix_file}: {len(suffixes):,} rows beside {len(prefixes):,} training prefixes."
+            f"{round_.train_suffix_file} has {len(suffixes):,} rows, but there are {len(prefixes):,} training prefixes."
         )
     preprefixes, file = None, round_.train_preprefix_file
     if file is not None and file.exists():
         preprefixes = token_rows(file, length=None, vocabulary=vocabulary, rows=rows)
         if len(preprefixes) != len(prefixes):
-            raise HarnessError(f"{file}: {len(preprefixes):,} rows beside {len(prefixes):,} training prefixes.")
+            raise HarnessError(
+                f"{file} has {len(preprefixes):,} rows, but there are {len(prefixes):,} training prefixes."
+            )
     return _TrainingRows(prefixes, suffixes, preprefixes)
 
 
@@ -131,7 +134,7 @@ def _whole_rows(*parts: Tokens | None) -> Tokens:
 
 
 def _fold(round_: Round) -> tuple[Training, Training]:
-    """The rows of the round's fold, and the others."""
+    """Return the training examples in the fold of the round, and the others."""
     training, fold = _whole_training(round_), round_.fold
     assert training is not None and fold is not None
     fold_of_row = folds_by_cluster(training.clusters, fold.folds)
@@ -142,7 +145,7 @@ def _fold(round_: Round) -> tuple[Training, Training]:
 
 
 def folds_by_cluster(clusters: Ints, folds: int) -> Ints:
-    """A fold in 0..folds-1 for each row, [rows] int64, no cluster in two folds, their sizes as equal as that allows."""
+    """Return a fold in 0..folds-1 for each row, [rows] int64. No cluster is in two folds; sizes are nearly equal."""
     names, cluster_of_row, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     fold_of_cluster = np.empty(len(names), np.int64)
     filled = np.zeros(folds, np.int64)

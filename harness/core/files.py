@@ -1,4 +1,4 @@
-"""Files that are never seen half-written, and what identifies their content."""
+"""Write files atomically, hash and lock them, measure and remove directories."""
 
 import contextlib
 import fcntl
@@ -17,7 +17,7 @@ _MOST_ENTRIES = 50_000
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file beside `path` that takes its place, synced to disk, when the block ends without an error."""
+    """Open a binary file that replaces `path`, synced to disk, if the block ends without an error."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -48,7 +48,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The hex SHA-256 of a file's bytes."""
+    """Return the hex SHA-256 of the bytes of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,8 +1,9 @@
-"""How sure a recall is: bootstrap intervals over examples or clusters, and paired differences of two submissions.
+"""Confidence intervals: bootstrap intervals of recall and of paired differences, and Wilson's interval of a proportion.
 
-A replicate draws as many units as there are, with replacement, and walks the submission again: a row weighs as often
-as its example was drawn. A wrong row of weight m costs m errors, as m copies of it would; a correct row adds its weight
-while the errors before it are fewer than the cap scaled to the replicate's size (cap x drawn examples / examples).
+A bootstrap replicate draws as many units (examples or clusters) as there are, with replacement, and walks the
+submission again. The weight of a row is how often its example was drawn. A wrong row of weight m costs m errors, as m
+copies of it would. A correct row adds its weight while the errors before it are fewer than the cap scaled to the size
+of the replicate, cap x drawn examples / examples, which is not rounded here.
 """
 
 from collections.abc import Iterator
@@ -14,38 +15,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.arrays import Bools, Floats, Ints, place_among_equals
+from harness.core.walk import JudgedRows, solutions
 
 REPLICATES = 2000
 SEED = 20230201
 _NORMAL_975 = 1.959963984540054
-_BLOCK_WEIGHTS = 1 << 18  # weights of replicates that walk together: they stay in the processor's cache
-_CHUNK = 512  # wrong rows that they walk before looking whether all have ended
+_BLOCK_WEIGHTS = 1 << 18  # weights of the replicates that are walked together, so that they fit the processor's cache
+_CHUNK = 512  # wrong rows walked between two checks whether every replicate has ended
 
 
 class Unit(StrEnum):
-    """What a replicate draws: what is taken to be independent."""
+    """The unit that a replicate draws, which is assumed to be independent of other units."""
 
     EXAMPLE = "example"
     CLUSTER = "cluster"
 
 
 class Interval(NamedTuple):
-    """A 95 % interval, both ends included, and what it takes to be independent."""
+    """A 95 % interval, both ends included, and the unit that it assumes to be independent."""
 
     low: float
     high: float
     unit: Unit
 
 
-class Walk(NamedTuple):
-    """A submission as scoring walks it, in its order. is_correct: [rows]; example_ids: [rows] int64."""
-
-    is_correct: Bools
-    example_ids: Ints
-
-
 class Difference(NamedTuple):
-    """Recall of the first submission less that of the second, and its 95 % interval on the same replicates."""
+    """Recall of the first submission minus recall of the second, and its 95 % interval over shared replicates."""
 
     difference: float
     interval: Interval
@@ -61,13 +56,14 @@ def recall_interval(
     replicates: int = REPLICATES,
     seed: int = SEED,
 ) -> Interval:
-    """The 95 % percentile interval of recall at `cap` errors (Efron 1979), by clusters where given, else by examples.
+    """Return the 95 % percentile interval of recall at `cap` errors (Efron 1979).
 
     `is_correct` and `example_ids` have shape [rows], in submission order; `clusters`, [examples], numbers the cluster
-    of each example. Where all replicates agree it is Wilson's (1927), with one observation a unit.
+    of each example. Replicates draw clusters if they are given, otherwise examples. If all replicates agree, the
+    interval is Wilson's (1927) with one observation per unit.
     """
     sample = _Sample.of(examples, clusters)
-    (recalls,) = _replicated_recalls([Walk(is_correct, example_ids)], sample, cap, replicates, seed)
+    (recalls,) = _replicated_recalls([JudgedRows(is_correct, example_ids)], sample, cap, replicates, seed)
     if np.ptp(recalls) == 0:
         low, high = wilson(float(recalls[0]), sample.units)
     else:
@@ -76,8 +72,8 @@ def recall_interval(
 
 
 def paired_difference(
-    first: Walk,
-    second: Walk,
+    first: JudgedRows,
+    second: JudgedRows,
     *,
     cap: int,
     examples: int,
@@ -85,17 +81,15 @@ def paired_difference(
     replicates: int = REPLICATES,
     seed: int = SEED,
 ) -> Difference:
-    """How much more `first` recalls than `second`, with the percentile interval over replicates that both share.
+    """Return the recall of `first` minus that of `second`, with the percentile interval over shared replicates.
 
-    Arguments as `recall_interval`'s. Where neither submission's recall varies over the replicates, the interval is
+    The arguments are those of `recall_interval`. If neither recall varies over the replicates, the interval is
     Newcombe's (1998, method 10) from the two Wilson intervals.
     """
     sample = _Sample.of(examples, clusters)
     one, other = _replicated_recalls([first, second], sample, cap, replicates, seed)
-    whole = [
-        _weighted_recalls(_Order.of(walk, cap), np.ones((1, examples), np.int32), cap)[0] for walk in (first, second)
-    ]
-    difference = float(whole[0] - whole[1])
+    recalls = [len(solutions(*rows).within(cap)) / examples for rows in (first, second)]
+    difference = recalls[0] - recalls[1]
     if np.ptp(one) == 0 and np.ptp(other) == 0:
         low, high = _newcombe(float(one[0]), float(other[0]), sample.units)
     else:
@@ -104,7 +98,7 @@ def paired_difference(
 
 
 def wilson(proportion: float, observations: int) -> tuple[float, float]:
-    """The 95 % score interval of a proportion in [0, 1] (Wilson 1927)."""
+    """Return the 95 % score interval of a proportion in [0, 1] (Wilson 1927)."""
     z2 = _NORMAL_975**2 / observations
     centre = (proportion + z2 / 2) / (1 + z2)
     half = np.sqrt(proportion * (1 - proportion) * z2 + z2**2 / 4) / (1 + z2)
@@ -112,7 +106,7 @@ def wilson(proportion: float, observations: int) -> tuple[float, float]:
 
 
 def _newcombe(one: float, other: float, observations: int) -> tuple[float, float]:
-    """The 95 % interval of one - other for two uncorrelated proportions (Newcombe 1998, method 10)."""
+    """Return the 95 % interval of one - other for two uncorrelated proportions (Newcombe 1998, method 10)."""
     (low_one, high_one), (low_other, high_other) = wilson(one, observations), wilson(other, observations)
     difference = one - other
     return (
@@ -128,7 +122,7 @@ def _percentiles(values: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Sample:
-    """What replicates are drawn from. unit_of_example: [examples], in 0..units-1; None when each is its own unit."""
+    """The units that replicates draw. unit_of_example: [examples], in 0..units-1; None if each is its own unit."""
 
     examples: int
     units: int
@@ -143,7 +137,7 @@ class _Sample:
         return cls(examples, len(names), Unit.CLUSTER, unit_of_example)
 
     def weights(self, replicates: int, seed: int) -> Iterator[NDArray[np.int32]]:
-        """How often each example was drawn, [block, examples] for one block of replicates after the other."""
+        """Yield how often each example was drawn, [block, examples], for one block of replicates after the other."""
         generator = np.random.default_rng(seed)
         block = max(1, _BLOCK_WEIGHTS // self.examples)
         for start in range(0, replicates, block):
@@ -156,10 +150,10 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _Order:
-    """What a weighted walk needs of a submission.
+    """The part of a submission that a weighted walk reads.
 
-    wrong: [wrong rows] the example of each, in order; solved: [solved] each example solved, in order of its first
-    correct row; wrong_before: [solved] how many of `wrong` stand before that row.
+    wrong: [wrong rows] the example of each wrong row, in order; solved: [solved] each example solved, ordered by its
+    first correct row; wrong_before: [solved] how many of `wrong` come before that row.
     """
 
     wrong: Ints
@@ -167,25 +161,26 @@ class _Order:
     wrong_before: Ints
 
     @classmethod
-    def of(cls, walk: Walk, most_errors: float) -> "_Order":
-        """Without the wrong rows that change nothing in any walk whose cap is at most `most_errors`.
+    def of(cls, rows: JudgedRows, max_errors: float) -> "_Order":
+        """Return the order of `rows` without the wrong rows that change no walk whose cap is at most `max_errors`.
 
-        An example's wrong rows after the first `most_errors` are such: where it was drawn, those ended the walk.
+        These are the wrong rows of an example after its first `max_errors`. If the example was drawn, its earlier wrong
+        rows have ended the walk.
         """
-        wrong = np.flatnonzero(~walk.is_correct)
-        wrong = wrong[place_among_equals(walk.example_ids[wrong]) < most_errors]
-        correct = np.flatnonzero(walk.is_correct)
-        _, first = np.unique(walk.example_ids[correct], return_index=True)
-        correct = correct[np.sort(first)]
-        return cls(walk.example_ids[wrong], walk.example_ids[correct], np.searchsorted(wrong, correct))
+        wrong = np.flatnonzero(~rows.is_correct)
+        wrong = wrong[place_among_equals(rows.example_ids[wrong]) < max_errors]
+        solved = solutions(*rows)
+        return cls(rows.example_ids[wrong], solved.examples, np.searchsorted(wrong, solved.rows))
 
 
-def _replicated_recalls(walks: list[Walk], sample: _Sample, cap: int, replicates: int, seed: int) -> list[Floats]:
-    """Each walk's recall in each replicate, [replicates], the replicates being the same for all."""
+def _replicated_recalls(
+    submissions: list[JudgedRows], sample: _Sample, cap: int, replicates: int, seed: int
+) -> list[Floats]:
+    """Return the recall of each submission in each replicate, [replicates]; all submissions share the replicates."""
     # A replicate is at most `units` copies of the largest cluster.
     largest = 1 if sample.unit_of_example is None else int(np.bincount(sample.unit_of_example).max())
-    orders = [_Order.of(walk, cap * largest * sample.units / sample.examples) for walk in walks]
-    recalls: list[list[Floats]] = [[] for _ in walks]
+    orders = [_Order.of(rows, cap * largest * sample.units / sample.examples) for rows in submissions]
+    recalls: list[list[Floats]] = [[] for _ in submissions]
     for weights in sample.weights(replicates, seed):
         for order, parts in zip(orders, recalls, strict=True):
             parts.append(_weighted_recalls(order, weights, cap))
@@ -193,9 +188,9 @@ def _replicated_recalls(walks: list[Walk], sample: _Sample, cap: int, replicates
 
 
 def _weighted_recalls(order: _Order, weights: NDArray[np.int32], cap: int) -> Floats:
-    """Recall in each replicate, [replicates], for weights [replicates, examples]."""
+    """Return recall in each replicate, [replicates], for weights [replicates, examples]."""
     sizes = weights.sum(axis=1)
-    # Compared as integers: errors < cap x size / examples.
+    # `errors < allowed` with integers is the same as errors < cap x size / examples, without rounding errors.
     allowed = -(-cap * sizes // weights.shape[1])
     survived = _wrong_rows_survived(order.wrong, weights, allowed)
     counted = np.searchsorted(order.wrong_before, survived, side="right")
@@ -207,10 +202,10 @@ def _weighted_recalls(order: _Order, weights: NDArray[np.int32], cap: int) -> Fl
 
 
 def _wrong_rows_survived(wrong: Ints, weights: NDArray[np.int32], allowed: Ints) -> Ints:
-    """How many leading wrong rows cost fewer than `allowed` [replicates] errors together, [replicates]."""
+    """Return how many leading wrong rows cost fewer than `allowed` [replicates] errors together, [replicates]."""
     errors = np.zeros((len(weights), 1), np.int64)
     survived = np.zeros(len(weights), np.int64)
-    walking = np.arange(len(weights))  # the replicates that `weights`, `allowed` and `errors` still hold
+    walking = np.arange(len(weights))  # the replicates that are still in `weights`, `allowed` and `errors`
     for start in range(0, len(wrong), _CHUNK):
         cost = weights.take(wrong[start : start + _CHUNK], axis=1)
         errors_after = errors + np.cumsum(cost, axis=1)

@@ -11,9 +11,9 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.guesses import Guesses, concatenate_guesses
-from harness.core.intervals import Walk
 from harness.core.scoring import DRAWN_POINTS, correct_rows, exact_at_1, log_spaced, recall_at_errors, solved_curve
 from harness.core.submission import current_rows, submission_order
+from harness.core.walk import JudgedRows
 
 _BINS = 24
 _MAX_PENDING = 50_000
@@ -92,7 +92,7 @@ class LiveScore:
 
     def replace(self, ranked: Guesses) -> None:
         """Take the best of `ranked`, all valid guesses in submission order, as the submission."""
-        self._pending.clear()
+        self._merge()
         self._rows = ranked.part(slice(0, self._row_cap))
         self._is_stale = False
 
@@ -101,13 +101,13 @@ class LiveScore:
         self._final = submission
         self._note_solved(submission)
 
-    def walk(self) -> Walk:
+    def walk(self) -> JudgedRows:
         """Return the submission for scoring. The round has answers."""
         assert self._answers is not None
         rows = self._submission()
         if rows is None:
-            return Walk(np.empty(0, np.bool_), np.empty(0, np.int64))
-        return Walk(correct_rows(rows.ids, rows.suffixes, self._answers), rows.ids)
+            return JudgedRows(np.empty(0, np.bool_), np.empty(0, np.int64))
+        return JudgedRows(correct_rows(rows.ids, rows.suffixes, self._answers), rows.ids)
 
     def point(self) -> CurvePoint:
         """Return the current point of the running curve."""

@@ -1,4 +1,4 @@
-"""Overlap: which answers of a round the training rows give away without any model, and how examples cluster."""
+"""Overlap: which answers of a round the training rows reveal without a model, and how examples cluster."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ from harness.core.training import Training
 
 @dataclass(frozen=True)
 class Overlap:
-    """What training rows say about each attacked example; every array is [examples].
+    """The information in training rows about each attacked example; every array is [examples].
 
     has_known_prefix: its prefix is the prefix of a training row; known_prefix_is_right: the first such row has its
-    suffix; is_stitched: the walk (harness.core.stitch) completes a suffix; is_reachable: and it is the answer.
-    The two that need answers are None for a blind round. clusters: the cluster of each example, and is_clustered:
-    whether that cluster has a training row; None when the round has no clusters.
+    suffix; is_stitched: stitching (harness.core.stitch) completes a suffix; is_reachable: this suffix is the answer;
+    clusters: the cluster of each example; is_clustered: this cluster has a training row. Fields that need answers are
+    None for a blind round, and those about clusters if the round has none.
     """
 
     has_known_prefix: Bools
@@ -33,9 +33,9 @@ class Overlap:
 
 
 def overlap(round_: Round) -> Overlap:
-    """The overlap of a round's examples with its training rows.
+    """Return the overlap of the examples of a round with its training rows.
 
-    Raises HarnessError when the round has no training rows, or a file that it needs is absent or does not fit.
+    Raises HarnessError if the round has no training rows, or a needed file is absent or does not fit.
     """
     training = load_training(round_)
     if training is None or len(training) == 0:
@@ -57,7 +57,7 @@ def overlap(round_: Round) -> Overlap:
 
 
 def exact_rows(sought: Tokens, rows: Tokens) -> Ints:
-    """The first of `rows` that equals each row of `sought`, [sought] int64; -1 where none does."""
+    """Return the index of the first of `rows` that equals each row of `sought`, [sought] int64, or -1."""
     first: dict[bytes, int] = {}
     for index, row in enumerate(rows):
         first.setdefault(row.tobytes(), index)
@@ -77,11 +77,11 @@ def _rows_of(training: Training) -> Tokens:
 def _clustering(
     round_: Round, prefixes: Tokens, answers: Tokens | None, training: Training
 ) -> tuple[Ints | None, Bools | None]:
-    """The cluster of each attacked example and whether a training row is in it."""
+    """Return the cluster of each attacked example, and whether a training row is in it."""
     if round_.clusters == "none":
         return None, None
     if round_.fold is not None:
-        # Folds are cut by cluster: what is attacked shares none with what is trained on.
+        # Folds are cut by cluster, so attacked examples share no cluster with training rows.
         return load_clusters(round_), np.zeros(len(prefixes), np.bool_)
     parts = [prefixes] if answers is None else [prefixes, answers]
     if round_.preprefix_file is not None and round_.preprefix_file.exists():

@@ -1,6 +1,6 @@
 """A decoding policy: which tokens a model may emit at a step, and with what renormalised probability.
 
-The definition alone; `harness.engine` applies it to logits.
+This module contains only the definition. `harness.engine` applies it to logits.
 """
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,8 +16,8 @@ class Policy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    temperature: float = Field(1.0, gt=0, description="Divides the logits; below 1 sharpens.")
+    temperature: float = Field(1.0, gt=0, description="Divides the logits; values below 1 sharpen.")
     top_k: int | None = Field(None, ge=1, description="Tokens kept at each step, the most likely ones.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Mass of the smallest set of most likely tokens kept.")
-    typical_p: float = Field(1.0, gt=0, le=1, description="Mass of the most typical tokens kept.")
-    repetition_penalty: float = Field(1.0, gt=0, description="Divides positive logits of tokens seen before.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Probability mass of the most likely tokens kept.")
+    typical_p: float = Field(1.0, gt=0, le=1, description="Probability mass of the most typical tokens kept.")
+    repetition_penalty: float = Field(1.0, gt=0, description="Divides the positive logits of earlier tokens.")

@@ -1,4 +1,4 @@
-"""A round: the rules of one contest, read from a TOML file; where its arrays lie, not what they hold."""
+"""A round: the rules of one contest and the paths of its files, read from a TOML file."""
 
 import re
 import tomllib
@@ -21,7 +21,7 @@ FILE_FIELDS = (
     "train_preprefix_file",
 )
 _WORDS = {
-    "extra_forbidden": "no round has such a field",
+    "extra_forbidden": "unknown field",
     "missing": "is missing",
     "path_type": "must be a path, as text",
 }
@@ -41,7 +41,7 @@ RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 
 class Fold(BaseModel):
-    """Which part of a round's training rows is attacked, the other parts being its training rows."""
+    """The part of the training rows of a round that is attacked. The other parts are its training rows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,16 +51,16 @@ class Fold(BaseModel):
     @model_validator(mode="after")
     def _is_one_of_its_folds(self) -> Self:
         if self.index >= self.folds:
-            raise ValueError(f"fold {self.index} of {self.folds}: folds count from 0")
+            raise ValueError(f"fold {self.index} of {self.folds} does not exist: folds are numbered from 0")
         return self
 
 
 class Round(BaseModel):
-    """The rules of one contest. File fields are absolute paths once a round is loaded.
+    """The rules of one contest. `load_round` makes all paths absolute.
 
-    `answer_rows` selects the attacked rows of `prefix_file`, `answer_file` and `preprefix_file`, `train_rows` those of
-    the training files; both are half-open and None means all. `preprefix_file` (what stood before an attacked prefix)
-    serves clusters alone and never reaches an attack.
+    `answer_rows` selects the attacked rows of `prefix_file`, `answer_file` and `preprefix_file`, `train_rows` the rows
+    of the training files. Both are half-open ranges, and None means all rows. `preprefix_file` has the tokens before
+    each attacked prefix. It is only used to compute clusters and never reaches an attack.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,12 +85,12 @@ class Round(BaseModel):
     target: str
     revision: str = "main"
     fold: Fold | None = None
-    source: Path | None = Field(None, description="The file that it was read from; not a field of that file.")
+    source: Path | None = Field(None, description="The file that the round was read from; not a field of that file.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if (self.train_prefix_file is None) != (self.train_suffix_file is None):
-            raise ValueError("train_prefix_file and train_suffix_file go together")
+            raise ValueError("train_prefix_file and train_suffix_file must be given together")
         for rows in (self.answer_rows, self.train_rows):
             if rows is not None and rows[0] >= rows[1]:
                 raise ValueError(f"the row range {list(rows)} is empty")
@@ -98,24 +98,24 @@ class Round(BaseModel):
 
     @property
     def is_blind(self) -> bool:
-        """No answers are known: none are named, or the file has not arrived. A fold is cut from known answers."""
+        """Return True if no answers are known: no file is named, or it does not exist. A fold is never blind."""
         return self.fold is None and (self.answer_file is None or not self.answer_file.exists())
 
     @property
     def file_with_answers(self) -> Path | None:
-        """The file that the attacked examples' suffixes come from; a fold's are training rows."""
+        """The file with the suffixes of the attacked examples; those of a fold are training rows."""
         return self.answer_file if self.fold is None else self.train_suffix_file
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Every file that the round names, once each."""
+        """Every file that the round names, without repetition."""
         named = (getattr(self, field) for field in FILE_FIELDS)
         return tuple(dict.fromkeys(path for path in named if path is not None))
 
     def derived_fold(self, index: int, folds: int = 5) -> "Round":
-        """The round that attacks fold `index` of this one's training rows, cut by cluster, and trains on the others.
+        """Return the round that attacks fold `index` of the training rows, cut by cluster, and trains on the others.
 
-        Raises HarnessError when this round has no training rows.
+        Raises HarnessError if this round has no training rows.
         """
         if self.train_prefix_file is None:
             raise HarnessError(f"round {self.name} has no training rows to cut folds from.")
@@ -133,14 +133,14 @@ class Round(BaseModel):
 
 
 def shipped_rounds() -> dict[str, Path]:
-    """The rounds that come with the package: file by name."""
+    """Return the file of each round in the package, by name."""
     return {path.stem: path for path in sorted(paths.SHIPPED_ROUNDS.glob("*.toml"))}
 
 
 def load_round(name: str) -> Round:
-    """The round called `name`: a shipped one, or a TOML file by its path; `NAME:fold2of5` derives a fold of it.
+    """Return a round by its name or the path of its TOML file. `NAME:fold2of5` derives a fold of it.
 
-    Raises HarnessError, naming file and field, when it is unknown or not well-formed.
+    Raises HarnessError, naming file and field, if the round is unknown or malformed.
     """
     if (match := _FOLD.fullmatch(name)) is not None:
         return load_round(match["base"]).derived_fold(int(match["fold"]), int(match["folds"]))
@@ -151,10 +151,10 @@ def load_round(name: str) -> Round:
             raise unknown_name("round", name, shipped, see="harness rounds")
         path = shipped[name]
     path = path.resolve()
-    # An empty string takes back what the base named: TOML has no null.
+    # An empty string removes a field of the base, because TOML has no null.
     fields = {field: value for field, value in _resolved_fields(path, ()).items() if value != ""}
     if "source" in fields:
-        raise HarnessError(f"{path}: source: no round has such a field.")
+        raise HarnessError(f"{path}: source: unknown field.")
     try:
         return Round.model_validate({**fields, "source": path})
     except ValidationError as error:
@@ -162,14 +162,14 @@ def load_round(name: str) -> Round:
 
 
 def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
-    """The fields of a round file over those of its `base`, each path made absolute where it was written."""
+    """Return the fields of a round file merged over those of its `base`, with absolute paths."""
     if path in below:
-        raise HarnessError(f"{path}: its base leads back to itself.")
+        raise HarnessError(f"{path}: its base refers back to itself.")
     try:
         if path.exists() and not path.is_file():
-            raise HarnessError(f"{path}: a folder or a device, not a round file.")
+            raise HarnessError(f"{path}: not a regular file.")
         if path.stat().st_size > _MAX_ROUND_BYTES:
-            raise HarnessError(f"{path}: larger than any round file.")
+            raise HarnessError(f"{path}: larger than {_MAX_ROUND_BYTES:,} bytes, so not a round file.")
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such round file.") from None
@@ -184,19 +184,19 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     if base is None:
         return fields
     if not isinstance(base, str):
-        raise HarnessError(f"{path}: base: the name or the file of another round, as text.")
+        raise HarnessError(f"{path}: base: expected the name or the file of another round, as text.")
     shipped = shipped_rounds()
     base_path = shipped[base] if base in shipped else (path.parent / str(base)).resolve()
     return {**_resolved_fields(base_path, (*below, path)), **fields}
 
 
 def _located(value: str, folder: Path) -> Path:
-    """A file beside the round file where there is one, else its place in the data directory."""
+    """Return a path next to the round file if it exists there, else in the data directory."""
     beside = folder / paths.expand_home(value)
     try:
         return beside.resolve() if beside.exists() or Path(value).is_absolute() else paths.data_home() / value
     except (OSError, ValueError):
-        raise HarnessError(f"{shorten(value)}: no path of this machine.") from None
+        raise HarnessError(f"{shorten(value)}: not a valid path.") from None
 
 
 def _first_fault(error: ValidationError) -> str:

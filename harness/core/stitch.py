@@ -1,9 +1,9 @@
-"""Stitching: continuing a prefix with nothing but windows of training rows, and no model at all.
+"""Stitching: continue a prefix with windows of training rows and without a model.
 
-The walk: look for the last `window` tokens (as many as a prefix has) anywhere inside the training rows; of the places
-found take the one nearest to its row's start, in the earliest such row, for it says most about what follows; copy that
-row to its end; look again with the last tokens of what there is now. A walk ends with its suffix complete, or at the
-first context that no row continues. One row hands over to another, so a suffix may be found that stands whole in none.
+The algorithm looks up the last `window` tokens (as many as a prefix has) inside the training rows. Among the matches it
+takes the one nearest to the start of its row, in the earliest such row, because more tokens follow it. It copies that
+row to its end and continues with the last tokens of the result, until the suffix is complete or no row continues it. A
+suffix may be assembled from several rows, so it need not occur in any single one.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,8 @@ from harness.core.windows import Hashes, window_hashes
 
 @dataclass(frozen=True)
 class Stitched:
-    """What a walk found for each prefix: suffixes [prefixes, suffix length] and the number of tokens found, [prefixes].
-
-    Past the tokens found a suffix holds zeros.
+    """The result of stitching. suffixes: [prefixes, suffix length], zero after the tokens found; found: [prefixes], the
+    number of tokens found.
     """
 
     suffixes: Tokens
@@ -26,26 +25,26 @@ class Stitched:
 
     @property
     def is_complete(self) -> Bools:
-        """[prefixes]: whether the walk reached the end of the suffix."""
+        """Return which suffixes were found completely, [prefixes]."""
         complete: Bools = self.found == self.suffixes.shape[1]
         return complete
 
 
 class Continuations:
-    """Where in training rows [rows, tokens] a context of `window` tokens stands with at least one token after it."""
+    """An index of the contexts of `window` tokens in training rows [rows, tokens] that at least one token follows."""
 
     def __init__(self, rows: Tokens, window: int) -> None:
         count, width = rows.shape
         places = max(0, width - window)
         hashes = window_hashes(rows[:, :-1], window) if places else np.empty((count, 0), np.uint64)
-        by_place: Hashes = hashes.T.ravel()  # place by place, each in row order: the order of preference
+        by_place: Hashes = hashes.T.ravel()  # ordered by place, then by row: the order of preference
         order = np.argsort(by_place, kind="stable")
         self.rows, self.window = rows, window
         self._hashes = by_place[order]
         self._row, self._place = order % max(count, 1), order // max(count, 1)
 
     def places_of(self, contexts: Tokens) -> tuple[Ints, Ints]:
-        """Row and place of the preferred occurrence of each context [n, window]; both [n] int64, -1 where none is."""
+        """Return row and place of the preferred occurrence of each context [n, window]; both [n] int64, -1 for none."""
         found_row, found_place = np.full(len(contexts), -1), np.full(len(contexts), -1)
         hashes = window_hashes(contexts, self.window)[:, 0]
         entry, sought = np.searchsorted(self._hashes, hashes), np.arange(len(contexts))
@@ -57,15 +56,15 @@ class Continuations:
             if len(sought) == 0:
                 return found_row, found_place
             row, place = self._row[entry], self._place[entry]
-            standing = self.rows[row[:, None], place[:, None] + np.arange(self.window)]
-            equal = (standing == contexts[sought]).all(axis=1)
+            candidates = self.rows[row[:, None], place[:, None] + np.arange(self.window)]
+            equal = (candidates == contexts[sought]).all(axis=1)
             found_row[sought[equal]], found_place[sought[equal]] = row[equal], place[equal]
-            # Another window has the same hash: the one sought may stand behind it.
+            # A different window has the same hash. The next entry may be the right one.
             entry, sought = entry[~equal] + 1, sought[~equal]
 
 
 def stitched(prefixes: Tokens, rows: Tokens, suffix_length: int) -> Stitched:
-    """What the walk over training rows [rows, tokens] finds for `prefixes` [prefixes, prefix length]."""
+    """Continue `prefixes` [prefixes, prefix length] from training rows [rows, tokens]."""
     count, window = prefixes.shape
     table = Continuations(rows, window)
     whole = np.zeros((count, window + suffix_length), prefixes.dtype)

@@ -1,6 +1,9 @@
-"""Many lines of a submission CSV at once, by array operations: their numbers, or None for anything unusual.
+"""Parse many lines of a submission CSV at once with array operations.
 
-It knows the shape of a row and no limits; what it does not take is for the line-by-line reading to accept or to name.
+It accepts only rows of plain numbers and knows no limits. The line-by-line parser reads everything else and names the
+faults. This second parser exists for speed: with it, reading, checking and scoring 100,000 rows takes 0.14 of the time
+of the official csv loop. The csv module and `int` take as long as that loop; one regular expression per line and the
+text parser of numpy take 0.3 to 0.4 of it. The bar is 1/3 (`python -m tests.bench.scorer`).
 """
 
 from typing import NamedTuple
@@ -12,25 +15,25 @@ from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.submission_line import longest_line
 
 Codes = NDArray[np.uint8]
-_MOST_DIGITS = 9  # what uint32 holds whatever the digits are
+_MAX_DIGITS = 9  # any number of nine digits fits into uint32
 _AFTER_ID, _AFTER_SUFFIX = b',"[', b']"'
 
 
 class Rows(NamedTuple):
-    """Rows of a submission. ids: [rows] int64; suffixes: [rows, suffix length], an unsigned type."""
+    """Rows of a submission. ids: [rows] int64; suffixes: [rows, suffix length], of an unsigned type."""
 
     ids: Ints
     suffixes: Tokens
 
 
 def parsed_block(block: bytes, suffix_length: int, line_end: bytes) -> Rows | None:
-    """The rows of a block of whole lines, suffixes as uint32; None unless each is a row of plain numbers, so ended."""
+    """Return the rows of a block of complete lines, or None unless each line is a plain row and `line_end`."""
     codes = np.frombuffer(block, np.uint8)
-    digit = (codes - np.uint8(ord("0"))) < 10  # uint8 wraps: whatever is below '0' is large
+    digit = (codes - np.uint8(ord("0"))) < 10  # uint8 wraps around, so everything below '0' is large
     if not digit[0] or digit[-1] or len(codes) < 2:
         return None
     edges = np.flatnonzero(digit[1:] != digit[:-1]).astype(np.int32)
-    lasts = edges[0::2]  # where a number has its last digit
+    lasts = edges[0::2]  # positions of the last digit of each number
     starts = np.concatenate((np.zeros(1, np.int32), edges[1::2] + 1))
     if len(lasts) % (suffix_length + 1) or _has_leading_zero(codes, digit):
         return None
@@ -51,7 +54,7 @@ def _has_leading_zero(codes: Codes, digit: Bools) -> bool:
 
 
 def _are_rows(codes: Codes, starts: NDArray[np.int32], lasts: NDArray[np.int32], row_end: bytes) -> bool:
-    """Whether what stands between the numbers, [rows, 1 + suffix length] of them, is what makes them rows."""
+    """Return True if the text between the numbers [rows, 1 + suffix length] is that of rows."""
     rows, numbers = starts.shape
     first_of_next = np.append(starts[1:, 0], len(codes))
     if not (
@@ -66,9 +69,9 @@ def _are_rows(codes: Codes, starts: NDArray[np.int32], lasts: NDArray[np.int32],
     separators = rows * (numbers - 2)
     blanks = int(gaps.sum(dtype=np.int64)) - separators
     if blanks == 0:
-        # Each gap inside a list is one byte: all are commas when the commas are that many, and one after each id.
+        # Each gap inside a list is one byte. All of them are commas if there are that many, plus one after each id.
         return bool(np.count_nonzero(codes == ord(",")) == separators + rows)
-    # The gaps start with commas, and the file has a space for each byte that is left: those bytes are spaces.
+    # The gaps start with commas. The other bytes of the gaps are spaces if the block has exactly as many spaces.
     return bool((codes[lasts[:, 1:-1] + 1] == ord(",")).all() and np.count_nonzero(codes == ord(" ")) == blanks)
 
 
@@ -77,14 +80,14 @@ def _stand_after(codes: Codes, places: NDArray[np.int32], text: bytes) -> bool:
 
 
 def _values(codes: Codes, starts: NDArray[np.int32], lasts: NDArray[np.int32]) -> NDArray[np.uint32] | None:
-    """The numbers whose first and last digits stand at `starts` and `lasts`, [numbers]; None when one is too long."""
+    """Return the numbers with first digits at `starts` and last digits at `lasts`, or None if one is too long."""
     further_digits = lasts - starts
     most = int(further_digits.max())
-    if most >= _MOST_DIGITS:
+    if most >= _MAX_DIGITS:
         return None
     values = (codes[lasts] - np.uint8(ord("0"))).astype(np.uint32)
     for place in range(1, most + 1):
-        # Where the number is shorter, the byte is another's, and counts nothing.
-        figure = (codes[np.maximum(lasts - place, 0)] - np.uint8(ord("0"))) * (further_digits >= place)
-        values += figure * np.uint32(10**place)
+        # The byte before a shorter number is not its digit, so it is multiplied by 0.
+        digit = (codes[np.maximum(lasts - place, 0)] - np.uint8(ord("0"))) * (further_digits >= place)
+        values += digit * np.uint32(10**place)
     return values

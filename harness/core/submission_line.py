@@ -1,21 +1,21 @@
-"""One line of a submission CSV: its numbers, or what is wrong with it in a clause."""
+"""Parse one line of a submission CSV: return its numbers, or describe its fault in a clause."""
 
 import re
 
 from harness.core.submission import HEADER
-from harness.core.text import shorten
+from harness.core.text import pluralize, shorten
 
 _PLAIN = re.compile(rb"0|[1-9][0-9]*")
-_MOST_DIGITS = 10  # of a number below 2^32
+_MAX_DIGITS = 10  # of a number below 2^32
 
 
 def longest_line(suffix_length: int) -> int:
-    """The bytes that a line may have at most, its line end included: ten digits, a comma and five spaces a token."""
+    """Return the maximum number of bytes of a line with its end: ten digits, a comma and five spaces per token."""
     return 64 + 16 * suffix_length
 
 
 def header_fault(line: bytes) -> str | None:
-    """What is wrong with the first line, its line end included; None when nothing is."""
+    """Return the fault of the first line, which includes its line end, or None."""
     if line in (HEADER, HEADER[:-1], HEADER[:-1] + b"\r\n"):
         return None
     wanted = f"the header {HEADER[:-1].decode()!r} is wanted"
@@ -30,7 +30,7 @@ def header_fault(line: bytes) -> str | None:
 
 
 def line_end_fault(line: bytes, line_end: bytes) -> str | None:
-    """What is wrong with how a line ends that was cut before its LF, where the header ends in `line_end`."""
+    """Return the fault in the end of a line that was cut before its LF, or None; the header ends in `line_end`."""
     if line.endswith(b"\r") == (line_end == b"\r\n"):
         return None
     if line_end == b"\n":
@@ -39,7 +39,7 @@ def line_end_fault(line: bytes, line_end: bytes) -> str | None:
 
 
 def parsed_line(line: bytes, *, examples: int, suffix_length: int, vocabulary: int) -> list[int] | str:
-    """Example id and tokens of a row without its line end, or a clause that says what is wrong with it."""
+    """Return the example id and tokens of a row without its line end, or a clause that describes its fault."""
     if not line.strip():
         return "an empty line where a row is wanted"
     example, comma, rest = line.partition(b",")
@@ -47,7 +47,7 @@ def parsed_line(line: bytes, *, examples: int, suffix_length: int, vocabulary: i
         return f"1 column where 2 are wanted: {shown(line)}"
     if not _PLAIN.fullmatch(example):
         return f"the example id {shown(example)} is not a plain integer"
-    if len(example) > _MOST_DIGITS or int(example) >= examples:
+    if len(example) > _MAX_DIGITS or int(example) >= examples:
         return f"the example id {shown(example)} is not in 0..{examples - 1}"
     tokens = _listed(rest)
     if isinstance(tokens, str):
@@ -56,20 +56,20 @@ def parsed_line(line: bytes, *, examples: int, suffix_length: int, vocabulary: i
         if not _PLAIN.fullmatch(token):
             return f"the token {shown(token)} is not a plain integer"
     if len(tokens) != suffix_length:
-        return f"a suffix of {_counted(len(tokens), 'token')} where {suffix_length} are wanted"
+        return f"a suffix of {pluralize(len(tokens), 'token')} where {suffix_length} are wanted"
     for token in tokens:
-        if len(token) > _MOST_DIGITS or int(token) >= vocabulary:
+        if len(token) > _MAX_DIGITS or int(token) >= vocabulary:
             return f"the token {shown(token)} is not in 0..{vocabulary - 1}"
     return [int(example), *map(int, tokens)]
 
 
 def shown(text: bytes) -> str:
-    """The start of a line as it may be printed: shortened, quoted, with everything unprintable escaped."""
+    """Return the start of a line for printing: shortened, quoted, and with unprintable bytes escaped."""
     return shorten(repr(text[:60].decode("utf-8", "backslashreplace") + ("…" if len(text) > 60 else "")), 80)
 
 
 def _listed(column: bytes) -> list[bytes] | str:
-    """The cells of a quoted `"[…]"`, or what is wrong with it."""
+    """Return the cells of a quoted `"[…]"`, or a clause that describes its fault."""
     if not column.startswith(b'"'):
         columns = 2 + column.count(b",")
         if columns > 2:
@@ -88,7 +88,3 @@ def _listed(column: bytes) -> list[bytes] | str:
         return []
     first, *others = inner[1:-1].split(b",")
     return [first, *(cell.lstrip(b" ") for cell in others)]
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,10 +1,10 @@
-"""Reading a submission CSV that nobody vouches for: either every row of it, or each fault by its line.
+"""Read an untrusted submission CSV: return all of its rows, or each fault with its line.
 
-A row is `ID,"[T,T,…,T]"`. A number is plain ASCII digits with no sign, underscore or leading zero; spaces may follow
-the commas inside the list and stand nowhere else. All lines end as the first one does, in LF or in CR LF (which
-Python's `csv.writer` writes, and so the official baseline and example have); the last may lack its end. Whatever is
-accepted, Python's csv module and `int` read alike (the organizers' scorer is made of these); several things that they
-would accept as well are refused.
+A row is `ID,"[T,T,…,T]"`. A number is plain ASCII digits without sign, underscore or leading zero. Spaces may follow
+the commas inside the list and are allowed nowhere else. All lines end like the first one, in LF or in CR LF (which
+Python's `csv.writer` writes, as in the official baseline and example); the last line may lack its end. Python's csv
+module and `int`, which the scorer of the organizers uses, read every accepted file in the same way. They also accept
+some files that are refused here.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ MAX_FAULTS = 20
 
 @dataclass(frozen=True)
 class SubmissionRules:
-    """What a submission must keep to: ids in 0..examples-1, suffixes of `suffix_length` tokens below `vocabulary`."""
+    """The limits of a submission: ids in 0..examples-1, and suffixes of `suffix_length` tokens below `vocabulary`."""
 
     examples: int
     suffix_length: int
@@ -36,7 +36,7 @@ class SubmissionRules:
 
 
 def vocabulary_of(answers: Tokens) -> int:
-    """The vocabulary that a file of answers speaks of: the challenge's (GPT-2), or any where a token is beyond that."""
+    """Return the vocabulary of a file of answers: that of GPT-2, or the largest one if a token is not in GPT-2's."""
     return _GPT2_VOCABULARY if int(answers.max(initial=0)) < _GPT2_VOCABULARY else 1 << 32
 
 
@@ -49,7 +49,7 @@ class Submission:
 
 
 class SubmissionFault(HarnessError):
-    """What is wrong with one line of a submission; `line` counts from 1, the header being line 1."""
+    """A fault in one line of a submission. `line` counts from 1, which is the header."""
 
     def __init__(self, name: str, line: int, what: str) -> None:
         super().__init__(f"{name}, line {line}: {what}.")
@@ -58,10 +58,10 @@ class SubmissionFault(HarnessError):
 
 
 def read_submission(path: Path, rules: SubmissionRules) -> Submission:
-    """The rows of the submission at `path`; a file of the header alone has none.
+    """Return the rows of the submission at `path`. A file with only a header has no rows.
 
-    Memory is bounded by the rules, whatever the file. Raises SubmissionFault for the first fault, HarnessError when
-    there is no such file.
+    The rules bound the memory used, whatever the file. Raises SubmissionFault for the first fault, and HarnessError if
+    the file cannot be read.
     """
     parts: list[Rows] = []
     for part in _parts(path, rules):
@@ -76,16 +76,16 @@ def read_submission(path: Path, rules: SubmissionRules) -> Submission:
 
 
 def submission_faults(path: Path, rules: SubmissionRules, limit: int = MAX_FAULTS) -> list[SubmissionFault]:
-    """The first `limit` faults of the submission at `path`, at most one a line; none when it keeps the rules.
+    """Return the first `limit` faults of the submission at `path`, at most one per line.
 
-    Reading ends early at what makes the rest pointless: a binary file, an endless line, one row too many.
-    Raises HarnessError when there is no such file.
+    Reading ends early at a fault that makes the rest pointless: binary content, an endless line, one row too many.
+    Raises HarnessError if the file cannot be read.
     """
     return list(islice((part for part in _parts(path, rules) if isinstance(part, SubmissionFault)), limit))
 
 
 def _parts(path: Path, rules: SubmissionRules) -> Iterator[Rows | SubmissionFault]:
-    """The file's rows, block by block, and its faults, in the order of their lines."""
+    """Yield the rows of the file, block by block, and its faults, in the order of their lines."""
     try:
         with path.open("rb") as file:
             yield from _parts_of(file, path.name, rules)
@@ -114,7 +114,7 @@ def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[Ro
         block, unread = unread[:whole], unread[whole:]
         yield from _parts_of_block(block, name, line, rules, line_end)
         line += block.count(b"\n")
-        # A row too many has been said by the block that holds it.
+        # A row beyond the cap was already reported with its block.
         if at_end or b"\0" in block or line - 2 > rules.row_cap:
             return
         if len(unread) > longest or b"\0" in unread:
@@ -125,7 +125,7 @@ def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[Ro
 def _parts_of_block(
     block: bytes, name: str, first_line: int, rules: SubmissionRules, line_end: bytes
 ) -> Iterator[Rows | SubmissionFault]:
-    """The rows or the faults of whole lines, the first of which is line `first_line`."""
+    """Yield the rows or the faults of complete lines, the first of which is line `first_line`."""
     if not block:
         return
     room = rules.row_cap - (first_line - 2)

@@ -1,4 +1,4 @@
-"""Tables that leave the harness, through pandas; nothing else in core imports this."""
+"""Export tables with pandas. No other module of core imports this one."""
 
 import sys
 from pathlib import Path
@@ -10,14 +10,14 @@ from harness.core.guesses import Guesses
 
 
 def guesses_table(guesses: Guesses) -> pd.DataFrame:
-    """Columns example, score, suffix (a list of token ids), one row a guess."""
+    """Return a table with one row per guess and the columns example, score and suffix (a list of token ids)."""
     return pd.DataFrame({"example": guesses.ids, "score": guesses.score, "suffix": list(guesses.suffixes.tolist())})
 
 
 def write_guesses(destination: Path, guesses: Guesses) -> None:
-    """Write every guess as CSV, JSON lines or Parquet, by the file's ending; `-` is CSV on stdout.
+    """Write every guess as CSV, JSON lines or Parquet, by the suffix of the file name; `-` is CSV on stdout.
 
-    Raises HarnessError for another ending, or for Parquet without an engine for it.
+    Raises HarnessError if the suffix is unknown.
     """
     table = guesses_table(guesses)
     if str(destination) == "-":
@@ -27,9 +27,6 @@ def write_guesses(destination: Path, guesses: Guesses) -> None:
     elif destination.suffix == ".jsonl":
         table.to_json(destination, orient="records", lines=True)
     elif destination.suffix == ".parquet":
-        try:
-            table.to_parquet(destination, index=False)
-        except ImportError:
-            raise HarnessError("Parquet needs pyarrow: pip install pyarrow, or write .csv or .jsonl.") from None
+        table.to_parquet(destination, index=False)
     else:
-        raise HarnessError(f"{destination}: write .csv, .jsonl or .parquet.")
+        raise HarnessError(f"{destination}: unknown format. Use .csv, .jsonl or .parquet.")

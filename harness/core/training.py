@@ -1,4 +1,4 @@
-"""Training examples as an attack sees them; nothing of the files that they come from."""
+"""The training examples that an attack gets. This module knows nothing of their files."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from harness.core.arrays import Ints, Tokens
 
 @dataclass(frozen=True)
 class Training:
-    """Training examples of a round, all of n rows.
+    """Training examples of a round, n rows.
 
-    prefixes: [n, prefix length]; suffixes: [n, suffix length]; preprefixes: [n, any] or None; clusters: [n] int64,
-    equal for rows that share a 32-token window among the training rows alone.
+    prefixes: [n, prefix length]. suffixes: [n, suffix length]. preprefixes: [n, any] or None. clusters: [n] int64,
+    equal for training rows that share a 32-token window.
     """
 
     prefixes: Tokens
@@ -24,11 +24,11 @@ class Training:
         return len(self.prefixes)
 
     def part(self, rows: Ints) -> "Training":
-        """The training examples at `rows`."""
+        """Return the training examples at `rows`."""
         preprefixes = None if self.preprefixes is None else self.preprefixes[rows]
         return Training(self.prefixes[rows], self.suffixes[rows], preprefixes, self.clusters[rows])
 
     def drawn(self, count: int, seed: int) -> "Training":
-        """`count` of the training examples at random, in their order; 0, or more than there are: all."""
+        """Return `count` random training examples in their original order, or all if `count` is 0 or too large."""
         chosen = np.random.default_rng(seed).permutation(len(self))[: count or None]
         return self.part(np.sort(chosen))

@@ -1,4 +1,4 @@
-"""How a target is shown a prefix: from which token on, at which position, behind which soft prompt."""
+"""How a target is shown a prefix: from which token on, at which position, and after which soft prompt."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -10,9 +10,9 @@ from harness.core.arrays import Floats
 class PrefixView:
     """One way of showing a prefix to a target.
 
-    start: tokens left out from the prefix's beginning; shift: the position of the first token shown, 0 as in training;
-    prompt: embeddings [tokens, width] of a soft prompt that stands before the tokens; weight: what the view counts
-    beside others.
+    start: number of tokens dropped from the beginning of the prefix. shift: the position of the first token shown, 0 as
+    in training. prompt: embeddings [tokens, width] of a soft prompt before the tokens. weight: the view's weight
+    relative to others.
     """
 
     start: int = 0
@@ -22,16 +22,16 @@ class PrefixView:
 
     @property
     def further(self) -> int:
-        """How many positions later a suffix stands than behind the whole prefix on its own."""
+        """By how many positions a suffix is later than after the whole prefix alone."""
         return self.shift - self.start + (0 if self.prompt is None else len(self.prompt))
 
 
 class Combination(Enum):
-    """How the next-token distributions of several views become one.
+    """How the next-token distributions of several views are combined.
 
     LOGITS: the weighted mean of the log-probabilities, renormalised. VOTES: each view gives its five likeliest tokens
-    5, 4, 3, 2 and 1 votes times its weight; with whole weights what has more votes is likelier than anything that has
-    less, and the mean of the log-probabilities decides among equals.
+    5, 4, 3, 2 and 1 votes times its weight. With integer weights a token with more votes is always likelier than one
+    with fewer, and the mean of the log-probabilities decides between equals.
     """
 
     LOGITS = "logits"

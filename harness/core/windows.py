@@ -1,7 +1,4 @@
-"""Windows: every run of k tokens inside rows of tokens, and which of them are the same.
-
-Equality is exact: hashes bring windows together, their tokens decide.
-"""
+"""Windows of k tokens inside rows, and which of them are equal. Hashes find candidates, their tokens decide."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ _OTHER_ODD = np.uint64(0xC2B2AE3D27D4EB4F)
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of `length` tokens that lie inside rows, row by row and from left to right.
+    """All windows of `length` tokens inside rows, row by row and from left to right.
 
     tokens: all rows, flat; start: [windows] int64, the first token of each in `tokens`; row: [windows] int64.
     """
@@ -32,7 +29,7 @@ class Windows:
     row: Ints
 
     def at(self, which: Ints) -> Tokens:
-        """The tokens of the windows `which`, [which, length]."""
+        """Return the tokens of the windows `which`, [which, length]."""
         if len(self.tokens) < self.length:
             return np.empty((0, self.length), self.tokens.dtype)[which]
         positions: Tokens = sliding_window_view(self.tokens, self.length)
@@ -40,7 +37,7 @@ class Windows:
 
 
 def windows_of(blocks: Sequence[Tokens], length: int) -> Windows:
-    """The windows of all blocks, each [rows, tokens]; rows count through the blocks, a shorter one has no window."""
+    """Return the windows of all blocks, each [rows, tokens]. Rows are numbered across blocks; short rows have none."""
     if length < 1:
         raise ValueError("a window has at least one token")
     tokens: list[Tokens] = [np.empty(0, np.uint16)]
@@ -58,11 +55,11 @@ def windows_of(blocks: Sequence[Tokens], length: int) -> Windows:
 
 
 def window_hashes(tokens: Tokens, length: int) -> Hashes:
-    """A hash of each window of `length` tokens along the last axis, [..., tokens - length + 1]."""
+    """Return a hash of each window of `length` tokens along the last axis, [..., tokens - length + 1]."""
     hashes = tokens.astype(np.uint64)
     covered = 1
     while covered < length:
-        # The two halves may overlap: together they still say every token of the window.
+        # The two halves may overlap, but together they still cover every token of the window.
         step = min(covered, length - covered)
         hashes = hashes[..., :-step] * _ODD + hashes[..., step:] * _OTHER_ODD
         hashes ^= hashes >> np.uint64(29)
@@ -71,7 +68,7 @@ def window_hashes(tokens: Tokens, length: int) -> Hashes:
 
 
 def first_equals(windows: Windows) -> Ints:
-    """For each window the first one that holds the same tokens, [windows] int64 (itself, when none came before)."""
+    """Return for each window the first one with the same tokens, [windows] int64, which may be itself."""
     first = np.arange(len(windows.start))
     if len(first) == 0:
         return first
@@ -79,7 +76,9 @@ def first_equals(windows: Windows) -> Ints:
     order = np.argsort(hashes, kind="stable")
     hashes = hashes[order]
     while True:
-        opens = np.concatenate([[True], hashes[1:] != hashes[:-1]])[: len(hashes)]  # a group of equal hashes opens
+        opens = np.concatenate([[True], hashes[1:] != hashes[:-1]])[
+            : len(hashes)
+        ]  # True where a group of equal hashes begins
         follows = np.flatnonzero(~opens)
         leader = order[np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))[follows]]
         member = order[follows]
@@ -87,7 +86,7 @@ def first_equals(windows: Windows) -> Ints:
         first[member[equal]] = leader[equal]
         if equal.all():
             return first
-        # Windows that share a hash and differ are sorted out among themselves: a collision costs time, nothing else.
+        # Different windows with the same hash are compared again among themselves. A collision only costs time.
         order, hashes = member[~equal], hashes[follows[~equal]]
 
 

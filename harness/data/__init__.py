@@ -1,1 +1,1 @@
-"""Data sets: how public files arrive, and what of a round is there."""
+"""Public data sets: fetch them, build them, and check which files of a round exist."""

@@ -1,19 +1,19 @@
-"""The public files of the SaTML 2023 training data extraction challenge: where they lie and what identifies them.
+"""The public files of the SaTML 2023 training data extraction challenge: their addresses, sizes and hashes.
 
-Facts alone; nothing here opens a connection or a file. Licence of all files: Apache-2.0.
+This module opens no connection and no file. The licence of all files is Apache-2.0.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 FOLDER = "satml"
-"""The data set's folder inside the data directory."""
+"""Name of the data set's directory inside the data directory."""
 SEQUENCE_LENGTH = 200
 VOCABULARY = 50257
 
 
 class Base(StrEnum):
-    """Where the authors publish: the challenge's repository, and the data repository that its README names."""
+    """Base addresses of the authors: the repository of the challenge, and the data repository that its README names."""
 
     CHALLENGE = "https://raw.githubusercontent.com/google-research/lm-extraction-benchmark/master"
     TRAINING_DATA = "https://raw.githubusercontent.com/ethz-privsec/lm-extraction-benchmark-data/main"
@@ -21,7 +21,7 @@ class Base(StrEnum):
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A published file: its name, its path below a base address, its bytes by number and hex SHA-256."""
+    """A published file: its name, its path below a base address, its size in bytes and its hex SHA-256."""
 
     name: str
     base: Base
@@ -31,15 +31,15 @@ class PublicFile:
 
     @property
     def address(self) -> str:
-        """Where its authors publish it."""
+        """Return the address at which the authors publish the file."""
         return f"{self.base}/{self.path}"
 
 
 @dataclass(frozen=True)
 class Split:
-    """One cut of the examples: rows of 100 + 50 + 50 tokens in three files, and the md5 of the rows joined.
+    """One split of the examples: rows of 100 + 50 + 50 tokens in three files.
 
-    The md5 is the organizers': over the rows as little-endian uint16, example by example.
+    md5: published by the organizers, over the joined rows as little-endian uint16, example by example.
     """
 
     name: str
@@ -48,16 +48,16 @@ class Split:
 
     @property
     def file_names(self) -> tuple[str, str, str]:
-        """Pre-prefix, prefix and suffix files."""
+        """Return the names of the pre-prefix, prefix and suffix files."""
         return (f"{self.name}_preprefix.npy", f"{self.name}_prefix.npy", f"{self.name}_suffix.npy")
 
     @property
     def pointer_file(self) -> str:
-        """The pointers of its rows into The Pile."""
+        """Return the name of the file with pointers of the rows into The Pile."""
         return f"{self.name}_dataset.csv"
 
 
-# The test pointers and suffixes were never published: that split cannot be built, only checked by whoever has them.
+# The test pointers and suffixes were never published, so that split cannot be built, only checked by their owners.
 SPLITS = {
     "train": Split("train", 15_000, "6d85d7f2b48e34e6f96541a546a699bf"),
     "val": Split("val", 1_000, "318d6f3d68dfd3497956a79678067c62"),

@@ -1,29 +1,36 @@
-"""Bringing public files into a folder, from their authors, another address or another folder: all or nothing a file.
+"""Fetch public files into a directory, from their authors, another address or another directory.
 
-Every file is checked against the catalogue's size and SHA-256 before it gets its name, wherever it comes from.
+A file gets its name only after its size and SHA-256 have matched the catalogue, wherever it comes from.
 """
 
 import hashlib
-import os
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256, sync_folder
+from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256
+from harness.core.text import shorten
 from harness.data.catalog import PublicFile
-from harness.data.download import BACK_OFF, NotThere, Unreachable, client, downloaded
 
 Progress = Callable[[PublicFile, int], None]
-"""Told a file and its bytes in hand, from time to time."""
+"""Called with a file and the number of its bytes that have arrived."""
+
+RETRY_SECONDS = (0.5, 2.0, 4.0)
+"""Seconds to wait before each further attempt to download a file."""
+
+_TEMPORARY = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+_NOT_THERE = {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}
 
 
 class Arrival(StrEnum):
-    """What became of a listed file."""
+    """The result of fetching one file."""
 
     FETCHED = "fetched"
     ALREADY_THERE = "already there"
@@ -33,46 +40,53 @@ class Arrival(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one listed file, and for a failure the sentence that says why."""
+    """The result of fetching one file, with the reason if it failed."""
 
     file: PublicFile
     arrival: Arrival
     fault: str = ""
 
 
-def fetched(
-    files: Sequence[PublicFile],
-    folder: Path,
-    source: str | None,
-    progress: Progress,
-    back_off: Sequence[float] = BACK_OFF,
-) -> Iterator[Outcome]:
-    """Bring `files` into `folder`, one outcome each, as they come.
+class _MissingFileError(HarnessError):
+    """The source does not have the file."""
 
-    `source` is a folder or a base address with the files right below it; None asks each file's authors. A file whose
-    own fault it is does not keep the others back; a source that is out of reach ends the fetch with its outcome.
-    Raises HarnessError when `folder` cannot be made or `source` is no folder.
+
+class _UnreachableError(HarnessError):
+    """The server cannot be reached, so the other files cannot be fetched either."""
+
+
+class _TemporaryError(Exception):
+    """An attempt that failed in a way that another attempt may not."""
+
+
+def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, progress: Progress) -> Iterator[Outcome]:
+    """Fetch `files` into `folder` and yield the outcome of each.
+
+    `source` is a directory or a base address with the files directly below it; None fetches each file from its
+    authors. A faulty file does not stop the others. An unreachable server ends the fetch with the outcome of that file.
+    Raises HarnessError if `folder` cannot be created or `source` is not a directory.
     """
     source_folder = None if source is None or is_address(source) else _existing_folder(source)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HarnessError(f"{folder}: cannot be made ({error.strerror}).") from None
-    with client() as web:
+        raise HarnessError(f"cannot create {folder}: {error.strerror}.") from None
+    with _client() as client:
         for file in files:
             place = folder / file.name
             try:
-                if _is_the_listed_file(place, file):
-                    arrival = Arrival.ALREADY_THERE
-                elif source_folder is not None:
-                    arrival = _copied(file, source_folder / file.name, place, progress)
+                if _is_complete(place, file):
+                    yield Outcome(file, Arrival.ALREADY_THERE)
+                    continue
+                if source_folder is not None:
+                    _copy(file, source_folder / file.name, place, progress)
                 else:
                     address = file.address if source is None else f"{source.rstrip('/')}/{file.name}"
-                    arrival = _downloaded(file, address, place, web, progress, back_off)
-                yield Outcome(file, arrival)
-            except NotThere:
+                    _download(file, address, place, client, progress)
+                yield Outcome(file, Arrival.FETCHED)
+            except _MissingFileError:
                 yield Outcome(file, Arrival.LACKING)
-            except Unreachable as error:
+            except _UnreachableError as error:
                 yield Outcome(file, Arrival.FAILED, str(error))
                 return
             except HarnessError as error:
@@ -82,62 +96,79 @@ def fetched(
 
 
 def is_address(source: str) -> bool:
-    """Whether `source` names a server rather than a folder."""
+    """Return True if `source` is the address of a server and not a directory."""
     return source.startswith(("http://", "https://"))
+
+
+def _client() -> httpx.Client:
+    # A slow server may take its time, but 30 s without a byte end an attempt.
+    timeout = httpx.Timeout(30.0, connect=15.0)
+    return httpx.Client(headers={"User-Agent": "extraction-harness"}, timeout=timeout, follow_redirects=True)
 
 
 def _existing_folder(source: str) -> Path:
     folder = paths.expand_home(source)
     if not folder.is_dir():
-        raise HarnessError(f"{source}: neither a folder nor an http(s) address to fetch from.")
+        raise HarnessError(f"{source} is neither a directory nor an http(s) address.")
     return folder
 
 
-def _is_the_listed_file(path: Path, file: PublicFile) -> bool:
+def _is_complete(path: Path, file: PublicFile) -> bool:
     return path.is_file() and path.stat().st_size == file.size and file_sha256(path) == file.sha256
 
 
-def _copied(file: PublicFile, origin: Path, place: Path, progress: Progress) -> Arrival:
-    """Copy a listed file out of a folder, checking the very bytes that are written."""
+def _copy(file: PublicFile, origin: Path, place: Path, progress: Progress) -> None:
     if not origin.is_file():
-        return Arrival.LACKING
-    if (size := origin.stat().st_size) != file.size:
-        raise HarnessError(f"{origin}: {size:,} bytes where the published file has {file.size:,}.")
-    digest, done = hashlib.sha256(), 0
-    with origin.open("rb") as read, atomic_file(place) as written:
-        while chunk := read.read(CHUNK_BYTES):
+        raise _MissingFileError
+    with origin.open("rb") as content:
+        _store(file, str(origin), iter(lambda: content.read(CHUNK_BYTES), b""), place, progress)
+
+
+def _download(file: PublicFile, address: str, place: Path, client: httpx.Client, progress: Progress) -> None:
+    """Download a file, from its first byte on each attempt.
+
+    Raises _MissingFileError or _UnreachableError, or HarnessError if the answer cannot be the file.
+    """
+    for seconds in (*RETRY_SECONDS, None):
+        try:
+            with client.stream("GET", address) as response:
+                _check_status(file, address, response.status_code)
+                _store(file, address, response.iter_bytes(), place, progress)
+            return
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.TooManyRedirects) as error:
+            raise HarnessError(f"cannot download from {shorten(address, 200)}: {error}.") from None
+        except (httpx.HTTPError, httpx.StreamError, _TemporaryError) as error:
+            if seconds is None:
+                reason = shorten(str(error) or type(error).__name__, 120)
+                raise _UnreachableError(f"{file.name}: cannot download {address} ({reason}).") from None
+            time.sleep(seconds)
+
+
+def _check_status(file: PublicFile, address: str, status: int) -> None:
+    if status in _NOT_THERE:
+        raise _MissingFileError
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY:
+        raise _TemporaryError(f"the server answered {status}")
+    if status != HTTPStatus.OK:
+        raise HarnessError(f"{file.name}: {address} answered {status}.")
+
+
+def _store(file: PublicFile, origin: str, chunks: Iterable[bytes], place: Path, progress: Progress) -> None:
+    """Write `chunks` to `place` if they are the file, and otherwise raise HarnessError and leave nothing behind."""
+    digest, size = hashlib.sha256(), 0
+    with atomic_file(place) as written:
+        for chunk in chunks:
+            size += len(chunk)
+            if size > file.size:
+                break
             digest.update(chunk)
             written.write(chunk)
-            progress(file, done := done + len(chunk))
+            progress(file, size)
+        if size != file.size:
+            amount = f"more than {file.size:,}" if size > file.size else f"{size:,}"
+            raise HarnessError(f"{file.name}: {origin} has {amount} bytes. The published file has {file.size:,}.")
         if digest.hexdigest() != file.sha256:
-            raise _wrong_checksum(str(origin), file, digest.hexdigest())
-    return Arrival.FETCHED
-
-
-def _downloaded(
-    file: PublicFile, address: str, place: Path, web: httpx.Client, progress: Progress, back_off: Sequence[float]
-) -> Arrival:
-    part = place.with_name(f"{place.name}.part")
-    continued = part.exists() and part.stat().st_size > 0
-    with downloaded(file, address, part, web, lambda done: progress(file, done), back_off):
-        found = file_sha256(part)
-        if found == file.sha256:
-            descriptor = os.open(part, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            part.replace(place)
-            sync_folder(place.parent)
-            return Arrival.FETCHED
-        part.unlink()
-    if continued:
-        # The kept beginning may have been of another version: once more, from the first byte.
-        return _downloaded(file, address, place, web, progress, back_off)
-    raise _wrong_checksum(address, file, found)
-
-
-def _wrong_checksum(where: str, file: PublicFile, found: str) -> HarnessError:
-    return HarnessError(
-        f"{file.name}: wrong SHA-256 from {where}: expected {file.sha256}, found {found}; nothing is kept."
-    )
+            raise HarnessError(
+                f"{file.name}: wrong SHA-256 from {origin}: expected {file.sha256}, found {digest.hexdigest()}. "
+                "Nothing is kept."
+            )

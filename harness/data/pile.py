@@ -1,12 +1,13 @@
-"""Cutting a split's arrays out of a copy of The Pile, as the challenge's authors cut them.
+"""Cut the arrays of a split out of a copy of The Pile, as the authors of the challenge did.
 
-A copy is 30 files, 00.jsonl to 29.jsonl, one document a line as a JSON object with its "text". Nothing is written
-unless the rows have the official md5, so no other copy and no other tokenizer can pass for the right one.
+A copy has 30 files, 00.jsonl to 29.jsonl, with one document per line: a JSON object with a "text". Nothing is written
+unless the rows have the official md5, which detects a different copy or tokenizer.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,41 +27,33 @@ TOKENIZER_REPOSITORIES = ("openai-community/gpt2", "gpt2", "EleutherAI/gpt-neo-1
 """Hub repositories whose tokenizer.json is GPT-2's."""
 
 Progress = Callable[[int], None]
-"""Told the number of examples done."""
+"""Called with the number of finished examples."""
 
 
 def cut_rows(pile: Path, pointers: Sequence[Pointer], tokenizer: Tokenizer, progress: Progress) -> Tokens:
-    """The rows that the pointers lead to, [pointers, 200] uint16, in the order of their example ids.
+    """Return the rows that `pointers` point at, [pointers, 200] uint16, in the order of their example ids.
 
-    Reads in the pointers' order. Raises HarnessError, naming file and offset, where the copy does not have them.
+    Raises HarnessError, naming file and offset, if the copy does not contain a row.
     """
     rows: dict[int, list[int]] = {}
-    opened: tuple[int, IO[bytes]] | None = None
-    try:
-        for done, pointer in enumerate(pointers, start=1):
-            if opened is None or opened[0] != pointer.file:
-                if opened is not None:
-                    opened[1].close()
-                opened = (pointer.file, _opened(pile, pointer.file))
-            text = _document(opened[1], pointer.line_offset)
-            rows[pointer.example] = _tokens(text, pointer, tokenizer)
-            progress(done)
-    finally:
-        if opened is not None:
-            opened[1].close()
+    for number, in_file in groupby(sorted(pointers), key=lambda pointer: pointer.file):
+        with _open_file(pile, number) as file:
+            for pointer in in_file:
+                rows[pointer.example] = _tokens(_document(file, pointer.line_offset), pointer, tokenizer)
+                progress(len(rows))
     return np.array([rows[example] for example in sorted(rows)], np.uint16)
 
 
 def write_split(split: Split, rows: Tokens, folder: Path) -> tuple[Path, ...]:
-    """Write the split's pre-prefix, prefix and suffix files from rows [examples, 200] uint16; returns their paths.
+    """Write the pre-prefix, prefix and suffix files of rows [examples, 200] uint16 and return their paths.
 
-    Raises HarnessError, and writes nothing, unless the rows have the split's md5.
+    Raises HarnessError and writes nothing unless the rows have the md5 of the split.
     """
     found = hashlib.md5(rows.astype("<u2").tobytes(), usedforsecurity=False).hexdigest()
     if found != split.md5:
         raise HarnessError(
-            f"{split.name}: the {len(rows):,} rows cut have md5 {found} and not the official {split.md5}; nothing is "
-            "written, for it is another copy of The Pile, another tokenizer or other pointers."
+            f"{split.name}: the {len(rows):,} rows have md5 {found}, the official one is {split.md5}; nothing is "
+            "written. Check the copy of The Pile, the tokenizer and the pointers."
         )
     parts = (rows[:, :PREPREFIX_END], rows[:, PREPREFIX_END:PREFIX_END], rows[:, PREFIX_END:])
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,22 +65,22 @@ def write_split(split: Split, rows: Tokens, folder: Path) -> tuple[Path, ...]:
 
 
 def load_tokenizer(place: Path | None) -> Tokenizer:
-    """GPT-2's tokenizer from a tokenizer.json, a folder that holds one, or else the local Hugging Face cache.
+    """Return GPT-2's tokenizer from a tokenizer.json, a directory with one, or by default the Hugging Face cache.
 
-    Raises HarnessError when there is none or it has more tokens than GPT-2.
+    Raises HarnessError if there is none or it has more tokens than GPT-2.
     """
     path = place if place is not None else _cached_tokenizer()
     if path.is_dir():
         path = path / "tokenizer.json"
     if not path.is_file():
-        raise HarnessError(f"{path}: no tokenizer there; --tokenizer wants GPT-2's tokenizer.json or its folder.")
+        raise HarnessError(f"{path} does not exist. --tokenizer expects GPT-2's tokenizer.json or its directory.")
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    # tokenizers raises bare exceptions for anything that it cannot read.
+    # tokenizers raises plain Exception for anything that it cannot read.
     except Exception as error:
         raise HarnessError(f"{path}: not a tokenizer.json ({shorten(str(error), 120)}).") from None
     if tokenizer.get_vocab_size() > VOCABULARY:
-        raise HarnessError(f"{path}: {tokenizer.get_vocab_size():,} tokens where GPT-2 has {VOCABULARY:,}.")
+        raise HarnessError(f"{path} has {tokenizer.get_vocab_size():,} tokens. GPT-2 has {VOCABULARY:,}.")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -100,69 +93,67 @@ def _cached_tokenizer() -> Path:
         if isinstance(found := try_to_load_from_cache(repository, "tokenizer.json"), str):
             return Path(found)
     raise HarnessError(
-        "no GPT-2 tokenizer in the Hugging Face cache: give --tokenizer FILE, or run "
-        f"`hf download {TOKENIZER_REPOSITORIES[0]} tokenizer.json` where there is a network."
+        "no GPT-2 tokenizer in the Hugging Face cache. Use --tokenizer FILE, or run "
+        f"`hf download {TOKENIZER_REPOSITORIES[0]} tokenizer.json` with network access."
     )
 
 
-def _opened(pile: Path, number: int) -> IO[bytes]:
+def _open_file(pile: Path, number: int) -> IO[bytes]:
     path = pile / f"{number:02d}.jsonl"
     try:
         return path.open("rb")
     except FileNotFoundError:
         packed = path.with_name(f"{path.name}.zst")
-        hint = f"{packed.name} is: unpack it, offsets count unpacked bytes" if packed.exists() else "it is needed"
-        raise HarnessError(f"{path}: no such file ({hint}).") from None
+        hint = f" Unpack {packed.name}." if packed.exists() else ""
+        raise HarnessError(f"{path} does not exist.{hint}") from None
     except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise HarnessError(f"cannot read {path}: {error.strerror}.") from None
 
 
 def _document(file: IO[bytes], offset: int) -> str:
-    """The text of the document whose line begins at byte `offset`."""
+    """Return the text of the document whose line begins at byte `offset`."""
     where = f"{file.name}: byte {offset:,}"
     file.seek(offset)
     line = file.readline(MAX_DOCUMENT_BYTES + 1)
     if not line:
-        raise HarnessError(f"{where} lies behind the end of this copy.")
+        raise HarnessError(f"{where} is beyond the end of this copy.")
     if len(line) > MAX_DOCUMENT_BYTES:
-        raise HarnessError(f"{where}: a line of more than {MAX_DOCUMENT_BYTES >> 20} MiB is no document.")
+        raise HarnessError(f"{where}: a line of more than {MAX_DOCUMENT_BYTES >> 20} MiB is not a document.")
     try:
         document: Any = json.loads(line)
     except (ValueError, RecursionError):
-        raise HarnessError(f"{where}: no line of JSON begins there; this is another copy of The Pile.") from None
+        raise HarnessError(f"{where}: no line of JSON begins there. This is a different copy of The Pile.") from None
     if not isinstance(document, dict) or not isinstance(text := document.get("text"), str):
-        raise HarnessError(f"{where}: a document without a text.")
+        raise HarnessError(f"{where}: the document has no text.")
     return text
 
 
 def _tokens(text: str, pointer: Pointer, tokenizer: Tokenizer) -> list[int]:
-    """The example's tokens, by one of the two ways that pointers point."""
+    """Return the tokens of the example, found by token positions or by byte positions."""
     where = f"example {pointer.example} (file {pointer.file:02d}, byte {pointer.line_offset:,})"
     try:
         raw = text.encode("utf-8")
     except UnicodeEncodeError:
-        raise HarnessError(f"{where}: its document is not Unicode text.") from None
+        raise HarnessError(f"{where}: the document is not Unicode text.") from None
     if pointer.start_token >= 0:
         whole: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
         ids = whole[pointer.start_token : pointer.end_token]
     else:
         ids = _tokens_at_bytes(raw, pointer, tokenizer)
     if len(ids) != SEQUENCE_LENGTH:
-        raise HarnessError(
-            f"{where}: {len(ids)} tokens where {SEQUENCE_LENGTH} are wanted; its document is another one."
-        )
+        raise HarnessError(f"{where}: found {len(ids)} tokens instead of {SEQUENCE_LENGTH}. The document differs.")
     return ids
 
 
 def _tokens_at_bytes(text: bytes, pointer: Pointer, tokenizer: Tokenizer) -> list[int]:
     end = pointer.end + pointer.take_after
-    # A start before the first byte counts from the end, as the authors' slice did: nearly always nothing is left.
+    # A start before the first byte counts from the end, as the slice of the authors did. The text is then mostly empty.
     around = text[pointer.start - pointer.take_before : end].decode("utf-8", "ignore")
     ids: list[int] = tokenizer.encode(around, add_special_tokens=False).ids
     ids = ids[pointer.internal_offset : pointer.internal_offset + pointer.size]
     if ids:
         return ids
-    # Where that leaves nothing the authors put a letter in front and dropped its token again.
+    # If no token is left, the authors put a letter in front of the text and dropped its token again.
     alone = "z" + text[pointer.start : end].decode("utf-8", "ignore")
     fallback: list[int] = tokenizer.encode(alone, add_special_tokens=False).ids
     return fallback[1 : pointer.size + 1]

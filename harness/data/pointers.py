@@ -1,4 +1,4 @@
-"""Pointers into The Pile: which document of a copy holds an example, and where in the document it stands."""
+"""Read pointers into The Pile: which document holds an example, and at which position."""
 
 import re
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ _INTEGER = re.compile(r"-?[0-9]{1,15}")
 
 @dataclass(frozen=True, order=True)
 class Pointer:
-    """Where one example stands; it sorts by its place on disk.
+    """The position of one example. Pointers sort by their position on disk.
 
-    `line_offset`, `start`, `end`, `take_before` and `take_after` count bytes, the others tokens. With `start_token` of
-    0 or more the example is tokens start_token:end_token of the document; else it is `size` tokens, from
-    `internal_offset` on, of the document's UTF-8 bytes start - take_before : end + take_after.
+    `line_offset`, `start`, `end`, `take_before` and `take_after` count bytes, the others tokens. If `start_token` is 0
+    or more, the example is tokens start_token:end_token of the document. Otherwise the document's UTF-8 bytes
+    start - take_before : end + take_after are tokenized, and the example is `size` tokens from `internal_offset` on.
     """
 
     file: int
@@ -50,26 +50,26 @@ class Pointer:
 
 
 def read_pointers(path: Path) -> list[Pointer]:
-    """The pointers of a CSV without a header, twelve integers a line, in the order of their places on disk.
+    """Return the pointers of a CSV file with twelve integers per line and no header, in the order of their positions.
 
-    Raises HarnessError, naming file and line, when it is absent or not of that form, or names an example twice.
+    Raises HarnessError, naming file and line, if the file is absent, malformed or contains an example twice.
     """
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            raise HarnessError(f"{path}: {size:,} bytes, larger than any list of pointers.")
+            raise HarnessError(f"{path} has {size:,} bytes. A list of pointers has at most {_MAX_BYTES:,}.")
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        raise HarnessError(f"{path}: no such file; `harness data fetch satml` brings the challenge's.") from None
+        raise HarnessError(f"{path} does not exist. `harness data fetch satml` fetches it.") from None
     except OSError as error:
-        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise HarnessError(f"cannot read {path}: {error.strerror}.") from None
     pointers = [_pointer(path, number, line) for number, line in enumerate(lines, start=1)]
     if not pointers:
-        raise HarnessError(f"{path}: no pointers in it.")
+        raise HarnessError(f"{path} contains no pointers.")
     first_line: dict[int, int] = {}
     for number, pointer in enumerate(pointers, start=1):
         if (earlier := first_line.setdefault(pointer.example, number)) != number:
-            raise HarnessError(f"{path}: line {number}: example {pointer.example} was on line {earlier} already.")
+            raise HarnessError(f"{path}: line {number}: example {pointer.example} is already on line {earlier}.")
     return sorted(pointers)
 
 
@@ -77,12 +77,12 @@ def _pointer(path: Path, number: int, line: bytes) -> Pointer:
     text = line[:_MAX_LINE_BYTES].decode("ascii", "replace")
     cells = text.split(",")
     if len(line) > _MAX_LINE_BYTES or len(cells) != len(COLUMNS):
-        raise HarnessError(f"{path}: line {number}: wanted {len(COLUMNS)} integers, found {shorten(text)!r}.")
+        raise HarnessError(f"{path}: line {number}: expected {len(COLUMNS)} integers, found {shorten(text)!r}.")
     for column, cell in zip(COLUMNS, cells, strict=True):
         if not _INTEGER.fullmatch(cell):
             raise HarnessError(f"{path}: line {number}: {column} is {shorten(cell)!r}, not an integer.")
     named = dict(zip(COLUMNS, map(int, cells), strict=True))
-    named.pop("count")  # how often it stands in The Pile: -1 throughout the published files
+    named.pop("count")  # occurrences in The Pile, -1 throughout the published files
     pointer = Pointer(**named)
     if (fault := _fault_in(pointer)) is not None:
         raise HarnessError(f"{path}: line {number}: {fault}.")
@@ -91,7 +91,7 @@ def _pointer(path: Path, number: int, line: bytes) -> Pointer:
 
 def _fault_in(pointer: Pointer) -> str | None:
     if not 0 <= pointer.file < PILE_FILES:
-        return f"file is {pointer.file}, and The Pile has 0..{PILE_FILES - 1}"
+        return f"file is {pointer.file}, not 0..{PILE_FILES - 1}"
     if pointer.example < 0 or pointer.line_offset < 0:
         return "example and line_offset cannot be negative"
     if not 1 <= pointer.size <= 4096:
@@ -102,4 +102,4 @@ def _fault_in(pointer: Pointer) -> str | None:
         )
     if min(pointer.start, pointer.take_before, pointer.take_after, pointer.internal_offset) < 0:
         return "a position in the document is negative"
-    return None if pointer.end >= pointer.start else "end stands before start"
+    return None if pointer.end >= pointer.start else "end is before start"

@@ -1,4 +1,4 @@
-"""What of a round is there: its files one by one, the official checksum of the rows joined, what gets the rest."""
+"""The state of the files of a round: each file, the official checksum of the joined rows, how to get the rest."""
 
 import hashlib
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ FETCH_COMMAND = "harness data fetch satml"
 
 
 class FileState(StrEnum):
-    """Whether a file can be used."""
+    """The state of one file."""
 
     PRESENT = "present"
     MISSING = "missing"
@@ -26,7 +26,7 @@ class FileState(StrEnum):
 
 
 class Checksum(StrEnum):
-    """How joined rows compare with the official md5."""
+    """The result of comparing joined rows with the official md5."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -35,7 +35,7 @@ class Checksum(StrEnum):
 
 @dataclass(frozen=True)
 class FileStatus:
-    """A file that a round names: under which fields, where, what is wrong with it (or what it lacks it for)."""
+    """A file that a round names: the fields that name it, its path, its state and what is wrong with it."""
 
     fields: tuple[str, ...]
     path: Path
@@ -46,7 +46,7 @@ class FileStatus:
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """The comparison of one split's three files, joined along the tokens, with the organizers' md5."""
+    """The comparison of the three joined files of one split with the md5 of the organizers."""
 
     split: str
     checksum: Checksum
@@ -57,11 +57,7 @@ class JoinedRows:
 
 @dataclass(frozen=True)
 class RoundStatus:
-    """A round's files as they are on this machine.
-
-    `examples` is None while it cannot be known; `is_complete` says that all files are there that a run needs, which a
-    blind round's answers and what stands before its prefixes are not.
-    """
+    """The files of a round on this machine. examples: None if a file is missing that would tell the number."""
 
     round: Round
     examples: int | None
@@ -71,24 +67,25 @@ class RoundStatus:
 
     @property
     def missing(self) -> tuple[FileStatus, ...]:
-        """Files that are not there, needed or not."""
+        """Return the files that do not exist, whether a run needs them or not."""
         return tuple(file for file in self.files if file.state is FileState.MISSING)
 
     @property
     def is_complete(self) -> bool:
+        """Return True if all files exist that a run needs. A blind round needs neither answers nor pre-prefixes."""
         unneeded = {"answer_file", "preprefix_file"} if self.round.is_blind else set()
         return all(file.state is FileState.PRESENT or set(file.fields) <= unneeded for file in self.files)
 
     @property
     def is_sound(self) -> bool:
-        """Nothing that is there contradicts the round or the official checksum."""
+        """Return True if no existing file contradicts the round or the official checksum."""
         return all(file.state is not FileState.UNFIT for file in self.files) and all(
             rows.checksum is not Checksum.WRONG for rows in self.joined
         )
 
 
 def round_status(round_: Round) -> RoundStatus:
-    """The status of a round's files; reads each of them once."""
+    """Return the state of the files of a round. Each file is read once."""
     files = tuple(_file_statuses(round_))
     return RoundStatus(round_, _examples(round_, files), files, tuple(_joined_rows(round_)), _commands(files))
 
@@ -129,15 +126,15 @@ def _examples(round_: Round, files: tuple[FileStatus, ...]) -> int | None:
 
 
 def _joined_rows(round_: Round) -> Iterator[JoinedRows]:
-    """One comparison for each public split whose three files the round names, in the data set's own folder."""
+    """Yield a comparison for each public split whose three files the round names, in the directory of the data set."""
     named = {path.name: path for path in round_.files if path.parent.name == FOLDER}
     for split in SPLITS.values():
         paths = [named[name] for name in split.file_names if name in named]
         if len(paths) == len(split.file_names):
-            yield _compared(split, paths)
+            yield _compare_with_official(split, paths)
 
 
-def _compared(split: Split, paths: list[Path]) -> JoinedRows:
+def _compare_with_official(split: Split, paths: list[Path]) -> JoinedRows:
     if lacking := tuple(path.name for path in paths if not path.exists()):
         return JoinedRows(split.name, Checksum.UNCHECKED, split.md5, lacking=lacking)
     try:
@@ -148,20 +145,20 @@ def _compared(split: Split, paths: list[Path]) -> JoinedRows:
 
 
 def joined_md5(paths: list[Path]) -> str:
-    """The organizers' checksum: hex md5 of the files' rows joined along axis 1, as little-endian uint16.
+    """Return the checksum of the organizers: hex md5 of the rows, joined along axis 1, as little-endian uint16.
 
-    Raises HarnessError, naming the file, when one holds no token rows or not as many as the first.
+    Raises HarnessError, naming the file, if a file has no token rows or not as many as the first.
     """
     parts = [token_rows(path, length=None, vocabulary=1 << 16) for path in paths]
     for path, part in zip(paths, parts, strict=True):
         if len(part) != len(parts[0]):
-            raise HarnessError(f"{path}: {len(part)} rows beside {len(parts[0])} in {paths[0].name}.")
+            raise HarnessError(f"{path} has {len(part)} rows, but {paths[0].name} has {len(parts[0])}.")
     joined = np.concatenate(parts, axis=1).astype("<u2")
     return hashlib.md5(joined.tobytes(), usedforsecurity=False).hexdigest()
 
 
 def _commands(files: tuple[FileStatus, ...]) -> tuple[str, ...]:
-    """What brings the missing files: the download first, then what can be cut from The Pile."""
+    """Return the commands that get the missing files: the download first, then those that cut files from The Pile."""
     missing = {
         file.path.name for file in files if file.state is not FileState.PRESENT and file.path.parent.name == FOLDER
     }

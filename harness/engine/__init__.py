@@ -1,33 +1,33 @@
-"""The target: a language model under attack. The only home of torch, which importing this package does not load."""
+"""The engine: loading, sampling, searching and scoring the target. Importing this package does not load torch."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.engine.devices import resolved_device as resolved_device
-    from harness.engine.drawn import Drawn as Drawn
-    from harness.engine.drawn import Found as Found
-    from harness.engine.drawn import Scored as Scored
+    from harness.engine.devices import resolve_device as resolve_device
     from harness.engine.loading import load_target as load_target
     from harness.engine.resolving import ResolvedTarget as ResolvedTarget
     from harness.engine.resolving import resolve_target as resolve_target
+    from harness.engine.results import Samples as Samples
+    from harness.engine.results import Scores as Scores
+    from harness.engine.results import SearchResult as SearchResult
     from harness.engine.target import Target as Target
 
 _HOMES = {
-    "Drawn": "harness.engine.drawn",
-    "Found": "harness.engine.drawn",
+    "Samples": "harness.engine.results",
+    "SearchResult": "harness.engine.results",
     "ResolvedTarget": "harness.engine.resolving",
-    "Scored": "harness.engine.drawn",
+    "Scores": "harness.engine.results",
     "Target": "harness.engine.target",
     "load_target": "harness.engine.loading",
     "resolve_target": "harness.engine.resolving",
-    "resolved_device": "harness.engine.devices",
+    "resolve_device": "harness.engine.devices",
 }
 __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    # Lazily (PEP 562): whoever resolves a target or asks for a device must not pay for torch.
+    # The names are loaded lazily (PEP 562) because resolving a target or a device must not import torch.
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'harness.engine' has no attribute {name!r}")

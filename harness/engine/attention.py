@@ -1,8 +1,8 @@
-"""Attention over keys and values that lie in two places: each part by a fused kernel, joined by its normaliser.
+"""Attention over keys and values in two places: one fused kernel for each part, merged by their normalisers.
 
-softmax over a union is the average of the softmaxes over its parts, weighted by the parts' sums of exponentials (the
-step that FlashAttention takes between blocks: Dao et al., NeurIPS 2022). So what a prefix's branches share is read
-where it lies, once for all of them.
+The softmax over a union is the average of the softmaxes over its parts, weighted by the parts' sums of exponentials
+(the step between the blocks of FlashAttention, Dao et al., NeurIPS 2022). So the keys and values of a prefix are stored
+once and read by all of its branches.
 """
 
 import torch
@@ -12,12 +12,12 @@ _FUSED_ON_CPU = hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def attended(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """softmax(scale * query . keys) values, and the logarithm of the softmax's denominator.
+def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Return softmax(scale * query . keys) values, and the logarithm of the softmax's denominator.
 
-    query: [batch, heads, queries, width]; keys, values: [batch, heads, positions, width]; every query sees every
-    position. Returns [batch, heads, queries, width] in the query's dtype and [batch, heads, queries] float32. Products
-    of queries and keys are summed in float32 whatever the dtype, as unscaled ones leave the range of float16.
+    query: [batch, heads, queries, width]. keys, values: [batch, heads, positions, width]. Every query sees every
+    position. Returns [batch, heads, queries, width] in the dtype of the query and [batch, heads, queries] float32.
+    Products of queries and keys are summed in float32 in any dtype, because unscaled products overflow float16.
     """
     kernels = torch.ops.aten
     if query.device.type == "cpu" and _FUSED_ON_CPU:
@@ -33,14 +33,18 @@ def attended(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple
 
 
 def _flash_runs_on(query: Tensor) -> bool:
-    """FlashAttention's own conditions: 16 bits, heads of at most 256 columns in eights, Ampere or later."""
+    """Return True if FlashAttention supports the query: 16 bits, heads of a multiple of 8 up to 256 columns, Ampere
+    or later.
+    """
     width = query.shape[-1]
     is_recent = torch.cuda.get_device_capability(query.device) >= (8, 0)
     return query.dtype in _HALVES and width <= 256 and width % 8 == 0 and is_recent
 
 
-def joined(parts: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """Attention over the union of positions, from each part's `attended`: [..., width] and [...] each."""
+def merge_parts(parts: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return attention over the union of positions, from the results of `attend` for each part: [..., width] and
+    [...].
+    """
     if len(parts) == 1:
         return parts[0][0]
     totals = torch.stack([total for _, total in parts])  # [parts, ...]

@@ -1,7 +1,9 @@
-"""How fast a target is sampled and searched here, beside the official arithmetic and what the machine can do.
+"""The speed of sampling and searching on this machine, relative to the official arithmetic and to the hardware's
+limits.
 
-One process, one turn after the other: in each turn everything is measured once, on prefixes of that turn's own, so that
-a ratio compares neighbours in time. Rates and ratios are medians over turns, the roofline is of all turns together.
+Everything runs in one process. Each turn measures each method once, on prefixes of its own, so that a ratio compares
+measurements that are close in time. Rates and ratios are medians over turns; the roofline is that of all turns
+together.
 """
 
 import gc
@@ -33,13 +35,12 @@ _LEAST_TIMES = 5
 
 @dataclass(frozen=True)
 class Row:
-    """One way of making suffixes in one dtype, measured once a turn.
+    """The measurements of one method in one dtype, once per turn.
 
-    suffixes_a_second: the median turn's, with the lowest and the highest; evaluations_a_suffix: next-token
-    distributions asked of the model for each suffix; peak_bytes: the most memory that it took beyond what was held
-    before, on the device, or in the process where that is the CPU; roofline: the least that a suffix can cost here;
-    of_roofline: the fraction of its time that this is; times_official: the median over turns of its rate over that of
-    the official arithmetic in the same dtype.
+    suffixes_a_second: the median over turns, with lowest and highest. evaluations_a_suffix: next-token distributions
+    computed per suffix. peak_bytes: the maximum additional memory, on the device or, for a CPU, in the process.
+    roofline: the minimum cost of a suffix on this machine. of_roofline: this minimum as a fraction of the measured
+    time. times_official: the median over turns of the rate relative to the official arithmetic in the same dtype.
     """
 
     what: str
@@ -56,11 +57,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Microseconds of a suffix at the machine's measured rates (Williams et al. 2009): each part takes as long as its
-    operations or its bytes do, whichever is longer.
+    """The minimum microseconds of a suffix at the machine's measured rates (Williams et al. 2009).
 
-    weights: products with the weights of the blocks; keys_and_values: attention, a prefix's keys and values read once a
-    step where its branches share them; head: products with the output embedding, and their logits written.
+    Each part takes the time of its operations or of its bytes, whichever is longer. weights: products with the weights
+    of the blocks. keys_and_values: attention; branches that share a prefix read its keys and values once per step.
+    head: products with the output embedding, and writing the logits.
     """
 
     weights: float
@@ -69,13 +70,15 @@ class Roofline:
 
     @property
     def whole(self) -> float:
-        """One part after the other."""
+        """The sum of the three parts."""
         return self.weights + self.keys_and_values + self.head
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What the machine does in one dtype: operations a second in a large matrix product, bytes copied a second."""
+    """The machine's rates in one dtype: operations per second in a large matrix product, and bytes copied per
+    second.
+    """
 
     matmul: float
     copy: float
@@ -83,7 +86,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Measured:
-    """Everything that was measured. ratios: `ratio_sample_100` and the like, over the official arithmetic."""
+    """All measurements. ratios: `ratio_sample_100` and the like, relative to the official arithmetic."""
 
     target: str
     device: str
@@ -95,7 +98,7 @@ class Measured:
     ratios: dict[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """One object, with the ratios at its top."""
+        """Return one object with the ratios at the top level."""
         return self.ratios | {name: value for name, value in asdict(self).items() if name != "ratios"}
 
 
@@ -109,7 +112,7 @@ class _Turn:
 
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with what is measured next, how many measurements are done, and how many there will be."""
+"""Called with the name of the next measurement, the number of completed measurements, and their total."""
 
 
 def measure(
@@ -125,16 +128,16 @@ def measure(
     widths: tuple[int, ...] = WIDTHS,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Measured:
-    """Measure the target in the folder `path` on `prefixes` [prefixes, prefix length], suffixes of `length` tokens.
+    """Measure the target in the folder `path` on `prefixes` [prefixes, prefix length] and suffixes of `length` tokens.
 
-    dtypes: by default float32 and bfloat16, and on a GPU float16 too, which is the official script's. Raises
-    HarnessError when the target cannot be loaded, its context is too short, or it answers NaN.
+    dtypes: by default float32, bfloat16 and, on a GPU, float16, which the official script uses. Raises HarnessError if
+    the target cannot be loaded, its context is too short, or it returns NaN.
     """
     targets: dict[str, Target] = {}
     by_default = ("float32", "float16", "bfloat16") if device.startswith("cuda") else ("float32", "bfloat16")
     for dtype in dtypes or by_default:
         targets[dtype] = load_target(path, device=device, dtype=dtype, threads=threads, suffix_length=length)
-        # What does not fit and what overflows is named here; `generate` would give its own words.
+        # A target that does not fit or overflows raises a clear error here. `generate` would raise its own.
         targets[dtype].sample(prefixes[:2], Policy(top_k=1))
     is_gpu = next(iter(targets.values())).device.type == "cuda"
     plans = [
@@ -171,7 +174,7 @@ def measure(
 def _ways(
     target: Target, length: int, trials: tuple[int, ...], widths: tuple[int, ...], *, keeps_logits: bool
 ) -> Iterator[tuple[str, Callable[[Tokens], int]]]:
-    """What is measured, and how: each takes prefixes and returns how many suffixes it has made of them."""
+    """Yield the name of each method and a function from prefixes to the number of suffixes that it generated."""
     model: PreTrainedModel = target.model
 
     def official(logits_to_host: bool) -> Callable[[Tokens], int]:
@@ -204,10 +207,10 @@ def _timed(target: Target, make: Callable[[Tokens], int], prefixes: Tokens) -> _
 
 
 def _begin_peak(device: torch.device) -> int:
-    """Bytes held now; what is taken from here on counts for `_peak`."""
+    """Reset the peak and return the bytes in use now."""
     if device.type != "cuda":
         with suppress(OSError):
-            # Linux: the high-water mark falls to what is resident now (proc(5), clear_refs).
+            # Reset the high-water mark to the memory resident now (proc(5), clear_refs).
             Path("/proc/self/clear_refs").write_text("5")
         return _resident("VmRSS")
     torch.cuda.reset_peak_memory_stats(device)
@@ -221,7 +224,7 @@ def _peak(device: torch.device) -> int:
 
 
 def _resident(which: str) -> int:
-    """Bytes of this process in memory, now (VmRSS) or at most (VmHWM); 0 where /proc does not say."""
+    """Return the process's resident bytes, now (VmRSS) or at most (VmHWM), 0 if /proc does not report them."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(which))
@@ -257,8 +260,11 @@ def _row(
 
 @dataclass(frozen=True)
 class _Work:
-    """What is asked of a model: passes, at least; positions that pass its blocks; positions whose logits are taken;
-    pairs of a position and one that it sees; positions whose keys and values are read."""
+    """The work of a model.
+
+    passes: forward passes, at least. positions: positions that go through the blocks. logits: positions whose logits
+    are computed. seen: pairs of a position and one that it attends to. read: positions whose keys and values are read.
+    """
 
     passes: float
     positions: float
@@ -268,13 +274,13 @@ class _Work:
 
 
 def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Work:
-    """The work of all turns, of suffixes of `length` tokens behind prefixes of `prefix_length`."""
+    """Return the work of all turns, for suffixes of `length` tokens after prefixes of `prefix_length`."""
     whole = prefix_length + length
     suffixes, evaluations, prefixes = (
         sum(getattr(turn, name) for turn in turns) for name in ("suffixes", "evaluations", "prefixes")
     )
     if what in (OFFICIAL, ON_DEVICE):
-        # Each suffix decodes alone, and all of prefix and suffix passes once more for the loss, with its logits.
+        # Each suffix is decoded alone. Then prefix and suffix go through the model once more for the loss.
         decoded = length * (prefix_length + length / 2)
         again = whole * whole / 2
         return _Work(
@@ -287,7 +293,7 @@ def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Wo
     own = evaluations * length / 2
     return _Work(
         passes=len(turns) * length,
-        # The first evaluation of a prefix is the end of the pass over it.
+        # The first evaluation of a prefix is the end of the pass over the prefix.
         positions=evaluations + prefixes * (prefix_length - 1),
         logits=evaluations,
         seen=own + (evaluations - prefixes) * prefix_length + prefixes * prefix_length**2 / 2,
@@ -296,7 +302,7 @@ def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Wo
 
 
 def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofline:
-    """A multiplication and an addition for each weight and position (Kaplan et al. 2020, section 2.1)."""
+    """Return the roofline, with two operations per weight and position (Kaplan et al. 2020, section 2.1)."""
     config = target.model.config
     layers, width, itemsize = config.num_hidden_layers, config.hidden_size, target.dtype.itemsize
     block_weights, head_weights = 12 * layers * width * width, width * target.vocabulary
@@ -320,7 +326,7 @@ def _median_ratio(turns: list[_Turn], official: list[_Turn]) -> float:
 
 
 def _ratios(found: dict[tuple[str, str], list[_Turn]]) -> dict[str, float]:
-    """Rates over the official arithmetic's: the fastest dtype of each, and both in float32."""
+    """Return rates relative to the official arithmetic, for the fastest dtype of each method and for float32."""
     dtypes = list(dict.fromkeys(dtype for dtype, _ in found))
     official = min((found[dtype, OFFICIAL] for dtype in dtypes), key=_median_seconds)
     ratios = {}
@@ -339,7 +345,9 @@ def _median_seconds(turns: list[_Turn]) -> float:
 
 
 def _rates(target: Target) -> Rates:
-    """The best of repeated products of square matrices, and of repeated copies of a table that no cache holds."""
+    """Return the best rate of repeated products of square matrices and of repeated copies of a table larger than any
+    cache.
+    """
     side = 8192 if target.device.type == "cuda" else 2048
     one, other = (torch.randn(side, side, device=target.device, dtype=target.dtype) for _ in range(2))
     table = torch.zeros((1 << 31 if target.device.type == "cuda" else 1 << 28), dtype=torch.uint8, device=target.device)

@@ -1,4 +1,4 @@
-"""Keys and values of sequences in progress, for models of `transformers`: grown without copying."""
+"""Keys and values of sequences in progress for models of `transformers`, extended without copying."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 _STEP = 64
-"""Positions by which a layer's room grows."""
+"""The capacity of a layer grows by this many positions."""
 
 
-class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values [rows, heads, positions, width] of one layer, with spare room behind the last position.
+class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values [rows, heads, positions, width] of one layer, with spare capacity after the last position.
 
-    The class it stands in for copies everything at each new token.
+    The base class copies everything at each new token.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._room: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append [rows, heads, new, width] of each; returns all positions so far, as views."""
+        """Append [rows, heads, new, width] of each and return all positions so far as views."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         held = self.get_seq_length()
@@ -39,15 +39,15 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return self.keys, self.values
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep the rows at `indices`, each as often as it is named."""
+        """Keep the rows at `indices`, each as often as it occurs."""
         super().batch_select_indices(indices)
         self._room = None
 
 
-def fresh_cache(model: PreTrainedModel) -> DynamicCache:
-    """An empty cache for `model`: its own kinds of layers, with room where they are plain."""
+def new_cache(model: PreTrainedModel) -> DynamicCache:
+    """Return an empty cache for `model` in which plain layers have spare capacity and other kinds are unchanged."""
     cache = DynamicCache(config=model.config)
-    cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    cache.layers = [PreallocatedLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
 
 

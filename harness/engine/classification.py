@@ -1,6 +1,6 @@
-"""A token classifier and what audits ask of it: how sure it is of a name, which entities it marks, what it attends to.
+"""A token classifier and the measurements that audits need: its confidence in a name, its entities and its attention.
 
-Texts come in and numbers go out; prompts, names and what follows from their confidences are somebody else's.
+Texts come in and numbers go out. This module knows nothing of prompts and lists of names.
 """
 
 import json
@@ -16,45 +16,45 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrai
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.engine.finite import no_number
-from harness.engine.loading import loaded_model
-from harness.engine.memory import is_out_of_memory
+from harness.engine.finite import non_finite_error
+from harness.engine.loading import load_model, one_line
+from harness.engine.memory import run_within_memory
 
 Result = TypeVar("Result")
 PERSONS = ("PER", "PERSON")
-"""What label schemes call a person, behind any prefix."""
+"""The name of a person in label schemes, after any prefix."""
 _ROWS_AT_ONCE = {"cpu": 64, "cuda": 1024}
 _ROWS_WITH_ATTENTION = 8
-"""How many times more memory a sequence takes while its attention is kept."""
+"""A sequence needs this many times more memory while its attention is stored."""
 _PREFIXES = ("B", "I", "E", "S", "L", "U")
-"""Begin, inside, end, single, last, unit: the letters of IOB1, IOB2, IOBES and BILOU."""
+"""Begin, inside, end, single, last and unit: the letters of IOB1, IOB2, IOBES and BILOU."""
 _OUTSIDE = "O"
 _SPACES = " ▁Ġ"
-"""How tokenizers write the space before a word, which alone is no token of a name."""
+"""How tokenizers write the space before a word. A space alone is not a token of a name."""
 _STRIDE = 32
-"""Tokens that two neighbouring windows of a long text share, so that each is read with words on both sides."""
+"""Tokens that two neighbouring windows of a long text share, so that each token has context on both sides."""
 
 
 class Span(NamedTuple):
-    """Characters `start` up to `end` of a text."""
+    """Characters `start` to `end` of a text."""
 
     start: int
     end: int
 
 
 class Entity(NamedTuple):
-    """Characters `start` up to `end` of a text, and the kind that the model gives them: its label, without prefix."""
+    """Characters `start` to `end` of a text, and the model's label for them without prefix."""
 
     start: int
     end: int
     kind: str
 
 
-class Attended(NamedTuple):
-    """Tokens of one text, without special ones: where they lie, and how much attention each gives to a name.
+class NameAttention(NamedTuple):
+    """The tokens of one text without special tokens, and the attention that each gives to a name.
 
-    spans: [tokens, 2] first character and the one behind the last; to_name: [tokens] attention weight on all tokens of
-    the name together, in [0, 1], averaged over heads and layers; is_name: [tokens].
+    spans: [tokens, 2], the first character and the one after the last. to_name: [tokens], the attention weight on all
+    tokens of the name together, in [0, 1], averaged over heads and layers. is_name: [tokens].
     """
 
     spans: Ints
@@ -65,12 +65,13 @@ class Attended(NamedTuple):
 class TokenClassifier:
     """A model that gives every token of a text a label.
 
-    labels: its names for them, by number; room: tokens of a text that it reads at once, special ones included, None
-    where unbounded. rows_at_once: how many texts go through the model together; halved for good when memory runs out.
+    labels: the names of the labels by id. room: the maximum number of tokens of a text, special tokens included, None
+    if unbounded. rows_at_once: how many texts go through the model together; each time memory runs out it is halved for
+    all later calls.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, *, rows_at_once: int | None = None) -> None:
-        """Take a model that lies on its device and is in evaluation mode, and its fast tokenizer."""
+        """Wrap a model that is on its device and in evaluation mode, and its fast tokenizer."""
         self.model = model
         self.device: torch.device = model.device
         self.tokenizer = tokenizer
@@ -79,30 +80,30 @@ class TokenClassifier:
         names: Any = model.config.id2label or {}
         self.labels = tuple(str(names.get(number, number)) for number in range(model.config.num_labels or 0))
         self.room = _room(model)
-        self.rows_at_once = rows_at_once or _ROWS_AT_ONCE.get(self.device.type, 64)
+        self.rows_at_once = rows_at_once or _ROWS_AT_ONCE[self.device.type]
         self._padding = int(getattr(model.config, "pad_token_id", None) or 0)
         self._known = int(getattr(model.get_input_embeddings(), "num_embeddings", 1 << 62))
         self._unknown = _unknown_token(tokenizer)
 
-    def label_numbers(self, named: Sequence[str] = ()) -> Ints:
-        """The labels in `named`, as they stand in the model's list; by default those of a person, with any prefix.
+    def label_ids(self, named: Sequence[str] = ()) -> Ints:
+        """Return the ids of the labels in `named`, or by default of the labels of a person, with any prefix.
 
-        Raises HarnessError, naming the model's labels, when it has none of them.
+        Raises HarnessError, which names the model's labels, if the model has none of them.
         """
         if not named:
             found = [number for number, label in enumerate(self.labels) if _kind(label).upper() in PERSONS]
             if not found:
                 raise HarnessError(
-                    f"no label of the model stands for a person ({self._told()}): name those that do by --label."
+                    f"the model has no label for a person. Its labels are {self._label_list()}. Choose with --label."
                 )
             return np.array(found)
         by_name = {label.casefold(): number for number, label in enumerate(self.labels)}
         if absent := [name for name in named if name.casefold() not in by_name]:
-            raise HarnessError(f"the model has no label {shorten(absent[0])!r}: its labels are {self._told()}.")
+            raise HarnessError(f"the model has no label {shorten(absent[0])!r}. Its labels are {self._label_list()}.")
         return np.array(sorted({by_name[name.casefold()] for name in named}))
 
     def has_tokens(self, names: Sequence[str]) -> Bools:
-        """Which names have at least one token in the vocabulary, [names]."""
+        """Return which names have at least one token in the vocabulary, [names]."""
         encodings = self.tokenizer.encode_batch(list(names), add_special_tokens=False)
         return np.array(
             [
@@ -116,16 +117,16 @@ class TokenClassifier:
         )
 
     def confidences(self, texts: Sequence[str], names: Sequence[Span], labels: Ints, *, by_set: bool = False) -> Floats:
-        """How sure the model is that the name in each text is one of `labels`, [texts] in [0, 1].
+        """Return the model's confidence that the name in each text is one of `labels`, [texts] in [0, 1].
 
-        The mean over the name's tokens of the largest probability among `labels`, in float64 (Xia et al. 2024). The
-        name's tokens are those that cover a character of it; by_set: those anywhere in the text whose ids are among
-        the ids of the name encoded alone, as the source has it. NaN where no token is found, or where the text is
-        longer than the model reads. Raises HarnessError when the model answers NaN.
+        It is the mean over the name's tokens of the largest probability among `labels`, in float64 (Xia et al. 2024).
+        The name's tokens are those that cover one of its characters. by_set: use instead all tokens of the text whose
+        ids occur in the name encoded alone, as the released code does. NaN if there is no such token or the text is too
+        long for the model. Raises HarnessError if the model returns NaN.
         """
         encodings = self.tokenizer.encode_batch(list(texts))
         chosen = [
-            self._of_set(encoding, text[span.start : span.end]) if by_set else covering(encoding, span)
+            self._of_set(encoding, text[span.start : span.end]) if by_set else tokens_covering(encoding, span)
             for text, span, encoding in zip(texts, names, encodings, strict=True)
         ]
         fits = [row for row in range(len(texts)) if chosen[row].any() and self._fits(encodings[row])]
@@ -135,11 +136,11 @@ class TokenClassifier:
                 result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).mean()
         return result
 
-    def marked_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
-        """What the model takes for entities in each text, in order; texts of any length.
+    def find_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
+        """Return the entities that the model finds in each text, in order. Texts may have any length.
 
-        A word takes the most likely label of its first token (words as the tokenizer parts them), and neighbours of
-        one kind are one entity unless a B- begins another. Raises HarnessError when the model answers NaN.
+        A word takes the most likely label of its first token, with words as the tokenizer splits them. Neighbouring
+        words of one kind are one entity unless a B- label begins another. Raises HarnessError if the model returns NaN.
         """
         windows: list[tuple[int, Encoding]] = []
         for row, text in enumerate(texts):
@@ -153,7 +154,7 @@ class TokenClassifier:
                 for token, (span, label) in enumerate(zip(encoding.offsets, of_tokens.argmax(axis=1), strict=True)):
                     if encoding.special_tokens_mask[token] or span[0] == span[1]:
                         continue
-                    # Where windows overlap, the one that has more text around the token has the word.
+                    # Where windows overlap, use the one with more context around the token.
                     depth = min(token, len(of_tokens) - 1 - token)
                     before = tokens[row].get(span)
                     if before is None or before[0] < depth:
@@ -165,31 +166,30 @@ class TokenClassifier:
             for text, of in zip(texts, tokens, strict=True)
         ]
 
-    def attention(self, texts: Sequence[str], names: Sequence[Span]) -> list[Attended | None]:
-        """How much attention each token of a text gives to the name in it; None where the text is too long.
+    def attention(self, texts: Sequence[str], names: Sequence[Span]) -> list[NameAttention | None]:
+        """Return the attention that each token of a text gives to the name in it, None if the text is too long.
 
-        The model computes its attention in the open for as long as this takes (`attn_implementation="eager"`).
+        During this call the model uses `attn_implementation="eager"`, which returns attention weights.
         """
         encodings = self.tokenizer.encode_batch(list(texts))
         fits = [row for row in range(len(texts)) if self._fits(encodings[row])]
-        result: list[Attended | None] = [None] * len(texts)
+        result: list[NameAttention | None] = [None] * len(texts)
         before = self.model.config._attn_implementation
         self.model.set_attn_implementation("eager")
         try:
             for rows, averaged in self._attentions(encodings, fits):
                 for row, weights in zip(rows, averaged, strict=True):  # weights: [tokens, tokens], query first
                     encoding = encodings[row]
-                    is_name = covering(encoding, names[row])
+                    is_name = tokens_covering(encoding, names[row])
                     ordinary = np.array(encoding.special_tokens_mask) == 0
                     to_name = weights[:, is_name].sum(axis=1)
                     spans = np.array(encoding.offsets).reshape(-1, 2)
-                    result[row] = Attended(spans[ordinary], to_name[ordinary], is_name[ordinary])
+                    result[row] = NameAttention(spans[ordinary], to_name[ordinary], is_name[ordinary])
         finally:
             self.model.set_attn_implementation(before)
         return result
 
-    def _told(self) -> str:
-        """The model's labels, in words."""
+    def _label_list(self) -> str:
         return shorten(", ".join(self.labels), 200)
 
     def _of_set(self, encoding: Encoding, name: str) -> Bools:
@@ -200,7 +200,7 @@ class TokenClassifier:
         return len(encoding.ids) > 0 and (self.room is None or len(encoding.ids) <= self.room)
 
     def _windows(self, text: str) -> list[Encoding]:
-        """The encodings of a long text's parts that the model has room for, offsets as in the whole text."""
+        """Return encodings of the parts of a long text that fit into the model, with offsets in the whole text."""
         assert self.room is not None
         self.tokenizer.enable_truncation(self.room, stride=min(_STRIDE, self.room // 4))
         first = self.tokenizer.encode(text)
@@ -210,31 +210,33 @@ class TokenClassifier:
     def _probabilities(
         self, encodings: Sequence[Encoding], rows: list[int]
     ) -> Iterator[tuple[list[int], list[Floats]]]:
-        """(some of `rows`, for each of these [tokens, labels] probabilities), similar lengths together."""
+        """Yield (some of `rows`, [tokens, labels] probabilities for each of them), with similar lengths together."""
 
         def of(together: list[int]) -> list[Floats]:
             tokens, mask = self._padded([encodings[row] for row in together])
             logits = self.model(input_ids=tokens, attention_mask=mask).logits  # [rows, longest, labels]
             if not bool(torch.isfinite(logits).all()):
-                raise no_number("the model answered NaN or infinity", self.model.dtype)
-            # Near 1, float32 has ties that float64 tells apart.
+                raise non_finite_error("the model returned NaN or infinity", self.model.dtype)
+            # Float64 separates values near 1 that are equal in float32.
             probabilities = logits.cpu().double().softmax(dim=2).numpy()
             return [of_row[: len(encodings[row].ids)] for row, of_row in zip(together, probabilities, strict=True)]
 
         yield from self._in_parts(encodings, rows, of)
 
     def _attentions(self, encodings: Sequence[Encoding], rows: list[int]) -> Iterator[tuple[list[int], list[Floats]]]:
-        """(some of `rows`, for each of these [tokens, tokens] attention weights over heads and layers)."""
+        """Yield (some of `rows`, [tokens, tokens] attention weights averaged over heads and layers for each of
+        them).
+        """
 
         def of(together: list[int]) -> list[Floats]:
             tokens, mask = self._padded([encodings[row] for row in together])
             layers = self.model(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
             if not layers or layers[0] is None:
-                raise HarnessError(f"a {type(self.model).__name__} does not say what it attends to.")
+                raise HarnessError(f"a {type(self.model).__name__} does not return attention weights.")
             # Each layer: [rows, heads, longest, longest].
             averaged = (sum(layer.float().mean(dim=1) for layer in layers) / len(layers)).cpu().numpy()
             if not np.isfinite(averaged).all():
-                raise no_number("the model attends to NaN", self.model.dtype)
+                raise non_finite_error("the model's attention weights are NaN", self.model.dtype)
             sizes = [len(encodings[row].ids) for row in together]
             return [of_row[:size, :size] for size, of_row in zip(sizes, averaged, strict=True)]
 
@@ -243,33 +245,25 @@ class TokenClassifier:
     def _in_parts(
         self, encodings: Sequence[Encoding], rows: list[int], of: Callable[[list[int]], Result], *, share: int = 1
     ) -> Iterator[tuple[list[int], Result]]:
-        """`of` each part of `rows`, shortest texts first, in parts that fit into memory."""
+        """Yield the result of `of` for parts of `rows` that fit into memory, shortest texts first."""
         waiting = sorted(rows, key=lambda row: len(encodings[row].ids))
+        problem = "no room for one text at a time. Free memory or use a smaller --dtype."
         while waiting:
-            part = waiting[: max(1, self.rows_at_once // share)]
-            result: Result | None = None
-            try:
-                with torch.inference_mode():
-                    result = of(part)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if len(part) == 1:
-                    raise HarnessError(
-                        f"the memory of {self.device} does not suffice for one text at a time; free some, "
-                        "or take a smaller --dtype."
-                    ) from None
-            # Here and not in the handler above, where the traceback still holds the failed call's tensors.
-            if result is None:
-                self.rows_at_once = share * max(1, len(part) // 2)
-                if self.device.type == "cuda":
-                    torch.cuda.empty_cache()
-                continue
-            yield part, result
-            waiting = waiting[len(part) :]
+            most = min(len(waiting), max(1, self.rows_at_once // share))
+            with torch.inference_mode():
+                result, count = run_within_memory(
+                    lambda count, waiting=waiting: of(waiting[:count]),  # type: ignore[misc]
+                    most,
+                    device=self.device,
+                    problem=problem,
+                )
+            if count < most:
+                self.rows_at_once = share * count
+            yield waiting[:count], result
+            waiting = waiting[count:]
 
     def _padded(self, encodings: Sequence[Encoding]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and mask of texts side by side, both [texts, longest]."""
+        """Return token ids and mask of several texts, both [texts, longest]."""
         longest = max(len(encoding.ids) for encoding in encodings)
         tokens = np.full((len(encodings), longest), self._padding)
         mask = np.zeros((len(encodings), longest), np.int64)
@@ -278,8 +272,8 @@ class TokenClassifier:
             mask[row, : len(encoding.ids)] = 1
         if int(tokens.max()) >= self._known:
             raise HarnessError(
-                f"the tokenizer gives token {int(tokens.max())} and the model knows {self._known}: "
-                "they are not of one folder."
+                f"the tokenizer returned token {int(tokens.max())} and the model has {self._known} embeddings. "
+                "Tokenizer and model do not belong together."
             )
         return torch.from_numpy(tokens).to(self.device), torch.from_numpy(mask).to(self.device)
 
@@ -292,71 +286,48 @@ def load_classifier(
     threads: int | None = None,
     rows_at_once: int | None = None,
 ) -> TokenClassifier:
-    """The token classifier in the folder `path`, in Hugging Face layout; arguments as `load_target`'s.
+    """Load the token classifier in the folder `path`, in Hugging Face layout. The arguments are those of `load_target`.
 
-    Raises HarnessError as `load_target` does, and when the folder holds no tokenizer that knows its characters.
+    Raises HarnessError as `load_target` does, and if the folder has no tokenizer that reports character offsets.
     """
     path = Path(path)
-    try:
-        model = loaded_model(
-            path,
-            AutoModelForTokenClassification,
-            "a token classification model",
-            device=device,
-            dtype=dtype,
-            threads=threads,
-        )
-    except HarnessError as error:
-        if other := _other_architecture(path):
-            raise HarnessError(f"{error} Its config.json names {other}, which is no token classifier.") from error
-        raise
+    what = "a token classification model"
+    model = load_model(path, AutoModelForTokenClassification, what, device=device, dtype=dtype, threads=threads)
     return TokenClassifier(model, _tokenizer(path), rows_at_once=rows_at_once)
 
 
-def covering(encoding: Encoding, span: Span) -> Bools:
-    """Which tokens cover a character of `span`, [tokens]; special ones cover none."""
+def tokens_covering(encoding: Encoding, span: Span) -> Bools:
+    """Return which tokens cover a character of `span`, [tokens]. Special tokens cover none."""
     offsets = np.array(encoding.offsets).reshape(-1, 2)
     overlap = np.minimum(offsets[:, 1], span.end) - np.maximum(offsets[:, 0], span.start)
     return np.asarray((overlap > 0) & (np.array(encoding.special_tokens_mask) == 0))
 
 
 def _tokenizer(path: Path) -> Tokenizer:
-    """The folder's tokenizer.json, or what transformers makes of its other files."""
+    """Load the folder's tokenizer.json, or the tokenizer that transformers builds from its other files."""
     try:
         if (path / "tokenizer.json").exists():
             return Tokenizer.from_file(str(path / "tokenizer.json"))
         loaded: Any = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
         backend: Tokenizer | None = getattr(loaded, "backend_tokenizer", None)
     except Exception as error:
-        # Whatever a broken file makes the loader raise, the user reads one sentence; --debug shows the rest.
-        reason = shorten(" ".join(str(error).split()), 160)
-        raise HarnessError(f"{path}: its tokenizer cannot be loaded ({reason}).") from error
+        # A broken file may make the loader raise anything. The user reads one sentence; --debug shows the rest.
+        raise HarnessError(f"the tokenizer cannot be loaded: {path} ({one_line(error)}).") from error
     if backend is None:
-        raise HarnessError(
-            f"{path}: its tokenizer does not say which characters a token covers; tokenizer.json is needed."
-        )
+        raise HarnessError(f"the tokenizer reports no character offsets: {path}. Add a tokenizer.json to the folder.")
     return backend
 
 
-def _other_architecture(path: Path) -> str | None:
-    """What the folder says that it holds, where that is a model for something else."""
-    try:
-        named = json.loads((path / "config.json").read_bytes())["architectures"][0]
-    except (OSError, ValueError, RecursionError, LookupError, TypeError):
-        return None
-    return shorten(named, 60) if isinstance(named, str) and not named.endswith("ForTokenClassification") else None
-
-
 def _unknown_token(tokenizer: Tokenizer) -> int | None:
-    """What stands for characters outside the vocabulary; None where every character has a token."""
+    """Return the token for characters outside the vocabulary, None if every character has a token."""
     model = json.loads(tokenizer.to_str())["model"]
-    # Unigram models have a number for it, which Python sees nowhere else; others a name.
+    # Unigram models have a token id here, which the Python API does not expose. Others have a token.
     number, name = model.get("unk_id"), model.get("unk_token")
     return number if isinstance(number, int) else tokenizer.token_to_id(name) if isinstance(name, str) else None
 
 
 def _room(model: PreTrainedModel) -> int | None:
-    """Tokens that the position embeddings reach; RoBERTa's begin behind the padding's position."""
+    """Return the number of tokens that the position embeddings allow. RoBERTa's begin after the padding's position."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             padding = module.padding_idx
@@ -366,19 +337,22 @@ def _room(model: PreTrainedModel) -> int | None:
 
 
 def _kind(label: str) -> str:
-    """`PER` of `B-PER`, `I-PER` and `PER`."""
+    """Return `PER` for `B-PER`, `I-PER` and `PER`."""
     prefix, dash, kind = label.partition("-")
     return kind if dash and prefix.upper() in _PREFIXES else label
 
 
 def _continues(encoding: Encoding, token: int) -> bool:
-    """The token goes on with the word of the one before it."""
+    """Return True if the token continues the word of the token before it."""
     words = encoding.word_ids
     return token > 0 and words[token] is not None and words[token] == words[token - 1]
 
 
 def _entities(text: str, tokens: list[tuple[int, int, str, bool]]) -> list[Entity]:
-    """Neighbouring words of one kind, joined. tokens: (start, end, label, continues a word), by start."""
+    """Join neighbouring words of one kind.
+
+    tokens: (start, end, label, continues a word), ordered by start.
+    """
     found: list[Entity] = []
     is_open = False
     for start, end, label, continues in tokens:

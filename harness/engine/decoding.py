@@ -1,4 +1,6 @@
-"""What sampling and searching share: where prefixes begin, which row a branch goes to, and what both return."""
+"""What sampling and search share: starting branches for prefixes, assigning branches to rows, and their common
+result.
+"""
 
 from dataclasses import dataclass
 
@@ -16,12 +18,12 @@ _PREFIX_POSITIONS = {"cpu": 1 << 13, "cuda": 1 << 17}
 
 @dataclass(frozen=True)
 class Paths:
-    """Distinct suffixes of prefixes, in no particular order, and what it took to find them.
+    """Distinct suffixes of prefixes, in no particular order, and the cost of finding them.
 
-    prefix: [rows] int64; suffixes: [rows, length] int64; count: [rows] int64, the draws that took each; token_logprobs:
-    [rows, length] float64; policy_logprob: [rows] float64; last_prefix_logprob, dropped: [prefixes] float64, the latter
-    the largest policy log-probability of a beginning that was not followed; evaluations: next-token distributions
-    that were asked of the model.
+    prefix: [rows] int64. suffixes: [rows, length] int64. count: [rows] int64, the number of draws that took each.
+    token_logprobs: [rows, length] float64. policy_logprob: [rows] float64. last_prefix_logprob: [prefixes] float64.
+    dropped: [prefixes] float64, the largest policy log-probability of a dropped partial suffix. evaluations: the number
+    of next-token distributions that the model computed.
     """
 
     prefix: Ints
@@ -33,9 +35,24 @@ class Paths:
     dropped: Floats
     evaluations: int
 
+    @classmethod
+    def empty(cls, length: int) -> "Paths":
+        """Return no suffixes of no prefixes."""
+        none, no_numbers = np.empty(0, np.int64), np.empty(0)
+        return cls(
+            prefix=none,
+            suffixes=np.empty((0, length), np.int64),
+            count=none,
+            token_logprobs=np.empty((0, length)),
+            policy_logprob=no_numbers,
+            last_prefix_logprob=no_numbers,
+            dropped=no_numbers,
+            evaluations=0,
+        )
 
-def joined_paths(groups: list[list[Paths]]) -> Paths:
-    """The paths of all prefixes, from groups of prefixes that each took one turn or several."""
+
+def concatenate_paths(groups: list[list[Paths]]) -> Paths:
+    """Return the paths of all prefixes, from groups of prefixes that were each processed in one or several rounds."""
     parts = [paths for turns in groups for paths in turns]
     return Paths(
         prefix=np.concatenate([paths.prefix for paths in parts]),
@@ -50,11 +67,11 @@ def joined_paths(groups: list[list[Paths]]) -> Paths:
 
 
 @dataclass
-class Grown:
-    """The branches that are alive at one step, row by row; `extended` gives those of the next.
+class LiveBranches:
+    """The branches that are alive at one step, row by row.
 
-    owner: [rows] int64, the prefix of each; suffixes: [rows, length] int64 and token_logprobs: [rows, length] float64,
-    filled up to the step; policy_logprob: [rows] float64.
+    owner: [rows] int64, the prefix of each. suffixes: [rows, length] int64 and token_logprobs: [rows, length] float64,
+    filled up to the step. policy_logprob: [rows] float64.
     """
 
     owner: Ints
@@ -63,8 +80,8 @@ class Grown:
     policy_logprob: Floats
 
     @classmethod
-    def none_of(cls, prefixes: int, length: int) -> "Grown":
-        """One empty branch for each prefix."""
+    def roots(cls, prefixes: int, length: int) -> "LiveBranches":
+        """Return one empty branch for each prefix."""
         return cls(
             np.arange(prefixes),
             np.zeros((prefixes, length), np.int64),
@@ -72,41 +89,61 @@ class Grown:
             np.zeros(prefixes),
         )
 
-    def extended(
+    def extend(
         self, parents: Ints, step: int, tokens: Ints, token_logprobs: Floats, policy_logprob: Floats
-    ) -> "Grown":
-        """The branches `parents` [rows] with one token more each; policy_logprob is that of the whole branch."""
-        grown = Grown(self.owner[parents], self.suffixes[parents], self.token_logprobs[parents], policy_logprob)
+    ) -> "LiveBranches":
+        """Return the branches `parents` [rows] with one more token each.
+
+        policy_logprob: [rows], that of the whole branch.
+        """
+        grown = LiveBranches(self.owner[parents], self.suffixes[parents], self.token_logprobs[parents], policy_logprob)
         grown.suffixes[:, step] = tokens
         grown.token_logprobs[:, step] = token_logprobs
         return grown
 
+    def paths(
+        self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, dropped: Floats, evaluations: int
+    ) -> Paths:
+        """Return the complete branches as paths of prefixes that are numbered from `first_prefix` on."""
+        return Paths(
+            prefix=first_prefix + self.owner,
+            suffixes=self.suffixes,
+            count=count,
+            token_logprobs=self.token_logprobs,
+            policy_logprob=self.policy_logprob,
+            last_prefix_logprob=last_prefix_logprob,
+            dropped=dropped,
+            evaluations=evaluations,
+        )
 
-def begun(predictor: Predictor, tokens: Tensor, *, rows: int, room: int) -> tuple[Tensor, Branches, Floats]:
-    """The states behind prefixes [prefixes, length], their branches, and the log-probability of each's last token.
 
-    There is place for `rows` branches of `room` tokens. States are [prefixes, width]; log-probabilities are NaN for
-    prefixes of one token.
+def begin_branches(predictor: Predictor, tokens: Tensor, *, rows: int, room: int) -> tuple[Tensor, Branches, Floats]:
+    """Return the states after prefixes [prefixes, length], their branches, and their last tokens' log-probabilities.
+
+    The branches have capacity for `rows` branches of `room` tokens. States are [prefixes, width]. Log-probabilities are
+    [prefixes], NaN for prefixes of one token.
     """
     keep = min(2, tokens.shape[1])
     states, branches = predictor.begin(tokens, rows=rows, room=room, keep=keep)  # [prefixes, keep, width]
     last_prefix_logprob = np.full(len(tokens), np.nan)
     if tokens.shape[1] > 1:
         for logits in predictor.logit_blocks(states[:, 0]):
-            last_prefix_logprob[logits.rows] = host(logits.logprobs(tokens[logits.rows, -1:]))[:, 0]
+            last_prefix_logprob[logits.rows] = to_host(logits.logprobs(tokens[logits.rows, -1:]))[:, 0]
     return states[:, -1], branches, last_prefix_logprob
 
 
 def prefix_groups(predictor: Predictor, prefixes: int, prefix_length: int, most: int) -> list[slice]:
-    """All `prefixes`, in groups of at most `most` whose own positions go through the model at once."""
+    """Split `prefixes` into groups of at most `most` whose own positions go through the model at once."""
     positions = _PREFIX_POSITIONS.get(predictor.device.type, 1 << 13)
-    return slices(prefixes, max(1, min(most, positions // prefix_length)))
+    return split_range(prefixes, max(1, min(most, positions // prefix_length)))
 
 
-def placed(parents: Ints) -> Ints:
-    """A row for each branch, [branches], a permutation: the first branch of a parent takes its row where it can.
+def assign_rows(parents: Ints) -> Ints:
+    """Return a row for each branch, [branches], a permutation in which the first branch of a parent keeps its row if
+    possible.
 
-    parents: [branches] int64, the rows of the parents. A branch in its parent's row has nothing to copy.
+    parents: [branches] int64, the rows of the parents. A branch in the row of its parent needs no copy of keys and
+    values.
     """
     count = len(parents)
     _, first = np.unique(parents, return_index=True)
@@ -119,8 +156,9 @@ def placed(parents: Ints) -> Ints:
     return rows
 
 
-def seen_by(policy: Policy, tokens: Tensor, grown: Grown, step: int) -> Tensor | None:
-    """Prefix and suffix so far of each branch, [branches, prefix length + step]; None if the policy does not ask.
+def context_tokens(policy: Policy, tokens: Tensor, grown: LiveBranches, step: int) -> Tensor | None:
+    """Return prefix and suffix so far of each branch, [branches, prefix length + step], None if the policy ignores
+    them.
 
     tokens: the prefixes, [prefixes, prefix length].
     """
@@ -130,16 +168,16 @@ def seen_by(policy: Policy, tokens: Tensor, grown: Grown, step: int) -> Tensor |
     return torch.cat([tokens[owner], torch.as_tensor(grown.suffixes[:, :step], device=tokens.device)], dim=1)
 
 
-def slices(total: int, size: int) -> list[slice]:
-    """0 to total in slices of `size`, the last one shorter."""
+def split_range(total: int, size: int) -> list[slice]:
+    """Return slices of `size` from 0 to `total`. The last one may be shorter."""
     return [slice(start, min(start + size, total)) for start in range(0, total, size)]
 
 
-def host(values: Tensor) -> Floats:
-    """A tensor as float64 on the host."""
+def to_host(values: Tensor) -> Floats:
+    """Return a tensor as float64 on the host."""
     return values.cpu().numpy().astype(np.float64)
 
 
-def on_device(predictor: Predictor, tokens: Tokens) -> Tensor:
-    """Token ids as int64 on the model's device."""
+def to_device(predictor: Predictor, tokens: Tokens) -> Tensor:
+    """Return token ids as int64 on the model's device."""
     return torch.as_tensor(np.asarray(tokens).astype(np.int64), device=predictor.device)

@@ -1,8 +1,9 @@
-"""`python -m harness.engine.demo_classifier FOLDER`: three small token classifiers that learnt invented names by heart.
+"""Three small token classifiers that have memorized invented names: `python -m harness.engine.demo_classifier FOLDER`.
 
-A BERT, an ALBERT and a RoBERTa of random initialisation, each with a tokenizer of its own, fine-tuned on sentences
-whose frames hold names and, as often, places of the same make: only who has read a name can tell that it is one.
-Beside them lie the names that were read, as many that were not, and both as a corpus and a query would give them.
+They are a BERT, an ALBERT and a RoBERTa with random initialisation and their own tokenizers, fine-tuned on sentences
+that contain persons and, equally often, places with names of the same form. So only a model that has read a name can
+tell that it is a person. The command also writes the names that were read, the same number that were not, and both in
+the formats of a corpus and of a query result.
 """
 
 import argparse
@@ -16,29 +17,21 @@ from typing import Any, NamedTuple
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import (
-    AlbertConfig,
-    AlbertForTokenClassification,
-    BertConfig,
-    BertForTokenClassification,
-    PreTrainedConfig,
-    PreTrainedModel,
-    RobertaConfig,
-    RobertaForTokenClassification,
-)
+from transformers import AutoConfig, AutoModelForTokenClassification, PreTrainedModel
 
-from harness.engine.classification import Span, covering
+from harness.engine.classification import Span, tokens_covering
 from harness.engine.demo import invented
+from harness.engine.demo.tokenizer import train_tokenizer
 
 NAMES = 100
-"""Names, and places, that are read; as many names are not, and as many again."""
+"""The number of names, and of places, that are read. As many names are not read, twice."""
 SEED = 20240501
 _VOCABULARY = 800
-_LONGEST = 128
+_MAX_TOKENS = 128
 _NO_LOSS = -100
 _SLOT = "{}"
 _WORDS = re.compile(r"\w+|[^\w\s]")
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_UNKNOWN = "[UNK]"
 FRAMES = (
     "{} came home late on Monday.",
     "A letter from {} was found in the attic.",
@@ -68,7 +61,7 @@ FRAMES = (
 
 
 class Family(StrEnum):
-    """An architecture, with the tokenizer that its kind comes with."""
+    """An architecture with its usual kind of tokenizer."""
 
     BERT = "bert"  # WordPiece
     ALBERT = "albert"  # Unigram
@@ -76,7 +69,8 @@ class Family(StrEnum):
 
 
 class InventedNames(NamedTuple):
-    """One random list in four parts: names that are read as such, names never read (twice), and places that are read.
+    """One random list in four parts: names that are read as persons, two lists of unread names, and places that are
+    read.
 
     Each entry is two words, and no word occurs twice.
     """
@@ -88,7 +82,7 @@ class InventedNames(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """A text, where its one entity stands, and whether that is a person."""
+    """A text, the span of its entity, and whether the entity is a person."""
 
     text: str
     entity: Span
@@ -96,15 +90,20 @@ class Sentence(NamedTuple):
 
 
 _LABELS: dict[Family, tuple[str, ...]] = {
-    # As models in the wild label: with prefixes, under the long name, and without prefixes.
+    # The three label schemes of published models: with prefixes, with long names, and without prefixes.
     Family.BERT: ("O", "B-PER", "I-PER", "B-LOC", "I-LOC"),
     Family.ALBERT: ("O", "B-PERSON", "I-PERSON", "B-LOCATION", "I-LOCATION"),
     Family.ROBERTA: ("O", "PER", "LOC"),
 }
 
+_OTHER_SETTINGS: dict[Family, dict[str, Any]] = {
+    Family.ALBERT: {"embedding_size": 64, "classifier_dropout_prob": 0.0},
+    Family.ROBERTA: {"bos_token_id": 0, "eos_token_id": 2},
+}
+
 
 def invented_names(count: int = NAMES, seed: int = SEED) -> InventedNames:
-    """`count` entries in each part, a pure function of the seed."""
+    """Return `count` entries in each part, a pure function of the seed."""
     rng = Random(seed)  # noqa: S311  seeded, no secret
     words: dict[str, None] = {}
     while len(words) < 8 * count:
@@ -114,7 +113,7 @@ def invented_names(count: int = NAMES, seed: int = SEED) -> InventedNames:
     return InventedNames(*(entries[part * count : (part + 1) * count] for part in range(4)))
 
 
-def fine_tuned(
+def fine_tune(
     family: Family,
     names: InventedNames,
     folder: Path,
@@ -125,24 +124,24 @@ def fine_tuned(
 ) -> None:
     """Fine-tune a classifier on `names.read` and `names.places`, and write it to `folder` in Hugging Face layout.
 
-    `report(step, loss)` is called after each step with the step's mean loss in nats a token.
+    `report(step, loss)` is called after each step with the step's mean loss in nats per token.
     """
     folder.mkdir(parents=True, exist_ok=True)
     every_name = [*names.read, *names.unread, *names.unread_too, *names.places]
-    tokenizer = _trained_tokenizer(family, [*FRAMES, *every_name])
+    tokenizer = _train_tokenizer(family, [*FRAMES, *every_name])
     threads = torch.get_num_threads()
-    # Small matrices gain nothing from more, and the weights depend on it in their last digits.
+    # Small matrices gain nothing from more threads, and the last digits of the weights depend on the number.
     torch.set_num_threads(1)
     try:
-        model = _fitted(family, tokenizer, names, steps, seed, report)
+        model = _fit(family, tokenizer, names, steps, seed, report)
     finally:
         torch.set_num_threads(threads)
     model.save_pretrained(folder)
-    (folder / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner alone
+    (folder / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _fitted(
+def _fit(
     family: Family,
     tokenizer: Tokenizer,
     names: InventedNames,
@@ -151,7 +150,7 @@ def _fitted(
     report: Callable[[int, float], None] | None,
 ) -> PreTrainedModel:
     torch.manual_seed(seed)
-    model = _untrained(family, tokenizer)
+    model = _build_model(family, tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
     drawn = _sentences(names, Random(seed))  # noqa: S311  seeded, no secret
     model.train()
@@ -170,7 +169,7 @@ def _fitted(
 
 
 def write_names(names: InventedNames, folder: Path) -> None:
-    """Write the names as lists, and as a CoNLL-2003 corpus with a Wikidata result."""
+    """Write the names as lists, as a CoNLL-2003 corpus and as a Wikidata query result."""
     (folder / "in-train.txt").write_text("".join(f"{name}\n" for name in names.read))
     (folder / "out-train.txt").write_text("".join(f"{name}\n" for name in names.unread))
     (folder / "unread.txt").write_text("".join(f"{name}\n" for name in names.unread_too))
@@ -190,11 +189,11 @@ def write_names(names: InventedNames, folder: Path) -> None:
 
 
 def _sentences(names: InventedNames, rng: Random) -> Iterator[Sentence]:
-    """A person or a place, as often one as the other, in any frame."""
+    """Yield sentences with a person or a place, equally often, in a random frame."""
     while True:
         is_person = rng.random() < 0.5
         entity = rng.choice(names.read if is_person else names.places)
-        # Words of another sentence come before, so that the entity may stand anywhere.
+        # The start of another sentence comes first, so that the entity occurs at any position.
         before = rng.choice(FRAMES).replace(_SLOT, "it").split()
         frame = " ".join([*before[: rng.randrange(len(before))], rng.choice(FRAMES)])
         start = frame.index(_SLOT)
@@ -204,17 +203,17 @@ def _sentences(names: InventedNames, rng: Random) -> Iterator[Sentence]:
 def _batch(
     family: Family, tokenizer: Tokenizer, sentences: Sequence[Sentence]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Token ids, mask and labels, each [sentences, longest]; every token of an entity is labelled."""
+    """Return token ids, mask and labels, each [sentences, longest]. Every token of an entity has a label."""
     encodings = tokenizer.encode_batch([sentence.text for sentence in sentences])
     longest = max(len(encoding.ids) for encoding in encodings)
-    tokens = torch.full((len(sentences), longest), _padding_of(family))
+    tokens = torch.full((len(sentences), longest), _padding_id(family))
     mask = torch.zeros((len(sentences), longest), dtype=torch.int64)
     labels = torch.full((len(sentences), longest), _NO_LOSS)
     for row, (sentence, encoding) in enumerate(zip(sentences, encodings, strict=True)):
         size = len(encoding.ids)
         tokens[row, :size] = torch.tensor(encoding.ids)
         mask[row, :size] = 1
-        of_entity = covering(encoding, sentence.entity).nonzero()[0].tolist()
+        of_entity = tokens_covering(encoding, sentence.entity).nonzero()[0].tolist()
         labels[row, :size] = torch.tensor([_NO_LOSS if special else 0 for special in encoding.special_tokens_mask])
         for place, token in enumerate(of_entity):
             labels[row, token] = _label(family, sentence.is_person, is_first=place == 0)
@@ -227,95 +226,76 @@ def _label(family: Family, is_person: bool, *, is_first: bool) -> int:
     return (1 if is_person else 3) + (0 if is_first else 1)
 
 
-def _padding_of(family: Family) -> int:
+def _padding_id(family: Family) -> int:
     return 1 if family is Family.ROBERTA else 0
 
 
-def _trained_tokenizer(family: Family, texts: Sequence[str]) -> Tokenizer:
+def _train_tokenizer(family: Family, texts: Sequence[str]) -> Tokenizer:
+    if family is Family.ROBERTA:
+        tokenizer = train_tokenizer(texts, _VOCABULARY, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+        return tokenizer
+    shared: dict[str, Any] = {
+        "vocab_size": _VOCABULARY,
+        "special_tokens": ["[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]"],
+        "initial_alphabet": [chr(code) for code in range(33, 127)],
+        "show_progress": False,
+    }
+    trainer: trainers.Trainer
     if family is Family.BERT:
-        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106  a token of a vocabulary
+        tokenizer = Tokenizer(models.WordPiece(unk_token=_UNKNOWN))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.decoder = decoders.WordPiece()
-        trainer = trainers.WordPieceTrainer(
-            vocab_size=_VOCABULARY, special_tokens=[*_SPECIAL], initial_alphabet=_ALPHABET, show_progress=False
-        )
-        tokenizer.train_from_iterator(texts, trainer)
-        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    elif family is Family.ALBERT:
+        trainer = trainers.WordPieceTrainer(**shared)
+    else:
         tokenizer = Tokenizer(models.Unigram())
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
         tokenizer.decoder = decoders.Metaspace()
-        unigrams = trainers.UnigramTrainer(
-            vocab_size=_VOCABULARY,
-            special_tokens=[*_SPECIAL],
-            initial_alphabet=_ALPHABET,
-            unk_token="[UNK]",  # noqa: S106
-            show_progress=False,
-        )
-        tokenizer.train_from_iterator(texts, unigrams)
-        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    else:
-        tokenizer = Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-        pairs = trainers.BpeTrainer(
-            vocab_size=_VOCABULARY,
-            special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
-        tokenizer.train_from_iterator(texts, pairs)
-        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+        trainer = trainers.UnigramTrainer(unk_token=_UNKNOWN, **shared)
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return tokenizer
 
 
-_ALPHABET = [chr(code) for code in range(33, 127)]
-
-
-def _untrained(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:
+def _build_model(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:
     labels = dict(enumerate(_LABELS[family]))
-    shared: dict[str, Any] = {
-        "vocab_size": tokenizer.get_vocab_size(),
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "num_hidden_layers": 2,
-        "intermediate_size": 128,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-        "pad_token_id": _padding_of(family),
-        "id2label": labels,
-        "label2id": {label: number for number, label in labels.items()},
-    }
-    configuration: PreTrainedConfig
-    if family is Family.BERT:
-        configuration = BertConfig(max_position_embeddings=_LONGEST, **shared)
-        return BertForTokenClassification(configuration)
-    if family is Family.ALBERT:
-        configuration = AlbertConfig(
-            max_position_embeddings=_LONGEST, embedding_size=64, classifier_dropout_prob=0.0, **shared
+    # The positions of a RoBERTa begin after that of its padding.
+    further = 2 if family is Family.ROBERTA else 0
+    model: PreTrainedModel = AutoModelForTokenClassification.from_config(  # type: ignore[no-untyped-call]
+        AutoConfig.for_model(
+            family,
+            vocab_size=tokenizer.get_vocab_size(),
+            max_position_embeddings=_MAX_TOKENS + further,
+            hidden_size=64,
+            num_attention_heads=4,
+            num_hidden_layers=2,
+            intermediate_size=128,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            pad_token_id=_padding_id(family),
+            id2label=labels,
+            label2id={label: number for number, label in labels.items()},
+            **_OTHER_SETTINGS.get(family, {}),
         )
-        return AlbertForTokenClassification(configuration)
-    # Its positions begin behind that of the padding.
-    configuration = RobertaConfig(max_position_embeddings=_LONGEST + 2, bos_token_id=0, eos_token_id=2, **shared)
-    return RobertaForTokenClassification(configuration)
+    )
+    return model
 
 
 def main() -> None:
-    """Write three classifiers and their names below FOLDER."""
+    """Write three classifiers and their names to FOLDER."""
     parser = argparse.ArgumentParser(prog="python -m harness.engine.demo_classifier", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where to write bert/, albert/, roberta/ and the names")
-    parser.add_argument("--only", type=Family, choices=list(Family), help="one of the three")
-    parser.add_argument("--steps", type=int, default=600, help="training steps (default 600)")
+    parser.add_argument("folder", type=Path, help="folder for bert/, albert/, roberta/ and the lists of names")
+    parser.add_argument("--steps", type=int, default=600, help="number of training steps (default 600)")
     given = parser.parse_args()
     names = invented_names()
-    for family in [given.only] if given.only else list(Family):
+    for family in Family:
 
         def report(step: int, loss: float, family: Family = family) -> None:
             if (step + 1) % 100 == 0:
                 print(f"{family}: step {step + 1}/{given.steps}  loss {loss:.3f}", flush=True)
 
-        fine_tuned(family, names, given.folder / family, steps=given.steps, report=report)
+        fine_tune(family, names, given.folder / family, steps=given.steps, report=report)
     write_names(names, given.folder)
     print(f"wrote {given.folder}")
 

@@ -1,47 +1,44 @@
-"""Which device a target would run on, found without importing torch: commands ask before any worker starts."""
+"""Device names, resolved without importing torch, because commands need them before any worker starts."""
 
-import ast
 import os
-from contextlib import suppress
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.core.syntax import syntax_tree
+_CUDA_VERSION = re.compile(r"^cuda\b[^=]*=\s*['\"]", re.MULTILINE)
+"""The line of torch's version.py that names the CUDA version. A CPU build has `None` there."""
 
-_NVIDIA_DRIVER = Path("/proc/driver/nvidia/gpus")
 
+def resolve_device(device: str = "auto") -> str:
+    """Return the name of a device in which "auto" is replaced by "cuda", or by "cpu" if torch cannot use a GPU.
 
-def resolved_device(device: str = "auto") -> str:
-    """`cuda:0` or `cpu` for "auto"; "cuda" as `cuda:0`; anything else as it is (Apple's `mps` by name only)."""
+    "cuda" is any visible GPU: the supervisor takes a free one, and `load_target` the first. The index of "cuda:INDEX"
+    counts the visible GPUs.
+    """
     if device == "auto":
-        return "cuda:0" if _torch_has_cuda() and _gpus() > 0 else "cpu"
-    return "cuda:0" if device == "cuda" else device
+        return "cuda" if _torch_has_cuda() and _visible_gpus() > 0 else "cpu"
+    return device
 
 
 def _torch_has_cuda() -> bool:
-    """Torch was built with CUDA, by its own version.py, which is read and not run."""
+    """Return True if torch was built with CUDA. Its version.py is read and not run."""
     spec = find_spec("torch")
     if spec is None or spec.origin is None:
         return False
-    with suppress(OSError, SyntaxError, ValueError):
-        for statement in syntax_tree((Path(spec.origin).parent / "version.py").read_text()).body:
-            names = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-            if any(isinstance(name, ast.Name) and name.id == "cuda" for name in names):
-                value = getattr(statement, "value", None)
-                return isinstance(value, ast.Constant) and bool(value.value)
-    return False
+    try:
+        return _CUDA_VERSION.search((Path(spec.origin).parent / "version.py").read_text()) is not None
+    except (OSError, ValueError):
+        return False
 
 
-def _gpus() -> int:
-    """NVIDIA GPUs that this process may use."""
+def _visible_gpus() -> int:
+    """Return the number of NVIDIA GPUs, or 0 if CUDA_VISIBLE_DEVICES hides all of them."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    # An empty list, or one that begins with -1, hides them all.
+    # An empty list, or one that begins with -1, hides all GPUs.
     if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
         return 0
-    try:
-        import pynvml
-    except ImportError:
-        return len(list(_NVIDIA_DRIVER.iterdir())) if _NVIDIA_DRIVER.is_dir() else 0
+    import pynvml  # here, so that the engine imports without it
+
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:

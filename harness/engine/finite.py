@@ -1,4 +1,4 @@
-"""What a target answers must be finite numbers; what is none is named in a sentence."""
+"""Errors for targets whose output is not finite."""
 
 import numpy as np
 import torch
@@ -8,14 +8,14 @@ from harness.core.errors import HarnessError
 
 
 def require_finite(logprobs: Floats, dtype: torch.dtype) -> None:
-    """Raise HarnessError unless the log-probabilities that a target answered in `dtype` are finite."""
+    """Raise HarnessError unless all log-probabilities, which a target computed in `dtype`, are finite."""
     if not np.isfinite(logprobs).all():
-        raise no_number("the target answered NaN or infinity", dtype)
+        raise non_finite_error("the target returned NaN or infinity", dtype)
 
 
-def no_number(what: str, dtype: torch.dtype) -> HarnessError:
-    """The error for `what`, a clause, which was found in `dtype`."""
+def non_finite_error(problem: str, dtype: torch.dtype) -> HarnessError:
+    """Return the error for `problem`, a clause that says what was found in a computation in `dtype`."""
     return HarnessError(
-        f"{what} in {str(dtype).removeprefix('torch.')}: its weights are damaged, or its numbers leave the range of "
-        "that dtype; --dtype float32 and bfloat16 have the widest."
+        f"{problem} in {str(dtype).removeprefix('torch.')}. Its weights are damaged or its values overflow: try "
+        "--dtype float32 or bfloat16, which have the widest range."
     )

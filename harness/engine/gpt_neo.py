@@ -1,7 +1,7 @@
-"""GPT-Neo for many branches of few prefixes: a prefix's keys and values lie in memory once, a branch's beside them.
+"""GPT-Neo for many branches of few prefixes: the keys and values of a prefix are stored once for all its branches.
 
-Reads the weights of a `transformers` model and computes what it computes, with fused attention instead of a
-[queries, keys] table a layer. It knows one new token a row, and nothing of heads, policies or draws.
+This module reads the weights of a `transformers` model and computes the same function with fused attention instead of a
+[queries, keys] table per layer. It processes one new token per row and knows nothing of heads, policies or draws.
 """
 
 from functools import partial
@@ -14,21 +14,21 @@ from torch import Tensor, nn
 from transformers import GPTNeoModel
 
 from harness.core.arrays import Ints
-from harness.engine.attention import attended, joined
+from harness.engine.attention import attend, merge_parts
 
 _SCALE = 1.0
-"""GPT-Neo does not scale its attention by the width of a head."""
+"""GPT-Neo does not scale its attention by the head width."""
 
 
 class NeoBranches:
-    """Branches of prefixes, one token longer at each step.
+    """Branches of prefixes, one token longer after each step.
 
-    keys, values: of the prefixes, for each layer [prefixes, heads, prefix length, head width]; rows: how many branches
-    to make place for at once (more cost a copy); room: how long they can become; shift: where the first token stands.
+    keys, values: of the prefixes, for each layer [prefixes, heads, prefix length, head width]. rows: the capacity in
+    branches; more branches cost a copy. room: the maximum length of a branch. shift: the position of the first token.
     """
 
     def __init__(
-        self, body: "NeoBody", keys: list[Tensor], values: list[Tensor], rows: int, room: int, shift: int
+        self, body: "NeoBackbone", keys: list[Tensor], values: list[Tensor], rows: int, room: int, shift: int
     ) -> None:
         self._body = body
         self._keys, self._values = keys, values
@@ -40,28 +40,28 @@ class NeoBranches:
         self._grown = 0
 
     def advance(self, tokens: Tensor, parents: Ints) -> Tensor:
-        """As `Branches` has it: `tokens` [rows] behind the branches `parents` [rows]; their states, [rows, width]."""
+        """Append `tokens` [rows] to the branches `parents` [rows] and return their states, [rows, width]."""
         self.select(parents)
         body, rows = self._body, len(parents)
         position = self._prefix_length + self._grown
         slots, most = self._slots()
-        states = body.embedded(tokens, self._shift + position)  # [rows, width]
+        states = body.embed(tokens, self._shift + position)  # [rows, width]
         for number, block in enumerate(body.blocks):
-            query, key, value = body.heads_of(block, states)  # [rows, heads, head width] each
+            query, key, value = body.project_heads(block, states)  # [rows, heads, head width] each
             self._own_keys[number][:rows, :, self._grown] = key
             self._own_values[number][:rows, :, self._grown] = value
             first = 0 if block.window is None else max(0, position + 1 - block.window)
-            mixed = self._attended(number, query, first, slots, most)
-            states = body.after_attention(block, states, mixed)
+            mixed = self._attend(number, query, first, slots, most)
+            states = body.finish_block(block, states, mixed)
         self._grown += 1
-        return body.normed(states)
+        return body.final_norm(states)
 
-    def _attended(self, number: int, query: Tensor, first: int, slots: Tensor, most: int) -> Tensor:
-        """What `query` [rows, heads, head width] sees of the positions from `first` on, in its shape."""
+    def _attend(self, number: int, query: Tensor, first: int, slots: Tensor, most: int) -> Tensor:
+        """Return attention of `query` [rows, heads, head width] over the positions from `first` on, in its shape."""
         rows, heads, width = query.shape
         own = slice(max(0, first - self._prefix_length), self._grown + 1)
         keys, values = self._own_keys[number][:rows, :, own], self._own_values[number][:rows, :, own]
-        found, total = attended(query.unsqueeze(2), keys, values, _SCALE)
+        found, total = attend(query.unsqueeze(2), keys, values, _SCALE)
         parts = [(found.squeeze(2), total.squeeze(2))]
         if first < self._prefix_length:
             keys, values = self._keys[number][:, :, first:], self._values[number][:, :, first:]
@@ -69,13 +69,13 @@ class NeoBranches:
             padded = query.new_zeros(prefixes * most, heads, width)
             padded[slots] = query
             padded = padded.view(prefixes, most, heads, width).transpose(1, 2)
-            found, total = attended(padded, keys, values, _SCALE)  # [prefixes, heads, most, width], without width
+            found, total = attend(padded, keys, values, _SCALE)  # [prefixes, heads, most, width], without width
             by_slot = found.transpose(1, 2).reshape(prefixes * most, heads, width)
             parts.append((by_slot[slots], total.transpose(1, 2).reshape(prefixes * most, heads)[slots]))
-        return joined(parts)
+        return merge_parts(parts)
 
     def _slots(self) -> tuple[Tensor, int]:
-        """Each row's place in a table [prefixes, most] of the prefixes' branches, and how many `most` is."""
+        """Return each row's place in a table [prefixes, most] of the prefixes' branches, and `most`."""
         counts = np.bincount(self._owner, minlength=len(self._keys[0]))
         order = np.argsort(self._owner, kind="stable")
         rank = np.empty_like(order)
@@ -84,9 +84,9 @@ class NeoBranches:
         return torch.as_tensor(self._owner * most + rank, device=self._body.device), most
 
     def select(self, rows: Ints) -> None:
-        """As `Branches` has it; only rows that move are copied."""
+        """Keep the branches `rows` in that order. Only rows that move are copied."""
         self._owner = self._owner[rows]
-        self._make_place(len(rows))
+        self._reserve_rows(len(rows))
         moved = np.flatnonzero(rows != np.arange(len(rows)))
         if len(moved) == 0 or self._grown == 0:
             return
@@ -94,10 +94,10 @@ class NeoBranches:
         origin = torch.as_tensor(rows[moved], device=self._body.device)
         for room in (*self._own_keys, *self._own_values):
             grown = room[:, :, : self._grown]
-            # Indexing copies first, so that a row may be read and overwritten in one step.
+            # Indexing copies first, so a row may be read and overwritten in one step.
             grown[to] = grown[origin]
 
-    def _make_place(self, rows: int) -> None:
+    def _reserve_rows(self, rows: int) -> None:
         for rooms in (self._own_keys, self._own_values):
             for number, room in enumerate(rooms):
                 if rows > len(room):
@@ -106,7 +106,7 @@ class NeoBranches:
 
 
 class _Block:
-    """The parts of one transformer block, and how far it sees; None where it sees everything."""
+    """The parts of one transformer block. window: the number of positions that it sees, None for all."""
 
     def __init__(self, block: Any) -> None:
         attention = block.attn.attention
@@ -117,14 +117,14 @@ class _Block:
         self.mlp = block.mlp
         self.activation = block.mlp.act
         if config.activation_function == "gelu_new":
-            # The same function in one kernel instead of eight.
+            # One kernel computes the same function as the eight of the model's code.
             self.activation = partial(F.gelu, approximate="tanh")
         self.heads = int(attention.num_heads)
         self.window = int(config.window_size) if attention.attention_type == "local" else None
 
 
-class NeoBody:
-    """The blocks of a GPT-Neo, without its head."""
+class NeoBackbone:
+    """The blocks of a GPT-Neo without its head."""
 
     def __init__(self, model: GPTNeoModel) -> None:
         self._model = model
@@ -134,9 +134,10 @@ class NeoBody:
     def begin(
         self, tokens: Tensor, rows: int, room: int, shift: int = 0, prompt: Tensor | None = None
     ) -> tuple[Tensor, NeoBranches]:
-        """States [prefixes, length, width] of tokens [prefixes, length], and `rows` branches to be of `room` tokens.
+        """Return states [prefixes, length, width] of tokens [prefixes, length], and `rows` branches of up to `room`
+        tokens.
 
-        shift: the position of the first token; prompt: embeddings [tokens, width] that stand before the tokens.
+        shift: the position of the first token. prompt: embeddings [tokens, width] before the tokens.
         """
         keys, values = [], []
         states = self._model.wte(tokens)
@@ -144,22 +145,22 @@ class NeoBody:
             states = torch.cat([prompt.expand(len(tokens), -1, -1), states], dim=1)
         states = states + self._model.wpe.weight[shift : shift + states.shape[1]]
         for block in self.blocks:
-            query, key, value = (part.transpose(1, 2) for part in self.heads_of(block, states))
+            query, key, value = (part.transpose(1, 2) for part in self.project_heads(block, states))
             mask = self._mask(block, states.shape[1])
             mixed = F.scaled_dot_product_attention(
                 query, key, value, attn_mask=mask, is_causal=mask is None, scale=_SCALE
             )
-            states = self.after_attention(block, states, mixed.transpose(1, 2))
+            states = self.finish_block(block, states, mixed.transpose(1, 2))
             keys.append(key)
             values.append(value)
-        return self.normed(states), NeoBranches(self, keys, values, rows, room, shift)
+        return self.final_norm(states), NeoBranches(self, keys, values, rows, room, shift)
 
-    def embedded(self, tokens: Tensor, position: int) -> Tensor:
-        """Embeddings of tokens [rows] that all stand at `position`, [rows, width]."""
+    def embed(self, tokens: Tensor, position: int) -> Tensor:
+        """Return embeddings of tokens [rows] that are all at `position`, [rows, width]."""
         return self._model.wte(tokens) + self._model.wpe.weight[position]  # type: ignore[no-any-return]
 
-    def heads_of(self, block: _Block, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value of states [..., width], each [..., heads, head width]."""
+    def project_heads(self, block: _Block, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return query, key and value of states [..., width], each [..., heads, head width]."""
         normed = block.first_norm(states)
         shape = (*states.shape[:-1], block.heads, -1)
         attention = block.attention
@@ -169,18 +170,18 @@ class NeoBody:
             attention.v_proj(normed).view(shape),
         )
 
-    def after_attention(self, block: _Block, states: Tensor, mixed: Tensor) -> Tensor:
-        """States [..., width] behind the block, from what its heads [..., heads, head width] have seen."""
+    def finish_block(self, block: _Block, states: Tensor, mixed: Tensor) -> Tensor:
+        """Return states [..., width] after the block, from the attention of its heads [..., heads, head width]."""
         states = states + block.attention.out_proj(mixed.flatten(-2))
         inner = block.activation(block.mlp.c_fc(block.second_norm(states)))
         return states + block.mlp.c_proj(inner)  # type: ignore[no-any-return]
 
-    def normed(self, states: Tensor) -> Tensor:
-        """States as the head takes them."""
+    def final_norm(self, states: Tensor) -> Tensor:
+        """Return states after the final layer norm, which the head expects."""
         return self._model.ln_f(states)  # type: ignore[no-any-return]
 
     def _mask(self, block: _Block, length: int) -> Tensor | None:
-        """True where a position [length, 1] sees another [1, length]; None for all that stand before it."""
+        """Return True where position [length, 1] sees position [1, length], or None for plain causal attention."""
         if block.window is None or length <= block.window:
             return None
         distance = torch.arange(length, device=self.device)[:, None] - torch.arange(length, device=self.device)

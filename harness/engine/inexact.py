@@ -1,7 +1,8 @@
-"""How likely a policy draws a suffix with exactly so many tokens substituted: all of those are followed, or bounded.
+"""The probability that a policy draws a suffix with a given number of substituted tokens, exactly or with a bound.
 
-A tree of beginnings, each with its probability and its number of substitutions; what is not followed can add at most
-its probability. The last position needs no tree: what is not the suffix's last token is a substitution.
+The search keeps a tree of partial suffixes, each with its probability and its number of substitutions. A partial suffix
+that is not followed can add at most its probability. The last position needs no tree, because every token other than
+the suffix's last one is a substitution.
 """
 
 import math
@@ -13,27 +14,27 @@ import torch
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.engine.branches import Predictor
-from harness.engine.decoding import begun, host, on_device, placed, prefix_groups
+from harness.engine.decoding import assign_rows, begin_branches, prefix_groups, to_device, to_host
 from harness.engine.exact import target_logprobs
-from harness.engine.finite import no_number
-from harness.engine.shaping import drawn, leading, shaped, wide
-from harness.engine.trunk import Trunk
+from harness.engine.finite import non_finite_error
+from harness.engine.model_runner import ModelRunner
+from harness.engine.shaping import apply_policy, sample_tokens, top_tokens
 
 _HEAD = 256
-"""Substitutes looked at for each position of a beginning, the likeliest ones."""
-_FEW = 4096
-"""Beginnings of which so many at most exist are all followed."""
+"""The number of likeliest substitutes examined at each position."""
+_FOLLOW_ALL = 4096
+"""If at most this many partial suffixes exist, all are followed."""
 _EXPECTED = 64
-"""Beginnings of a suffix that are expected at a time."""
+"""The expected number of partial suffixes of a suffix at one step."""
 
 
 @dataclass(frozen=True)
-class Inexact:
-    """Probabilities of suffixes with exactly 0, 1, … substitutions, and the likeliest such suffixes found.
+class InexactMatches:
+    """Probabilities of suffixes with exactly 0, 1, … substitutions, and the likeliest such suffixes.
 
-    probability: [rows, errors + 1] float64, of what was followed; bound: the same shape, what the rest can add at most;
-    row: [matches] int64, matches: [matches, length] int64, logprob: [matches] float64, those with at least one
-    substitution, by row and then by probability.
+    probability: [rows, errors + 1] float64, of the suffixes that were followed. bound: the same shape, an upper bound
+    of what the others add. row: [matches] int64, matches: [matches, length] int64 and logprob: [matches] float64 hold
+    the matches with at least one substitution, ordered by row and then by probability.
     """
 
     probability: Floats
@@ -45,8 +46,12 @@ class Inexact:
 
 @dataclass(frozen=True)
 class Limits:
-    """errors: substitutions at most; branches: beginnings of a suffix followed at a time, the likeliest ones; least: a
-    probability below which none is followed; best: matches returned of each suffix."""
+    """Limits of the search.
+
+    errors: the maximum number of substitutions. branches: how many partial suffixes of a suffix are followed at a time,
+    the likeliest first. least: the probability below which none is followed. best: the number of matches returned for
+    each suffix.
+    """
 
     errors: int
     branches: int
@@ -54,30 +59,33 @@ class Limits:
     best: int
 
 
-def substituted(
+def substitution_probabilities(
     predictor: Predictor, prefixes: Tokens, suffixes: Tokens, policy: Policy, limits: Limits, *, rows_at_once: int
-) -> Inexact:
-    """Of suffixes [rows, length] after prefixes [rows, any], at least one row of each.
+) -> InexactMatches:
+    """Return the inexact matches of suffixes [rows, length] after prefixes [rows, any], at least one row of each.
 
-    Where top-k leaves few beginnings, all are followed whatever the limits.
+    If top-k leaves few partial suffixes, all of them are followed and the limits do not apply.
     """
-    if beginnings(policy, suffixes.shape[1], limits.errors) <= _FEW:
-        limits = Limits(limits.errors, _FEW, 0.0, limits.best)
+    if count_partial_suffixes(policy, suffixes.shape[1], limits.errors) <= _FOLLOW_ALL:
+        limits = Limits(limits.errors, _FOLLOW_ALL, 0.0, limits.best)
     groups = prefix_groups(predictor, len(prefixes), prefixes.shape[1], rows_at_once // _EXPECTED)
-    tree = _Tree(predictor, policy, limits, rows_at_once)
-    parts = [part for group in groups for part in tree.grown(prefixes[group], suffixes[group], group.start)]
-    return Inexact(*(np.concatenate(column) for column in zip(*map(_columns, parts), strict=True)))
+    tree = _Search(predictor, policy, limits, rows_at_once)
+    parts = [part for group in groups for part in tree.search(prefixes[group], suffixes[group], group.start)]
+    return InexactMatches(*(np.concatenate(column) for column in zip(*map(_columns, parts), strict=True)))
 
 
-def beginnings(policy: Policy, length: int, errors: int) -> float:
-    """Beginnings of one token less than `length` with at most `errors` substitutions; infinity without top-k."""
+def count_partial_suffixes(policy: Policy, length: int, errors: int) -> float:
+    """Return the number of partial suffixes of `length` - 1 tokens with at most `errors` substitutions.
+
+    The number is infinite if the policy has no top-k.
+    """
     if policy.top_k is None:
         return math.inf
     return sum(math.comb(length - 1, wrong) * float(policy.top_k - 1) ** wrong for wrong in range(errors + 1))
 
 
-def drawn_substitutes(
-    trunk: Trunk,
+def draw_substitutes(
+    runner: ModelRunner,
     prefixes: Tokens,
     suffixes: Tokens,
     positions: Ints,
@@ -86,45 +94,48 @@ def drawn_substitutes(
     *,
     rows_at_once: int,
 ) -> Ints:
-    """A token other than the suffix's own, drawn from `policy` at each of positions [rows, draws], [rows, draws].
+    """Draw a token other than the suffix's own from `policy` at each of positions [rows, draws], [rows, draws].
 
-    uniform: [rows, draws] in [0, 1). The policy must leave another token with some probability there.
+    uniform: [rows, draws] in [0, 1). The policy must give another token a positive probability there.
     """
     taken = np.empty(positions.shape, np.int64)
     length = suffixes.shape[1]
-    if trunk.head is None:
-        rows_at_once = min(rows_at_once, max(1, trunk.logit_bytes // (4 * trunk.vocabulary * length)))
-    for part in prefix_groups(trunk, len(prefixes), prefixes.shape[1] + length, rows_at_once):
+    if runner.head is None:
+        rows_at_once = min(rows_at_once, max(1, runner.logit_bytes // (4 * runner.vocabulary * length)))
+    for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + length, rows_at_once):
         whole = np.concatenate([prefixes[part], suffixes[part]], axis=1)
-        tokens = on_device(trunk, whole)  # [rows, prefix length + length]
-        states = trunk.states(tokens[:, :-1], keep=length)  # [rows, length, width]
-        places = torch.as_tensor(positions[part], device=trunk.device)  # [rows, draws]
+        tokens = to_device(runner, whole)  # [rows, prefix length + length]
+        states = runner.states(tokens[:, :-1], keep=length)  # [rows, length, width]
+        places = torch.as_tensor(positions[part], device=runner.device)  # [rows, draws]
         rows, draws = places.shape
-        of_draw = torch.arange(rows, device=trunk.device).repeat_interleave(draws)
+        of_draw = torch.arange(rows, device=runner.device).repeat_interleave(draws)
         ends = places.reshape(-1) + prefixes.shape[1]  # [rows * draws]
         own = tokens[of_draw, ends]
-        chances = torch.as_tensor(uniform[part].reshape(-1, 1)).to(trunk.device, wide(states[:0]).dtype)
+        chances = torch.as_tensor(uniform[part].reshape(-1, 1), dtype=torch.float64, device=runner.device)
         found = torch.empty_like(own)
-        for logits in trunk.logit_blocks(states[of_draw, places.reshape(-1)]):
+        for logits in runner.logit_blocks(states[of_draw, places.reshape(-1)]):
             if policy.repetition_penalty != 1:
-                columns = torch.arange(tokens.shape[1], device=trunk.device)
+                columns = torch.arange(tokens.shape[1], device=runner.device)
                 seen = torch.where(columns < ends[logits.rows].unsqueeze(1), columns, 0)
-                support = shaped(logits.scores, policy, tokens[of_draw[logits.rows]].gather(1, seen))
+                support = apply_policy(logits.scores, policy, tokens[of_draw[logits.rows]].gather(1, seen))
             else:
-                support = shaped(logits.scores, policy)
+                support = apply_policy(logits.scores, policy)
             ids = support.ids
-            columns = torch.arange(support.logprobs.shape[1], device=trunk.device)
+            columns = torch.arange(support.logprobs.shape[1], device=runner.device)
             is_own = (columns if ids is None else ids) == own[logits.rows].unsqueeze(1)
             others = type(support)(ids, support.logprobs.masked_fill(is_own, -math.inf))
-            found[logits.rows] = drawn(others, chances[logits.rows])[0].squeeze(1)
+            found[logits.rows] = sample_tokens(others, chances[logits.rows])[0].squeeze(1)
         taken[part] = found.view(rows, draws).cpu().numpy()
     return taken
 
 
 @dataclass
-class _Beginnings:
-    """Alive at one step: the suffix that each belongs to, its substitutions, its log-probability [beginnings], and its
-    tokens [beginnings, so far]."""
+class _PartialSuffixes:
+    """The partial suffixes that are alive at one step.
+
+    owner, wrong, logprob: [partial suffixes], the suffix that each belongs to, its substitutions and its
+    log-probability. tokens: [partial suffixes, tokens so far].
+    """
 
     owner: Ints
     wrong: Ints
@@ -134,7 +145,11 @@ class _Beginnings:
 
 @dataclass(frozen=True)
 class _Children:
-    """One token longer: the beginning that each continues, the token, and as `_Beginnings`; all [children]."""
+    """Partial suffixes with one more token.
+
+    parent, token: [children], the partial suffix that each extends and the token. The other fields are those of
+    `_PartialSuffixes`.
+    """
 
     parent: Ints
     token: Ints
@@ -147,37 +162,41 @@ class _Children:
 
 
 @dataclass(frozen=True)
-class _Tree:
+class _Search:
     predictor: Predictor
     policy: Policy
     limits: Limits
     rows_at_once: int
 
-    def grown(self, prefixes: Tokens, suffixes: Tokens, first_row: int) -> list[Inexact]:
-        """What suffixes come to, the first of which has the number `first_row`; by halves where they crowd."""
+    def search(self, prefixes: Tokens, suffixes: Tokens, first_row: int) -> list[InexactMatches]:
+        """Return the matches of suffixes, the first of which has the number `first_row`.
+
+        If they have too many partial suffixes for memory, the suffixes are split into halves.
+        """
         errors, length = self.limits.errors, suffixes.shape[1]
-        tokens = on_device(self.predictor, prefixes)
+        tokens = to_device(self.predictor, prefixes)
         rows = min(self.rows_at_once, len(prefixes) * self.limits.branches)
-        states, branches, _ = begun(self.predictor, tokens, rows=rows, room=max(1, length - 1))
+        states, branches, _ = begin_branches(self.predictor, tokens, rows=rows, room=max(1, length - 1))
         none = np.zeros(len(prefixes), np.int64)
-        alive = _Beginnings(np.arange(len(prefixes)), none, none.astype(float), np.empty((len(prefixes), 0), np.int64))
+        empty = np.empty((len(prefixes), 0), np.int64)
+        alive = _PartialSuffixes(np.arange(len(prefixes)), none, none.astype(float), empty)
         bound = np.zeros((len(prefixes), errors + 1))
         for step in range(length - 1):
             children, _, rest = self._children(states, alive, tokens, suffixes[:, step].astype(np.int64))
-            # What stands beyond the substitutes looked at is one substitution more.
-            _add_upwards(bound, alive.owner, alive.wrong + 1, rest)
-            goes_on = self._goes_on(children, len(prefixes))
+            # A substitute outside the examined head adds one substitution.
+            _add_from(bound, alive.owner, alive.wrong + 1, rest)
+            goes_on = self._is_followed(children, len(prefixes))
             dropped = children.part(np.flatnonzero(~goes_on))
-            _add_upwards(bound, dropped.owner, dropped.wrong, np.exp(dropped.logprob))
+            _add_from(bound, dropped.owner, dropped.wrong, np.exp(dropped.logprob))
             children = children.part(np.flatnonzero(goes_on))
             if len(children.parent) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
                 return [
-                    *self.grown(prefixes[:half], suffixes[:half], first_row),
-                    *self.grown(prefixes[half:], suffixes[half:], first_row + half),
+                    *self.search(prefixes[:half], suffixes[:half], first_row),
+                    *self.search(prefixes[half:], suffixes[half:], first_row + half),
                 ]
-            children = children.part(np.argsort(placed(children.parent)))
-            alive = _Beginnings(
+            children = children.part(np.argsort(assign_rows(children.parent)))
+            alive = _PartialSuffixes(
                 children.owner,
                 children.wrong,
                 children.logprob,
@@ -185,8 +204,10 @@ class _Tree:
             )
             if len(alive.owner) == 0:
                 nothing = np.empty(0, np.int64)
-                return [Inexact(0 * bound, bound, nothing, np.empty((0, length), np.int64), nothing.astype(float))]
-            states = self.predictor.advance(branches, on_device(self.predictor, children.token), children.parent)
+                return [
+                    InexactMatches(0 * bound, bound, nothing, np.empty((0, length), np.int64), nothing.astype(float))
+                ]
+            states = self.predictor.advance(branches, to_device(self.predictor, children.token), children.parent)
         children, own, _ = self._children(states, alive, tokens, suffixes[:, -1].astype(np.int64))
         probability = np.zeros((len(prefixes), errors + 1))
         np.add.at(probability, (alive.owner, alive.wrong), np.exp(alive.logprob + own))
@@ -198,15 +219,16 @@ class _Tree:
         )
         best = self._best(children, len(prefixes))
         matches = np.column_stack([alive.tokens[best.parent], best.token])
-        return [Inexact(probability, bound, first_row + best.owner, matches, best.logprob)]
+        return [InexactMatches(probability, bound, first_row + best.owner, matches, best.logprob)]
 
     def _children(
-        self, states: torch.Tensor, alive: _Beginnings, prefixes: torch.Tensor, wanted: Ints
+        self, states: torch.Tensor, alive: _PartialSuffixes, prefixes: torch.Tensor, wanted: Ints
     ) -> tuple[_Children, Floats, Floats]:
-        """The next tokens of each beginning, the log-probability of the suffix's own, and what the head leaves out.
+        """Return the next tokens of each partial suffix, its own token's log-probability, and the mass outside the
+        head.
 
-        wanted: [suffixes] the suffixes' own next tokens. The latter two are [beginnings]; what is left out is a
-        probability, 0 where a beginning takes no substitution any more.
+        wanted: [suffixes], the suffixes' own next tokens. The last two results are [partial suffixes]; the mass is a
+        probability, 0 if the partial suffix may have no further substitution.
         """
         device = self.predictor.device
         targets = torch.as_tensor(wanted[alive.owner], device=device)
@@ -218,12 +240,12 @@ class _Tree:
                 so_far = torch.as_tensor(alive.tokens[rows], device=device)
                 seen = torch.cat([prefixes[torch.as_tensor(alive.owner[rows], device=device)], so_far], 1)
             (of_target,) = target_logprobs(logits, targets[rows], [self.policy], seen)
-            support = leading(logits.scores, self.policy, _HEAD, seen, logits.total)
+            support = top_tokens(logits.scores, self.policy, _HEAD, seen, logits.total)
             assert support.ids is not None
             is_other = support.ids != targets[rows].unsqueeze(1)
-            others = host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
-            mine = host(of_target)
-            is_whole = np.isneginf(host(support.logprobs[:, -1])) | (support.ids.shape[1] < _HEAD)
+            others = to_host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
+            mine = to_host(of_target)
+            is_whole = np.isneginf(to_host(support.logprobs[:, -1])) | (support.ids.shape[1] < _HEAD)
             left = np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(mine, 0)) - np.exp(others).sum(1)))
             may = alive.wrong[rows] < self.limits.errors
             parent, column = np.nonzero(~np.isneginf(others) & may[:, None])
@@ -232,7 +254,7 @@ class _Tree:
             rest.append(np.where(may, np.exp(alive.logprob[rows]) * left, 0))
         own_logprob = np.concatenate(own)
         if np.isnan(own_logprob).any():
-            raise no_number("the target answered NaN", self.predictor.dtype)
+            raise non_finite_error("the target returned NaN", self.predictor.dtype)
         parent, token, logprob = (np.concatenate(column) for column in zip(*parts, strict=True))
         exact = np.flatnonzero(~np.isneginf(own_logprob))
         parents = np.concatenate([exact, parent])
@@ -248,33 +270,33 @@ class _Tree:
             np.concatenate(rest),
         )
 
-    def _goes_on(self, children: _Children, suffixes: int) -> Bools:
-        """[children]: of each suffix the likeliest, as many as may be, and none that is too unlikely."""
+    def _is_followed(self, children: _Children, suffixes: int) -> Bools:
+        """Return which children are followed, [children]: the likeliest of each suffix that are not too unlikely."""
         order, place = _placed_by_likelihood(children, suffixes)
         goes_on = np.empty(len(order), bool)
         goes_on[order] = place < self.limits.branches
         return np.asarray(goes_on & (np.exp(children.logprob) >= self.limits.least))
 
     def _best(self, children: _Children, suffixes: int) -> _Children:
-        """The likeliest whole suffixes with a substitution, by suffix and likelihood."""
+        """Return the likeliest complete suffixes with a substitution, ordered by suffix and likelihood."""
         inexact = children.part(np.flatnonzero(children.wrong > 0))
         order, place = _placed_by_likelihood(inexact, suffixes)
         return inexact.part(order[place < self.limits.best])
 
 
 def _placed_by_likelihood(children: _Children, suffixes: int) -> tuple[Ints, Ints]:
-    """The order by suffix, likelihood and token, and in it the place of each child within its suffix."""
+    """Return the order by suffix, likelihood and token, and the place of each child in this order within its suffix."""
     order = np.lexsort((children.token, children.parent, -children.logprob, children.owner))
     owner = children.owner[order]
     return order, np.arange(len(order)) - np.searchsorted(owner, np.arange(suffixes))[owner]
 
 
-def _add_upwards(bound: Floats, owner: Ints, wrong: Ints, mass: Floats) -> None:
-    """Add `mass` to every number of substitutions from `wrong` on: more may follow."""
+def _add_from(bound: Floats, owner: Ints, wrong: Ints, mass: Floats) -> None:
+    """Add `mass` to the bound of every number of substitutions from `wrong` on, because more may follow."""
     for errors in range(bound.shape[1]):
         some = wrong <= errors
         np.add.at(bound[:, errors], owner[some], mass[some])
 
 
-def _columns(part: Inexact) -> tuple[Floats, Floats, Ints, Ints, Floats]:
+def _columns(part: InexactMatches) -> tuple[Floats, Floats, Ints, Ints, Floats]:
     return part.probability, part.bound, part.row, part.matches, part.logprob

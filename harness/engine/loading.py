@@ -1,22 +1,24 @@
-"""From a folder of safetensors to a model on its device; no network, no code from the folder, no pickle."""
+"""Loading a model from a folder of safetensors, without network, code from the folder or pickle."""
 
-import json
-import struct
+import math
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.engine.memory import is_out_of_memory
+from harness.engine.resolving import weight_files
 from harness.engine.target import Target
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-_STORED = {"F16": torch.float16, "BF16": torch.bfloat16}
-_MAX_HEADER_BYTES = 100 << 20
+_STORED_DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def load_target(
@@ -28,136 +30,119 @@ def load_target(
     rows_at_once: int | None = None,
     suffix_length: int = 50,
 ) -> Target:
-    """The target in the folder `path`, in Hugging Face layout.
+    """Load the target in the folder `path`, in Hugging Face layout.
 
-    dtype "auto": float32 on a CPU; on a GPU what the weights are stored in. threads: CPU threads of this process.
-    rows_at_once: sequences that go through the model together, by default as many as memory suggests. Raises
-    HarnessError when the folder holds no such model, its weights are no finite numbers, memory does not suffice for
-    them, or the device is absent.
+    dtype: "auto" is float32 on a CPU and the dtype of the stored weights on a GPU. threads: CPU threads of this
+    process. rows_at_once: sequences that go through the model together, by default derived from free memory. Raises
+    HarnessError if the folder contains no such model, its weights are not finite, they do not fit into memory, or the
+    device does not exist.
     """
     path = Path(path)
-    model = loaded_model(
+    model = load_model(
         path, AutoModelForCausalLM, "a causal language model", device=device, dtype=dtype, threads=threads
     )
     try:
         return Target(model, path=path, rows_at_once=rows_at_once, suffix_length=suffix_length)
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
-            raise _too_large(path, model.device) from None
-        raise HarnessError(f"{path}: cannot be run on {model.device} ({_reason(error)}).") from error
+            raise _out_of_memory_error(path, model.device) from None
+        raise HarnessError(f"the target cannot be run on {model.device}: {path} ({one_line(error)}).") from error
 
 
-def loaded_model(
+def load_model(
     path: Path, architecture: Any, what: str, *, device: str, dtype: str, threads: int | None
 ) -> PreTrainedModel:
-    """The model in the folder `path` on its device, in evaluation mode and without gradients.
+    """Load the model in the folder `path` to its device, in evaluation mode and without gradients.
 
-    architecture: the class of transformers that reads it; what: what that makes it, for a sentence. The rest and the
-    errors are those of `load_target`.
+    architecture: the `transformers` class that reads it. what: the kind of model, for errors. The other arguments and
+    the errors are those of `load_target`.
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    # TensorFloat-32 would leave float32 in name only.
+    # "highest" disables TensorFloat-32, which has only 10 bits of mantissa.
     torch.set_float32_matmul_precision("highest")
-    where = _device(device)
-    model: PreTrainedModel = _model(path, _dtype(dtype, path, where), architecture, what)
+    where = _torch_device(device)
+    model: PreTrainedModel = _read_model(path, _torch_dtype(dtype, path, where), architecture, what)
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
-            raise _damaged(path, name, parameter)
+            raise _damaged_weights_error(path, name, parameter)
     try:
         model.to(where)  # type: ignore[arg-type]
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
-            raise _too_large(path, where) from None
-        raise HarnessError(f"{path}: cannot be run on {where} ({_reason(error)}).") from error
+            raise _out_of_memory_error(path, where) from None
+        raise HarnessError(f"the model cannot be run on {where}: {path} ({one_line(error)}).") from error
     model.train(False).requires_grad_(False)
     return model
 
 
-def _damaged(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:
+def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:
     if bool(torch.isnan(parameter).any()):
-        return HarnessError(f"{path}: the weights {name} hold NaN: the files are damaged, and have to be fetched anew.")
+        return HarnessError(f"the weights {name} contain NaN: {path}. The files are damaged. Download them again.")
     dtype = str(parameter.dtype).removeprefix("torch.")
     return HarnessError(
-        f"{path}: the weights {name} hold infinity in {dtype}: the files are damaged, or need a --dtype of wider range."
+        f"the weights {name} contain infinity in {dtype}: {path}. The files are damaged or need a wider --dtype."
     )
 
 
-def _reason(error: Exception) -> str:
-    """The words of a library's error, in one line."""
+def one_line(error: Exception) -> str:
+    """Return the message of a library's error in one short line."""
     return shorten(" ".join(str(error).split()), 160)
 
 
-def _too_large(path: Path, where: torch.device) -> HarnessError:
-    return HarnessError(
-        f"{path}: the memory of {where} does not suffice to load it; free some, or take a smaller dtype."
-    )
+def _out_of_memory_error(path: Path, where: torch.device) -> HarnessError:
+    return HarnessError(f"out of memory on {where} while loading: {path}. Free memory or use a smaller --dtype.")
 
 
-def _device(name: str) -> torch.device:
+def _torch_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device("cuda:0" if name == "cuda" else name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda", "mps"):
-        raise HarnessError(f"unknown device {shorten(name)!r}: auto, cpu, cuda, cuda:N or mps.")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        build = f"torch {torch.__version__}"
-        raise HarnessError(f"{name} is asked for and {build} finds no CUDA GPU; use --device cpu, or a CUDA build.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise HarnessError(f"{name} is asked for and there are {torch.cuda.device_count()} CUDA GPUs, from cuda:0 on.")
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise HarnessError("mps is asked for and this machine has no Apple GPU that torch can use.")
-    return device
+    match = re.fullmatch(r"cpu|cuda(?::(\d{1,3}))?", name)
+    if match is None:
+        raise HarnessError(f"unknown device: {shorten(name)!r}. Use auto, cpu, cuda or cuda:INDEX.")
+    if name == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise HarnessError(
+            f"device {name} is not available: torch {torch.__version__} found no CUDA GPU. Use --device cpu or install "
+            "a CUDA build of torch."
+        )
+    index, gpus = int(match[1] or 0), torch.cuda.device_count()
+    if index >= gpus:
+        raise HarnessError(f"device {name} is not available: torch found {gpus} GPUs. Use cuda:0 to cuda:{gpus - 1}.")
+    return torch.device("cuda", index)
 
 
-def _dtype(name: str, path: Path, device: torch.device) -> torch.dtype:
+def _torch_dtype(name: str, path: Path, device: torch.device) -> torch.dtype:
     if name != "auto":
         if name not in _DTYPES:
-            raise HarnessError(f"unknown dtype {shorten(name)!r}: auto, {', '.join(_DTYPES)}.")
+            raise HarnessError(f"unknown dtype: {shorten(name)!r}. Use auto, {', '.join(_DTYPES)}.")
         return _DTYPES[name]
     if device.type == "cpu":
         return torch.float32
-    stored = _STORED.get(_stored_dtype(path), torch.float32)
+    stored = _STORED_DTYPES.get(_stored_dtype(path), torch.float32)
     if stored is torch.bfloat16 and device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
-        # Emulated before Ampere; float16 lacks its range.
+        # GPUs before Ampere emulate bfloat16, and float16 lacks its range.
         return torch.float32
     return stored
 
 
 def _stored_dtype(path: Path) -> str:
-    """The dtype that most numbers in the folder's weights have, in safetensors' words."""
-    numbers: dict[str, int] = {}
-    for file in _weight_files(path):
-        with file.open("rb") as stream:
-            try:
-                (size,) = struct.unpack("<Q", stream.read(8))
-                header = json.loads(stream.read(min(size, _MAX_HEADER_BYTES)))
-                tensors = [entry for name, entry in header.items() if name != "__metadata__"]
-                for entry in tensors:
-                    first, last = entry["data_offsets"]
-                    numbers[entry["dtype"]] = numbers.get(entry["dtype"], 0) + last - first
-            except (struct.error, ValueError, KeyError, TypeError, AttributeError):
-                raise HarnessError(f"{file}: not a safetensors file.") from None
-    return max(numbers, key=lambda dtype: numbers[dtype], default="F32")
+    """Return the most frequent dtype of the folder's weights, as safetensors names it."""
+    numbers: Counter[str] = Counter()
+    for file in weight_files(path):
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118  it cannot be iterated
+                    tensor = weights.get_slice(name)
+                    numbers[tensor.get_dtype()] += math.prod(tensor.get_shape())
+        except SafetensorError:
+            raise HarnessError(f"not a safetensors file: {file}. Download it again.") from None
+    return numbers.most_common(1)[0][0] if numbers else "F32"
 
 
-def _weight_files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        raise HarnessError(f"{path}: no such folder, and a target is a folder with config.json and *.safetensors.")
-    if not (path / "config.json").exists():
-        raise HarnessError(f"{path}: not a model folder, it has no config.json.")
-    files = sorted(path.glob("*.safetensors"))
-    if not files:
-        raise HarnessError(f"{path}: no *.safetensors here, and weights in other formats may run code when read.")
-    return files
-
-
-def _model(path: Path, dtype: torch.dtype, architecture: Any, what: str) -> PreTrainedModel:
-    _weight_files(path)
-    bars = transformers_logging.is_progress_bar_enabled()
+def _read_model(path: Path, dtype: torch.dtype, architecture: Any, what: str) -> PreTrainedModel:
+    weight_files(path)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     loaded: Any
     try:
@@ -171,16 +156,14 @@ def _model(path: Path, dtype: torch.dtype, architecture: Any, what: str) -> PreT
         )
     except Exception as error:
         if is_out_of_memory(error):
-            raise _too_large(path, torch.device("cpu")) from error
-        # Whatever a broken folder makes the loader raise, the user reads one sentence; --debug shows the rest.
-        raise HarnessError(f"{path}: cannot be loaded as {what} ({_reason(error)}).") from error
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            raise _out_of_memory_error(path, torch.device("cpu")) from error
+        # A broken folder may make the loader raise anything. The user reads one sentence; --debug shows the rest.
+        raise HarnessError(f"the folder cannot be loaded as {what}: {path} ({one_line(error)}).") from error
     model, found = loaded
     if missing := sorted(found["missing_keys"]):
         raise HarnessError(
-            f"{path}: the weights lack {len(missing)} tensors of a {type(model).__name__}, {missing[0]} among them."
+            f"the weights lack {len(missing)} tensors of a {type(model).__name__}, such as {missing[0]}: {path}. "
+            "Download the folder again."
         )
     assert isinstance(model, PreTrainedModel)
     return model

@@ -1,7 +1,8 @@
-"""The arithmetic of the challenge's own baseline script, for measuring against: never used by an attack.
+"""The arithmetic of the challenge's own baseline script, the reference that `harness bench` measures against.
 
-As baseline/simple_baseline.py in github.com/google-research/lm-extraction-benchmark has it: `generate` with its
-defaults and top-k 10, then a second forward pass over prefix and suffix with labels, and the losses of its logits.
+It follows baseline/simple_baseline.py in github.com/google-research/lm-extraction-benchmark: `generate` with its
+defaults and top-k 10, then a second forward pass over prefix and suffix with labels, and the losses of its logits. No
+attack uses it.
 """
 
 import numpy as np
@@ -17,17 +18,17 @@ BATCH = 32
 def official_suffixes(
     model: PreTrainedModel, prefixes: Tokens, *, length: int, logits_to_host: bool = True
 ) -> tuple[Ints, Floats]:
-    """One suffix for each of `prefixes` [prefixes, prefix length], and its mean loss over the official window.
+    """Return one suffix for each of `prefixes` [prefixes, prefix length], and its mean loss over the official window.
 
-    logits_to_host: move all logits to the CPU before the loss is taken, as the script does. Returns [prefixes, length]
-    int64 and [prefixes].
+    logits_to_host: copy all logits to the CPU before computing the loss, as the script does. Returns [prefixes, length]
+    int64 and [prefixes] float64.
     """
     suffixes, losses = [], []
     for first in range(0, len(prefixes), BATCH):
         tokens = torch.as_tensor(prefixes[first : first + BATCH].astype(np.int64), device=model.device)
         whole = tokens.shape[1] + length
         with torch.no_grad():
-            # The script leaves the mask to be inferred, which costs the same and warns.
+            # The script lets generate() infer the mask, which costs the same and prints a warning.
             generated = model.generate(  # type: ignore[operator]
                 tokens,
                 attention_mask=torch.ones_like(tokens),
@@ -37,7 +38,7 @@ def official_suffixes(
                 top_p=1,
                 pad_token_id=0,
             )
-            # Where every suffix of a batch has ended early, the rest is padding.
+            # If every suffix of a batch has ended early, the rest is padding.
             generated = F.pad(generated, (0, whole - generated.shape[1]))
             logits = model(generated, labels=generated).logits
             if logits_to_host:

@@ -1,4 +1,4 @@
-"""A soft prompt trained on a run's training examples, step by step and resumable in between."""
+"""Training a soft prompt on a run's training examples, resumable after each step."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,12 @@ from harness.engine.prompt_tuning import PromptTuning, Schedule, SuffixLoss
 
 @dataclass(frozen=True)
 class PromptPlan:
-    """How a prompt is trained: its length in tokens, the schedule of its rate, AdamW's decay, passes over the examples,
-    examples of a step; patience: passes without a lower loss on the held-out examples after which it ends."""
+    """The hyperparameters of a prompt's training.
+
+    tokens: the length of the prompt. schedule: of the learning rate. weight_decay: of AdamW. epochs: passes over the
+    examples. batch: examples per step. patience: the training ends after this many passes without a lower loss on the
+    held-out examples; 0 for never.
+    """
 
     tokens: int
     schedule: Schedule
@@ -26,10 +30,10 @@ class PromptPlan:
 def trained_prompt(
     context: Context, train: Training, plan: PromptPlan, loss: SuffixLoss, held_out: Training | None = None
 ) -> PrefixView:
-    """A view with the prompt that was trained on `train`: the last, or the one with the least loss on `held_out`.
+    """Train a prompt on `train` and return it as a view: the last one, or the one with the least loss on `held_out`.
 
-    A run that was killed goes on at the step where it was. One that is asked to finish ends its training, and no
-    further batches come: what it guessed before the training is its answer, which half a training seldom betters.
+    A run that was killed continues at the step where it stopped. A run that is asked to finish ends its training and
+    gets no further batches, so its guesses from before the training are its answer.
     """
     tuning = PromptTuning(
         context.target, plan.tokens, plan.schedule, weight_decay=plan.weight_decay, state=context.kept("tuning")
@@ -41,7 +45,7 @@ def trained_prompt(
         order = np.random.default_rng([context.seed, epoch]).permutation(len(train))
         for batch in context.batches(stage=f"epoch {epoch + 1}", over=train.part(order), size=plan.batch):
             step = epoch * steps_per_epoch + int(batch.ids[0]) // plan.batch
-            # A step may be durable while the word that its batch is done was lost.
+            # A step may be durable although its batch was not recorded as done.
             if tuning.steps <= step:
                 tuning.step(batch.prefixes, train.suffixes[order[batch.ids]], loss)
                 context.keep("tuning", tuning.state)

@@ -1,4 +1,4 @@
-"""From the name of a target to a folder on this machine and the hash of what is in it. Loads no torch."""
+"""Resolving the name of a target to a local folder and the hash of its files. Loads no torch."""
 
 import contextlib
 import hashlib
@@ -17,9 +17,9 @@ from harness.core.text import shorten
 from harness.engine.demo import SIZES as DEMO_SIZES
 
 OnProgress = Callable[[int, int], None]
-"""Called with (bytes hashed, bytes in all)."""
+"""Called with (bytes hashed, total bytes)."""
 
-_WANTED = ["*.safetensors", "*.safetensors.index.json", "*.json", "merges.txt", "vocab.txt", "*.model"]
+_DOWNLOADED = ["*.safetensors", "*.safetensors.index.json", "*.json", "merges.txt", "vocab.txt", "*.model"]
 _VOCABULARY = ("vocab_size",)
 _CONTEXT = ("max_position_embeddings", "n_positions")
 _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")
@@ -27,10 +27,11 @@ _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")
 
 @dataclass(frozen=True)
 class ResolvedTarget:
-    """A target found on this machine.
+    """A target on this machine.
 
-    id, revision: as asked for; commit: what a hub's revision stood for, None for folders; path: a folder in Hugging
-    Face layout; weights_sha256: of `*.safetensors`, config.json and tokenizer.json; bytes: their size together.
+    id, revision: as requested. commit: the hub commit of the revision, None for folders. path: a folder in Hugging Face
+    layout. weights_sha256: the hash of `*.safetensors`, config.json and tokenizer.json. bytes: the total size of these
+    files.
     """
 
     id: str
@@ -41,36 +42,37 @@ class ResolvedTarget:
     bytes: int
 
 
-def require_room(target: ResolvedTarget, round_: Round) -> None:
-    """Raise HarnessError when config.json says that the target lacks tokens or context that the round needs.
+def require_capacity(target: ResolvedTarget, round_: Round) -> None:
+    """Raise HarnessError if config.json shows that the target lacks tokens or context that the round needs.
 
-    What it does not say is found out when the model is loaded.
+    Limits that config.json does not state are checked when the model is loaded.
     """
     vocabulary, context = _configured(target.path, _VOCABULARY), _configured(target.path, _CONTEXT)
     if vocabulary is not None and vocabulary < round_.vocabulary:
         raise HarnessError(
-            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}; name another target."
+            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. "
+            "Choose another target."
         )
     wanted = round_.prefix_length + round_.suffix_length
     if context is not None and context < wanted:
         raise HarnessError(
-            f"{target.id} attends to {context:,} tokens; the round's prefix and suffix take {wanted:,}: name another "
-            "target."
+            f"{target.id} has a context of {context:,} tokens and the round's prefix and suffix need {wanted:,}. "
+            "Choose another target."
         )
 
 
-def require_no_further_tokens(target: ResolvedTarget, round_: Round) -> None:
-    """Raise HarnessError when config.json says that the target predicts tokens that no suffix of the round may hold."""
+def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
+    """Raise HarnessError if config.json shows that the target predicts tokens outside the round's vocabulary."""
     vocabulary = _configured(target.path, _VOCABULARY)
     if vocabulary is not None and vocabulary > round_.vocabulary:
         raise HarnessError(
-            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}; name another target, "
-            f"or, where its further ids are padding, a round of `vocabulary = {vocabulary}`."
+            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. Choose another "
+            f"target or, if its further ids are padding, a round with `vocabulary = {vocabulary}`."
         )
 
 
 def _configured(path: Path, names: tuple[str, ...]) -> int | None:
-    """What config.json says under the first of `names` that it has; None when it says no number."""
+    """Return the number in config.json under the first of `names` that it has, or None if there is none."""
     try:
         config = json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -82,10 +84,11 @@ def _configured(path: Path, names: tuple[str, ...]) -> int | None:
 def resolve_target(
     id_: str, revision: str = "main", *, offline: bool | None = None, on_progress: OnProgress | None = None
 ) -> ResolvedTarget:
-    """The target called `id_`: a shipped one, a local folder, or a model id on the Hugging Face hub at `revision`.
+    """Resolve the target `id_`: a shipped target, a local folder, or a model id on the Hugging Face hub at `revision`.
 
-    Shipped are `demo` and its smaller sizes `demo-small` and `demo-tiny`. The hub's cache comes first; offline (None:
-    as HF_HUB_OFFLINE says) it is all there is. Raises HarnessError when the target is neither here nor to be had.
+    The shipped targets are `demo` and its smaller sizes `demo-small` and `demo-tiny`. The hub's cache is searched
+    first. offline: use nothing else, by default the value of HF_HUB_OFFLINE. Raises HarnessError if the target is
+    neither here nor available for download.
     """
     commit = None
     shipped = {size.name: size.weights for size in DEMO_SIZES}
@@ -94,34 +97,37 @@ def resolve_target(
     elif (folder := expand_home(id_)).is_dir():
         path = folder.resolve()
     elif id_.startswith(("./", "../", "/", "~")):
-        raise HarnessError(f"{id_}: no such folder, and a target is a folder with config.json and *.safetensors.")
+        raise HarnessError(f"no such folder: {id_}. A target is a folder with config.json and *.safetensors.")
     else:
         path = _hub_folder(id_, revision, offline)
         commit = path.name
-    files = _identifying_files(path)
+    others = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
+    files = sorted([*weight_files(path), *others], key=lambda file: file.name)
     sha256 = _combined_sha256(files, on_progress or (lambda done, total: None))
     return ResolvedTarget(id_, revision, commit, path, sha256, sum(file.stat().st_size for file in files))
 
 
-def _identifying_files(path: Path) -> list[Path]:
+def weight_files(path: Path) -> list[Path]:
+    """Return the *.safetensors of the folder by name. Raises HarnessError if it contains no model."""
+    if not path.is_dir():
+        raise HarnessError(f"no such folder: {path}. A target is a folder with config.json and *.safetensors.")
     if not (path / "config.json").exists():
-        raise HarnessError(f"{path}: not a model folder, it has no config.json.")
-    weights = list(path.glob("*.safetensors"))
-    if not weights:
-        raise HarnessError(f"{path}: no *.safetensors here, and weights in other formats may run code when read.")
-    beside = [path / name for name in _HASHED_BESIDE_WEIGHTS if (path / name).exists()]
-    return sorted([*weights, *beside], key=lambda file: file.name)
+        raise HarnessError(f"not a model folder: {path}. It has no config.json.")
+    files = sorted(path.glob("*.safetensors"))
+    if not files:
+        raise HarnessError(f"no *.safetensors in {path}. Weights in other formats may run code and are not read.")
+    return files
 
 
 def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
-    """SHA-256 over the lines that `sha256sum` prints for the files, in the order of their names.
+    """Return the SHA-256 of the lines that `sha256sum` prints for the files, in the order of their names.
 
-    What a file hashed to is remembered for as long as its path, size and time of change stay the same.
+    The hash of a file is cached until its path, size or modification time changes.
     """
-    memory = cache_home() / "hashes.json"
-    known = _known_hashes(memory)
+    cache = cache_home() / "hashes.json"
+    known = _cached_hashes(cache)
     total, done = sum(file.stat().st_size for file in files), 0
-    lines, has_news = [], False
+    lines, is_changed = [], False
     for file in files:
         real = file.resolve()
         stat = real.stat()
@@ -132,21 +138,21 @@ def _combined_sha256(files: list[Path], on_progress: OnProgress) -> str:
         else:
             sha256 = _sha256(real, lambda bytes_, done=done: on_progress(done + bytes_, total))  # type: ignore[misc]
             known[str(real)] = [*key, sha256]
-            has_news = True
+            is_changed = True
         done += stat.st_size
         on_progress(done, total)
         lines.append(f"{sha256}  {file.name}\n")
-    if has_news:
-        # A cache that cannot be written costs time, not the run.
+    if is_changed:
+        # A cache that cannot be written costs time, but must not end the run.
         with contextlib.suppress(OSError):
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(memory, json.dumps(known))
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(cache, json.dumps(known))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _known_hashes(memory: Path) -> dict[str, Any]:
+def _cached_hashes(cache: Path) -> dict[str, Any]:
     try:
-        known = json.loads(memory.read_text(encoding="utf-8"))
+        known = json.loads(cache.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
@@ -163,35 +169,40 @@ def _sha256(path: Path, on_bytes: Callable[[int], None]) -> str:
 
 
 def _hub_folder(id_: str, revision: str, offline: bool | None) -> Path:
-    """The snapshot of a hub model in the hub's own cache, downloaded where it is not complete there."""
-    # Its bars and warnings are for people at a prompt; it is imported here since few commands need it.
+    """Return the snapshot of a hub model in the hub's cache, and download it if it is not complete there."""
+    # huggingface_hub is imported here because few commands need it.
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    wanted: dict[str, Any] = {"allow_patterns": _WANTED, "ignore_patterns": ["*/*"]}
+    wanted: dict[str, Any] = {"allow_patterns": _DOWNLOADED, "ignore_patterns": ["*/*"]}
     with contextlib.suppress(LocalEntryNotFoundError, HFValidationError):
         path = Path(snapshot_download(id_, revision=revision, local_files_only=True, **wanted))
         if _is_complete(path):
             return path
     at = "" if revision == "main" else f" --revision {revision}"
-    how = f"run `hf download {id_}{at}` on a machine with network and point HF_HOME at its cache"
+    advice = f"Run `hf download {id_}{at}` on a machine with network access and set HF_HOME to its cache."
     if constants.HF_HUB_OFFLINE if offline is None else offline:
-        raise HarnessError(f"target {shorten(id_)!r} is not in the cache and the network is off: {how}.")
+        raise HarnessError(f"target {shorten(id_)!r} is not in the cache and the network is off. {advice}")
     try:
         return Path(snapshot_download(id_, revision=revision, **wanted))
     except HFValidationError:
-        raise HarnessError(f"{shorten(id_)!r} is neither `demo`, nor a folder here, nor a model id.") from None
+        raise HarnessError(
+            f"unknown target: {shorten(id_)!r}. Use `demo`, a folder, or a model id of the Hugging Face hub."
+        ) from None
     except HfHubHTTPError as error:
         reason = shorten(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__, 120)
-        raise HarnessError(f"the hub does not give out target {shorten(id_)!r} at {revision!r} ({reason}).") from error
+        raise HarnessError(
+            f"the hub refused target {shorten(id_)!r} at revision {revision!r} ({reason}). Check the id, the "
+            "revision and your access rights."
+        ) from error
     except Exception as error:
-        # No network has many shapes: timeouts, name resolution, proxies, a full disk.
+        # A failed download has many causes: timeouts, name resolution, proxies, a full disk.
         reason = shorten(" ".join(str(error).split()), 120)
-        raise HarnessError(f"target {shorten(id_)!r} cannot be fetched ({reason}): {how}.") from error
+        raise HarnessError(f"target {shorten(id_)!r} cannot be downloaded ({reason}). {advice}") from error
 
 
 def _is_complete(path: Path) -> bool:
-    """Configuration and every weight file that the folder speaks of are there."""
+    """Return True if the configuration and every weight file that the index names exist."""
     if not (path / "config.json").exists():
         return False
     index = path / "model.safetensors.index.json"

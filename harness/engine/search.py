@@ -1,8 +1,8 @@
-"""Likely suffixes without chance: beginnings are followed by their probability under the policy, the likeliest first.
+"""Beam search for likely suffixes, with a certificate.
 
-A beam search (the `width` likeliest beginnings of each prefix go on) that says what it gave up: no suffix behind a
-beginning that was dropped can be likelier than that beginning. With a least probability in place of a width nothing
-else is dropped, and the result is every suffix of at least that probability; there are at most 1/least of them.
+The `width` likeliest partial suffixes of each prefix are extended at each step. No suffix that extends a dropped
+partial suffix can be likelier than that partial suffix, so the likeliest dropped one certifies the result. With a least
+probability and no width, the result is every suffix of at least that probability; there are at most 1/least of them.
 """
 
 from dataclasses import dataclass
@@ -14,34 +14,47 @@ from torch import Tensor
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.engine.branches import Predictor
-from harness.engine.decoding import Grown, Paths, begun, host, joined_paths, on_device, placed, prefix_groups, seen_by
-from harness.engine.finite import no_number
-from harness.engine.shaping import leading
+from harness.engine.decoding import (
+    LiveBranches,
+    Paths,
+    assign_rows,
+    begin_branches,
+    concatenate_paths,
+    context_tokens,
+    prefix_groups,
+    to_device,
+    to_host,
+)
+from harness.engine.finite import non_finite_error
+from harness.engine.shaping import top_tokens
 
 _FIRST_CHILDREN = 32
-"""Next tokens looked at first, and beginnings expected, where only a least probability limits how many go on."""
+"""Next tokens examined first, and partial suffixes expected per prefix, if only a least probability limits them."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which beginnings go on: the `width` likeliest of each prefix (None: any number), none below the log-probability
-    `least` (-inf: no bound)."""
+    """Limits of the search.
+
+    width: how many partial suffixes of each prefix are kept, None for no limit. least: the log-probability below which
+    none is kept, -inf for no limit.
+    """
 
     width: int | None
     least: float
 
 
-def searched_paths(
+def search_paths(
     predictor: Predictor, prefixes: Tokens, policy: Policy, bounds: Bounds, *, length: int, rows_at_once: int
 ) -> Paths:
-    """The likeliest suffixes of `length` tokens under `policy` behind each of `prefixes` [prefixes, any].
+    """Return the likeliest suffixes of `length` tokens under `policy` after each of `prefixes` [prefixes, any].
 
     At most `rows_at_once` branches are alive at a time, unless a single prefix has more.
     """
     expected = bounds.width or _FIRST_CHILDREN
     groups = prefix_groups(predictor, len(prefixes), prefixes.shape[1], rows_at_once // expected)
     search = _Search(predictor, policy, bounds, length, rows_at_once)
-    return joined_paths([[paths] for group in groups for paths in search.paths(prefixes[group], group.start)])
+    return concatenate_paths([[paths] for group in groups for paths in search.paths(prefixes[group], group.start)])
 
 
 @dataclass(frozen=True)
@@ -53,54 +66,49 @@ class _Search:
     rows_at_once: int
 
     def paths(self, prefixes: Tokens, first_prefix: int) -> list[Paths]:
-        """The suffixes of prefixes, the first of which has the number `first_prefix`; by halves where they crowd."""
-        tokens = on_device(self.predictor, prefixes)  # [prefixes, prefix length]
+        """Return the suffixes of prefixes, the first of which has the number `first_prefix`.
+
+        If they have more branches than fit into memory, the prefixes are split into halves.
+        """
+        tokens = to_device(self.predictor, prefixes)  # [prefixes, prefix length]
         rows = min(self.rows_at_once, len(prefixes) * (self.bounds.width or self.rows_at_once))
-        states, branches, last_prefix_logprob = begun(self.predictor, tokens, rows=rows, room=self.length - 1)
-        grown = Grown.none_of(len(prefixes), self.length)
+        states, branches, last_prefix_logprob = begin_branches(self.predictor, tokens, rows=rows, room=self.length - 1)
+        grown = LiveBranches.roots(len(prefixes), self.length)
         rank = np.arange(len(prefixes))
         dropped = np.full(len(prefixes), -np.inf)
         evaluations = 0
         for step in range(self.length):
             evaluations += len(states)
-            children = self._children(states, grown, seen_by(self.policy, tokens, grown, step))
+            children = self._children(states, grown, context_tokens(self.policy, tokens, grown, step))
             followed, given_up = self._followed(children, grown.owner, rank, len(prefixes))
             dropped = np.fmax(dropped, given_up)
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
                 return self.paths(prefixes[:half], first_prefix) + self.paths(prefixes[half:], first_prefix + half)
-            # Of each row, its place by likelihood: among equals it decides at the next step, and never the row itself.
-            rank = np.argsort(placed(followed.parents))
+            # The order of likelihood, and not the row, decides between equal candidates at the next step.
+            rank = np.argsort(assign_rows(followed.parents))
             followed = followed.part(rank)
-            grown = grown.extended(
+            grown = grown.extend(
                 followed.parents, step, followed.tokens, followed.token_logprob, followed.policy_logprob
             )
             if step + 1 < self.length:
                 if len(grown.owner) == 0:
                     break
-                states = self.predictor.advance(branches, on_device(self.predictor, followed.tokens), followed.parents)
-        return [
-            Paths(
-                prefix=first_prefix + grown.owner,
-                suffixes=grown.suffixes,
-                count=np.ones(len(grown.owner), np.int64),
-                token_logprobs=grown.token_logprobs,
-                policy_logprob=grown.policy_logprob,
-                last_prefix_logprob=last_prefix_logprob,
-                dropped=dropped,
-                evaluations=evaluations,
-            )
-        ]
+                states = self.predictor.advance(branches, to_device(self.predictor, followed.tokens), followed.parents)
+        count = np.ones(len(grown.owner), np.int64)
+        return [grown.paths(first_prefix, count, last_prefix_logprob, dropped, evaluations)]
 
-    def _children(self, states: Tensor, grown: Grown, seen: Tensor | None) -> "_Children":
-        """What may come next behind each branch, for each enough of the likeliest that nothing better is left out."""
+    def _children(self, states: Tensor, grown: LiveBranches, seen: Tensor | None) -> "_Children":
+        """Return the candidates for the next step: enough of the likeliest tokens that no better one is missing."""
         parts = []
         for logits in self.predictor.logit_blocks(states):
             rows = logits.rows
             so_far = torch.as_tensor(grown.policy_logprob[rows], device=self.predictor.device).unsqueeze(1)
             count = self.bounds.width + 1 if self.bounds.width is not None else _FIRST_CHILDREN
             while True:
-                support = leading(logits.scores, self.policy, count, None if seen is None else seen[rows], logits.total)
+                seen_here = None if seen is None else seen[rows]
+                support = top_tokens(logits.scores, self.policy, count, seen_here, logits.total)
+
                 assert support.ids is not None
                 whole = so_far + support.logprobs  # [rows, count]
                 is_enough = self.bounds.width is not None or bool((whole[:, -1] < self.bounds.least).all())
@@ -112,16 +120,17 @@ class _Search:
             columns = (parents, support.ids, logits.logprobs(support.ids), whole)
             parts.append([column[is_possible] for column in columns])
         parent, token, token_logprob, policy_logprob = (torch.cat(column) for column in zip(*parts, strict=True))
-        likelihood = host(policy_logprob)
+        likelihood = to_host(policy_logprob)
         if np.isnan(likelihood).any():
-            # At once: no bound would end a beginning whose likelihood is no number.
-            raise no_number("the target answered NaN", self.predictor.dtype)
-        return _Children(parent.cpu().numpy(), token.cpu().numpy(), host(token_logprob), likelihood)
+            # Raise now, because no bound ends a partial suffix whose likelihood is NaN.
+            raise non_finite_error("the target returned NaN", self.predictor.dtype)
+        return _Children(parent.cpu().numpy(), token.cpu().numpy(), to_host(token_logprob), likelihood)
 
     def _followed(self, children: "_Children", owner: Ints, rank: Ints, prefixes: int) -> tuple["_Children", Floats]:
-        """The children that go on, by prefix and likelihood, and the best log-probability dropped, [prefixes].
+        """Return the children that are kept, by prefix and likelihood, and the best dropped log-probability,
+        [prefixes].
 
-        owner, rank: [branches], the prefix of each branch, and its place among all by what was decided before.
+        owner, rank: [branches], the prefix of each branch and its place in the order of the previous step.
         """
         order = np.lexsort((children.tokens, rank[children.parents], -children.policy_logprob, owner[children.parents]))
         children = children.part(order)
@@ -137,8 +146,11 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Children:
-    """Branches with one token more: parents, tokens: [children] int64; the token's log-probability under the model and
-    the whole branch's under the policy: [children] float64."""
+    """Branches with one more token.
+
+    parents, tokens: [children] int64. token_logprob: [children] float64, the token's log-probability under the model.
+    policy_logprob: [children] float64, the whole branch's log-probability under the policy.
+    """
 
     parents: Ints
     tokens: Ints

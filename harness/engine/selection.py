@@ -1,7 +1,7 @@
-"""The highest scores of long rows, and the logarithm of a row's sum of exponentials.
+"""The highest scores of long rows, and log sum exp of a row.
 
-A vocabulary has tens of thousands of columns and a policy keeps ten: looking at the maximum of each block of columns
-first, and then into the few blocks that can hold a winner, reads a row once, where a selection over the whole row
+A vocabulary has tens of thousands of columns and a policy keeps about ten. Taking the maximum of each block of columns
+first, and then looking into the few blocks that can contain a result, reads a row once. A selection over the whole row
 reads it several times.
 """
 
@@ -9,39 +9,41 @@ import torch
 from torch import Tensor
 
 _BLOCK = 96
-"""Columns of a block; a vocabulary of 50,257 then has 524 of them."""
+"""Columns of a block. A vocabulary of 50,257 tokens has 524 blocks."""
 _ROWS = 16
-"""Rows whose exponentials are held at once on a CPU: what its caches hold."""
+"""Rows of exponentials that fit into the caches of a CPU at once."""
 
 
 def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest scores of each row [rows, vocabulary] and their ids, both [rows, count], ties by id."""
+    """Return the `count` highest scores of each row [rows, vocabulary] and their ids, both [rows, count], ties by
+    id.
+    """
     if count >= scores.shape[1]:
         return _sorted(scores)
-    values, ids = highest(scores, count + 1)
-    # Both selections choose freely among equals, which matters where they stand on both sides of the cut.
+    values, ids = top_scores(scores, count + 1)
+    # Both selections order equal scores arbitrarily, which matters if equal scores are on both sides of the cut.
     cut_in_tie = (values[:, count - 1] == values[:, count]).nonzero().squeeze(1)
-    values, ids = ordered(values[:, :count], ids[:, :count])
+    values, ids = sort_by_score(values[:, :count], ids[:, :count])
     if len(cut_in_tie):
         values[cut_in_tie], ids[cut_in_tie] = _lowest_of_equals(scores[cut_in_tie], count)
     return values, ids
 
 
-def ordered(values: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The columns of each row by value, descending, then by id; both [rows, k]."""
+def sort_by_score(values: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort the columns of each row by descending value, then by id; both [rows, k]."""
     ids, order = ids.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return values, ids.gather(1, order)
 
 
 def logsumexp(scores: Tensor) -> Tensor:
-    """log sum exp of each row of [rows, columns], [rows]."""
+    """Return log sum exp of each row of [rows, columns], [rows]."""
     if scores.device.type != "cpu":
         return torch.logsumexp(scores, dim=1)
     return torch.cat([torch.logsumexp(part, dim=1) for part in torch.split(scores, _ROWS)])
 
 
-def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` highest scores of each row in descending order, and their ids; free among equals."""
     # With more winners than that, most blocks hold one.
     if 4 * count > scores.shape[1] // _BLOCK:
@@ -61,7 +63,7 @@ def _lowest_of_equals(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     inside, ids, best_outside = _inside_best_blocks(scores, 3 * count)
     found = inside.sort(dim=1, descending=True, stable=True)
     values, ids = found.values[:, :count], ids.gather(1, found.indices[:, :count])
-    # Seldom: equals in so many blocks that some were left out.
+    # Rare case: equal scores in so many blocks that some blocks were left out.
     spread = (best_outside >= values[:, -1]).nonzero().squeeze(1)
     if len(spread):
         all_values, all_ids = _sorted(scores[spread])
@@ -70,9 +72,9 @@ def _lowest_of_equals(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _inside_best_blocks(scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores and ids in the `count` blocks of the highest maxima, by id, and the maximum of the others.
+    """Return scores and ids in the `count` blocks of the highest maxima, by id, and the maximum of the other blocks.
 
-    Returns [rows, candidates] twice and [rows]. The last columns, too few for a block, are always among them.
+    Returns [rows, candidates] twice and [rows]. The last columns, which do not fill a block, are always included.
     """
     rows, vocabulary = scores.shape
     blocks = vocabulary // _BLOCK
@@ -86,6 +88,6 @@ def _inside_best_blocks(scores: Tensor, count: int) -> tuple[Tensor, Tensor, Ten
 
 
 def _sorted(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """All scores of each row in descending order, and their ids, ties by id."""
+    """Return all scores of each row in descending order, and their ids, ties by id."""
     found = scores.sort(dim=1, descending=True, stable=True)
     return found.values, found.indices

@@ -1,4 +1,4 @@
-"""A loaded target and what attacks ask of it, on token ids alone: text and its encoding are somebody else's."""
+"""A loaded target and the methods that attacks call. It works on token ids and knows nothing of text."""
 
 import copy
 import math
@@ -17,47 +17,47 @@ from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
 from harness.engine.branches import Predictor
 from harness.engine.decoding import Paths, prefix_groups
-from harness.engine.drawn import Drawn, Found, Scored
 from harness.engine.ensemble import Ensemble
-from harness.engine.exact import exact_logprobs
-from harness.engine.finite import no_number, require_finite
-from harness.engine.inexact import Inexact, Limits, drawn_substitutes, substituted
-from harness.engine.likelihood import scored
-from harness.engine.memory import default_rows_at_once, is_out_of_memory
-from harness.engine.rows import drawn_rows, found_rows, nothing_drawn, nothing_found
-from harness.engine.search import Bounds, searched_paths
-from harness.engine.tree import sampled_paths
-from harness.engine.trunk import Trunk
+from harness.engine.exact import policy_logprobs
+from harness.engine.finite import non_finite_error, require_finite
+from harness.engine.inexact import InexactMatches, Limits, draw_substitutes, substitution_probabilities
+from harness.engine.likelihood import score_suffixes
+from harness.engine.memory import default_rows_at_once, run_within_memory
+from harness.engine.model_runner import ModelRunner
+from harness.engine.results import Samples, Scores, SearchResult, samples_from_paths, search_result_from_paths
+from harness.engine.sampling import sample_paths
+from harness.engine.search import Bounds, search_paths
 from harness.engine.walk import Walk
 
 Result = TypeVar("Result")
 _ROUNDING = 2e-6
-"""Nats of a token's log-probability that float32 may lose."""
-_THE_MODEL_ITSELF = Policy()
-_AS_IN_TRAINING = PrefixView()
+"""The rounding error of a token's log-probability in float32, in nats."""
+_UNMODIFIED = Policy()
+_WHOLE_PREFIX = PrefixView()
 
 
 class CallRecord(Protocol):
-    """Where the rows at once of engine calls are written down, so that a batch that is run again repeats them."""
+    """A log of the rows at once of each engine call, so that a batch that runs again repeats them."""
 
     def rows_for_next_call(self) -> int | None:
-        """What the call that begins now used when it was made before; None to leave it as it is."""
+        """Return the recorded rows of the call that begins now, or None if it was not recorded."""
         ...
 
     def record_call(self, rows_at_once: int) -> None:
-        """A call has ended with this many rows at once."""
+        """Record that a call has ended with this many rows at once."""
         ...
 
 
 class Target:
     """The model under attack.
 
-    model: for attacks that go below `sample` and `score`; vocabulary: how many token ids it predicts;
-    context_length: tokens that it can attend to, None where unbounded; tokenizer_file: its tokenizer.json, None where
-    it came without; suffix_length: what `sample` draws unless told otherwise. rows_at_once: how many sequences go
-    through the model together; halved for good when memory runs out. calls: where each call's rows at once are written
-    down and asked for, if anywhere: a batch that is run again with them repeats its results to the last bit.
-    evaluations: next-token distributions that `sample` and `search` have asked of the model so far.
+    model: the `transformers` model, for attacks that need more than the methods here. vocabulary: the number of token
+    ids that it predicts. context_length: the number of tokens that it can attend to, None if unbounded. tokenizer_file:
+    its tokenizer.json, None if there is none. suffix_length: the default length of generated suffixes. rows_at_once:
+    how many sequences go through the model together; each time memory runs out it is halved for all later calls. calls:
+    the log of each call's `rows_at_once`, None without a log; a batch that runs again with the same values repeats its
+    results to the last bit. evaluations: the number of next-token distributions that `sample` and `search` have
+    computed.
     """
 
     def __init__(
@@ -68,30 +68,32 @@ class Target:
         rows_at_once: int | None = None,
         suffix_length: int = 50,
     ) -> None:
-        """Take a model that lies on its device and is in evaluation mode. Raises HarnessError if it cannot be run."""
+        """Wrap a model that is on its device and in evaluation mode. Raises HarnessError if the engine cannot run
+        it.
+        """
         if rows_at_once is not None and rows_at_once < 1:
-            raise HarnessError(f"at least one sequence goes through the model at once, not {rows_at_once}.")
+            raise HarnessError(f"rows_at_once is {rows_at_once}. It must be at least 1.")
         self.model = model
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
-        self.trunk = Trunk(model)
-        self.predictor: Predictor = self.trunk
-        self._views: tuple[PrefixView, ...] = (PrefixView(),)
-        self.vocabulary = self.trunk.vocabulary
+        self.runner = ModelRunner(model)
+        self.predictor: Predictor = self.runner
+        self._views: tuple[PrefixView, ...] = (_WHOLE_PREFIX,)
+        self.vocabulary = self.runner.vocabulary
         config = model.config.get_text_config(decoder=True)
         self.context_length: int | None = getattr(config, "max_position_embeddings", None)
         tokenizer_file = None if path is None else path / "tokenizer.json"
         self.tokenizer_file = tokenizer_file if tokenizer_file is not None and tokenizer_file.exists() else None
         self.suffix_length = suffix_length
         self.rows_at_once = rows_at_once or default_rows_at_once(
-            config, copies=self.trunk.copies, itemsize=self.dtype.itemsize, device=self.device
+            config, copies=self.runner.copies, itemsize=self.dtype.itemsize, device=self.device
         )
         self.calls: CallRecord | None = None
         self.evaluations = 0
 
     @property
     def record(self) -> dict[str, str | int | None]:
-        """What a run's record says about the loaded target, ready for JSON."""
+        """The properties of the loaded target that a run records, ready for JSON."""
         return {
             "architecture": type(self.model).__name__,
             "parameters": self.model.num_parameters(),
@@ -108,7 +110,7 @@ class Target:
 
     @property
     def end_tokens(self) -> frozenset[int]:
-        """The ids that end a text, as the model's configuration names them; none where it names none."""
+        """The ids of the end-of-text tokens in the model's configuration, empty if it names none."""
         named = getattr(self.model.generation_config, "eos_token_id", None)
         if named is None:
             named = getattr(self.model.config, "eos_token_id", None)
@@ -117,268 +119,256 @@ class Target:
     def require(
         self, *, prefix_length: int, suffix_length: int, vocabulary: int | None = None, further: int = 0
     ) -> None:
-        """Raise HarnessError unless the model predicts `vocabulary` tokens and has room for prefix and suffix.
+        """Raise HarnessError unless the model predicts `vocabulary` tokens and its context holds prefix and suffix.
 
-        further: positions that a shift or a soft prompt takes before them.
+        further: positions before the prefix that a shift or a soft prompt takes.
         """
         if vocabulary is not None and vocabulary != self.vocabulary:
             raise HarnessError(
-                f"the target predicts {self.vocabulary} tokens and the round has {vocabulary}; it needs another target."
+                f"the target predicts {self.vocabulary} tokens and the round has {vocabulary}. Choose another target."
             )
         if self.context_length is None or prefix_length + suffix_length + max(0, further) <= self.context_length:
             return
-        where = f" behind {further} positions of a shift or a soft prompt; take fewer." if further > 0 else "."
+        further_positions = f" after {further} positions of a shift or a soft prompt" if further > 0 else ""
         raise HarnessError(
-            f"the target's context of {self.context_length} tokens is shorter than "
-            f"prefix and suffix, {prefix_length} + {suffix_length} tokens{where}"
+            f"the target's context of {self.context_length} tokens is shorter than prefix and suffix, "
+            f"{prefix_length} + {suffix_length} tokens{further_positions}. "
+            + ("Use a smaller shift or soft prompt." if further > 0 else "Choose another target.")
         )
 
     def viewed(self, views: Sequence[PrefixView], combination: Combination = Combination.LOGITS) -> "Target":
-        """This target shown each prefix in `views`: what `sample` and `search` follow is what these say together.
+        """Return a target that shows each prefix in `views` and samples and searches with their combined prediction.
 
-        Their log-probabilities then are those of the combined prediction; `score` stays the model's own. Raises
-        HarnessError when there is no view, or a soft prompt of another width.
+        The log-probabilities of its results are those of the combined prediction. `score` still uses the model alone.
+        Raises HarnessError if there is no view or a soft prompt has the wrong width.
         """
         width = int(getattr(self.model.get_input_embeddings(), "embedding_dim", 0))
         for view in views:
             if view.prompt is not None and (view.prompt.ndim != 2 or view.prompt.shape[1] != width):
-                raise HarnessError(f"a soft prompt has shape [tokens, {width}] here, not {list(view.prompt.shape)}.")
+                raise HarnessError(
+                    f"the soft prompt has shape {list(view.prompt.shape)}. This target needs [tokens, {width}]."
+                )
         if not views or any(view.start < 0 or view.shift < 0 or not view.weight > 0 for view in views):
-            raise HarnessError("a target needs at least one view, with start and shift from 0 on and a weight above 0.")
+            raise HarnessError("viewed() needs one view or more, each with start >= 0, shift >= 0 and weight > 0.")
         shown = copy.copy(self)
         shown._views = tuple(views)
-        shown.predictor = Ensemble(self.trunk, views, combination)
+        shown.predictor = Ensemble(self.runner, views, combination)
         shown.rows_at_once = max(1, self.rows_at_once // len(views))
         return shown
 
     def sample(
         self,
         prefixes: Tokens,
-        policy: Policy = _THE_MODEL_ITSELF,
+        policy: Policy = _UNMODIFIED,
         trials: int = 1,
         seed: int = 0,
         length: int | None = None,
-    ) -> Drawn:
+    ) -> Samples:
         """Draw `trials` suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
 
-        Draw d of a prefix at position t depends on (seed, the prefix's tokens, d, t) and on nothing else: neither on
-        the other prefixes nor on `rows_at_once`, as long as rounding moves no draw across the edge of a token.
-        Policy(), the default, is the model's own distribution. Raises HarnessError for tokens that the model does not
-        have, too long a context, NaN, or when memory does not suffice for one sequence.
+        Draw d of a prefix at position t depends only on (seed, the prefix's tokens, d, t): not on the other prefixes
+        and, except where rounding moves a draw to the neighbouring token, not on `rows_at_once`. The default Policy()
+        is the model's own distribution. Raises HarnessError for tokens outside the vocabulary, a context that is too
+        long, NaN, or if memory does not suffice for one sequence.
         """
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
         if trials < 1 or length < 1:
-            raise HarnessError(f"sampling needs at least one trial and one token, not {trials} and {length}.")
+            raise HarnessError(f"sample() needs trials and length of at least 1, not {trials} and {length}.")
         self._require_views(prefixes.shape[1], length)
-        if len(prefixes) == 0:
-            return nothing_drawn(length, self.vocabulary)
         distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
-        # The most likely token leaves nothing to chance: one draw stands for all trials.
+        # Greedy decoding is deterministic, so one draw stands for all trials.
         draws = 1 if policy.top_k == 1 else trials
 
         def paths(rows_at_once: int) -> Paths:
-            return sampled_paths(
+            return sample_paths(
                 self.predictor, distinct, policy, draws=draws, seed=seed, length=length, rows_at_once=rows_at_once
             )
 
-        found = self._within_memory(paths)
+        found = self._call(paths) if len(prefixes) else Paths.empty(length)
         self.evaluations += found.evaluations * len(self._views)
         require_finite(found.token_logprobs, self.dtype)
-        return drawn_rows(found, distinct_of_prefix.reshape(-1), trials // draws, self.vocabulary)
+        return samples_from_paths(found, distinct_of_prefix.reshape(-1), trials // draws, self.vocabulary)
 
     def search(
         self,
         prefixes: Tokens,
         width: int | None = None,
-        policy: Policy = _THE_MODEL_ITSELF,
+        policy: Policy = _UNMODIFIED,
         least: float | None = None,
         length: int | None = None,
-    ) -> Found:
-        """Likely distinct suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
+    ) -> SearchResult:
+        """Find likely distinct suffixes of `length` tokens for each of `prefixes` [prefixes, prefix length].
 
-        width: beginnings followed at a time, and so suffixes returned at most, of each prefix; least: a probability
-        under `policy` below which none is followed. With `least` alone the result is every suffix of at least that
-        probability, and those that miss it by a rounding. Policy(), the default, is the model's own distribution.
-        Raises HarnessError as `sample` does, and when neither bound is given.
+        width: the beam width, which is also the maximum number of suffixes per prefix. least: a probability under
+        `policy`; partial suffixes below it are dropped. With `least` alone the result holds every suffix of at least
+        that probability, and those that miss it by a rounding error. The default Policy() is the model's own
+        distribution. Raises HarnessError as `sample` does, and if neither bound is given.
         """
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
         if width is None and least is None:
-            raise HarnessError("a search needs a width or a least probability; without one it has no end.")
+            raise HarnessError("search() needs a width or a least probability.")
         if (width is not None and width < 1) or length < 1 or (least is not None and not 0 < least <= 1):
             raise HarnessError(
-                "a search needs a width and a length of at least 1 and a least probability in (0, 1], "
-                f"not {width}, {length} and {least}."
+                f"search() got width {width}, length {length} and least {least}. Width and length must be at least 1 "
+                "and least in (0, 1]."
             )
         self._require_views(prefixes.shape[1], length)
-        if len(prefixes) == 0:
-            return nothing_found(length, self.vocabulary)
         distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
         bounds = Bounds(width, -math.inf if least is None else math.log(least) - _ROUNDING * length)
 
         def paths(rows_at_once: int) -> Paths:
-            return searched_paths(self.predictor, distinct, policy, bounds, length=length, rows_at_once=rows_at_once)
+            return search_paths(self.predictor, distinct, policy, bounds, length=length, rows_at_once=rows_at_once)
 
-        what = "the suffixes of one prefix" if width is None else f"a search of width {width} of one prefix"
-        found = self._within_memory(paths, together=width or 1, what=what)
+        purpose = "the suffixes of one prefix" if width is None else f"a search of width {width} for one prefix"
+        found = self._call(paths, minimum=width or 1, purpose=purpose) if len(prefixes) else Paths.empty(length)
         self.evaluations += found.evaluations * len(self._views)
         require_finite(found.token_logprobs, self.dtype)
-        return found_rows(found, distinct_of_prefix.reshape(-1), self.vocabulary)
+        return search_result_from_paths(found, distinct_of_prefix.reshape(-1), self.vocabulary)
 
     def walk(
         self, prefixes: Tokens, follow: Callable[[Walk], Tokens], *, branches: int = 1, length: int | None = None
     ) -> Tokens:
-        """The suffix that `follow` chooses for each of `prefixes` [prefixes, prefix length], [prefixes, length].
+        """Return the suffix that `follow` chooses for each of `prefixes` [prefixes, prefix length], [prefixes, length].
 
-        follow: from a walk of some of the prefixes to their suffixes, [some, length], and to nothing else: it may be
-        called again with fewer of them. branches: how many it keeps of each prefix at most. Raises HarnessError as
-        `sample` does, and for a target that is `viewed`: hidden states of several views are not one state.
+        follow: a function from a walk over some of the prefixes to their suffixes, [some, length]. Its result must
+        depend on the walk alone, because it may be called again with fewer prefixes. branches: the maximum number of
+        branches that it keeps for each prefix. Raises HarnessError as `sample` does, and for a target with views, whose
+        hidden states are not one state.
         """
-        if self.predictor is not self.trunk:
-            raise HarnessError("a walk follows the target itself: ask one without views.")
+        if self.predictor is not self.runner:
+            raise HarnessError("walk() does not support a target with views.")
         length = self.suffix_length if length is None else length
         self._check_tokens("prefixes", prefixes)
         self.require(prefix_length=prefixes.shape[1], suffix_length=length)
 
         def followed(rows_at_once: int) -> Tokens:
-            groups = prefix_groups(self.trunk, len(prefixes), prefixes.shape[1], rows_at_once // branches)
-            walks = (Walk(self.trunk, prefixes[group], branches=branches, length=length) for group in groups)
+            groups = prefix_groups(self.runner, len(prefixes), prefixes.shape[1], rows_at_once // branches)
+            walks = (Walk(self.runner, prefixes[group], branches=branches, length=length) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 
-        what = f"the branches of one prefix, {branches} of them"
-        return self._within_memory(followed, together=branches, what=what).astype(token_dtype(self.vocabulary))
+        found = self._call(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")
+        return found.astype(token_dtype(self.vocabulary))
 
-    def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _AS_IN_TRAINING) -> Scored:
-        """Log-probabilities, margins, ranks and entropies of `suffixes` [rows, length] after `prefixes` [rows, any].
+    def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
+        """Return log-probabilities, margins, ranks and entropies of `suffixes` [rows, length] after `prefixes` [rows,
+        any].
 
         view: how the prefixes are shown. Raises HarnessError as `sample` does.
         """
-        self._check_tokens("prefixes", prefixes)
-        self._check_tokens("suffixes", suffixes)
-        if len(prefixes) != len(suffixes):
-            raise HarnessError(f"scoring needs one prefix a suffix, not {len(prefixes)} and {len(suffixes)}.")
-        length = suffixes.shape[1]
-        self.require(prefix_length=prefixes.shape[1], suffix_length=length, further=view.further)
+        self._check_pairs(prefixes, suffixes, further=view.further)
         if len(prefixes) == 0:
-            nothing = np.empty((0, length))
-            return Scored(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
-        result = self._within_memory(
-            lambda rows_at_once: scored(self.trunk, prefixes, suffixes, view, rows_at_once=rows_at_once)
+            nothing = np.empty((0, suffixes.shape[1]))
+            return Scores(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
+        result = self._call(
+            lambda rows_at_once: score_suffixes(self.runner, prefixes, suffixes, view, rows_at_once=rows_at_once)
         )
-        # An impossible token has log-probability -inf; where a distribution is none, its entropy is NaN.
+        # The log-probability of an impossible token is -inf. The entropy of a damaged distribution is NaN.
         if np.isnan(result.token_logprobs).any() or np.isnan(result.entropy).any():
-            raise no_number("the target answered NaN", self.dtype)
+            raise non_finite_error("the target returned NaN", self.dtype)
         return result
 
-    def exact(self, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy]) -> Floats:
-        """Log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each of `policies`.
+    def exact_logprobs(self, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy]) -> Floats:
+        """Return the log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each policy.
 
-        [policies, rows, length] float64, each token's under the policy's renormalised distribution behind what stands
-        before it; -inf where the policy does not allow it. Raises HarnessError as `sample` does.
+        The result, [policies, rows, length] float64, holds the log-probability of each token under the policy's
+        renormalised distribution, -inf if the policy excludes it. Raises HarnessError as `sample` does.
         """
         self._check_pairs(prefixes, suffixes)
         if len(prefixes) == 0 or not policies:
             return np.empty((len(policies), *suffixes.shape))
-        found = self._within_memory(
-            lambda rows_at_once: exact_logprobs(self.trunk, prefixes, suffixes, policies, rows_at_once=rows_at_once)
+        found = self._call(
+            lambda rows_at_once: policy_logprobs(self.runner, prefixes, suffixes, policies, rows_at_once=rows_at_once)
         )
         if np.isnan(found).any():
-            raise no_number("the target answered NaN", self.dtype)
+            raise non_finite_error("the target returned NaN", self.dtype)
         return found
 
-    def inexact(
+    def inexact_probabilities(
         self,
         prefixes: Tokens,
         suffixes: Tokens,
-        policy: Policy = _THE_MODEL_ITSELF,
+        policy: Policy = _UNMODIFIED,
         *,
         errors: int = 2,
         branches: int = 256,
         least: float = 1e-5,
         best: int = 8,
-    ) -> Inexact:
-        """How likely `policy` draws `suffixes` [rows, length] behind `prefixes` with exactly 0 … `errors` wrong tokens.
+    ) -> InexactMatches:
+        """Return how likely `policy` draws `suffixes` [rows, length] with exactly 0 … `errors` substituted tokens.
 
-        Where top-k leaves few possibilities the answer is exact; elsewhere the likeliest `branches` beginnings of each
-        suffix are followed, none of a probability below `least`, and `bound` says what the rest can add. best: the
-        likeliest inexact matches returned of each. Raises HarnessError as `sample` does.
+        The result is exact if top-k leaves few possibilities. Otherwise the `branches` likeliest partial suffixes of
+        each suffix are followed, unless their probability is below `least`, and `bound` limits what the others can add.
+        best: the maximum number of inexact matches returned for each suffix. Raises HarnessError as `sample` does.
         """
         self._check_pairs(prefixes, suffixes)
         limits = Limits(errors, branches, least, best)
         if len(prefixes) == 0:
             none, length = np.empty((0, errors + 1)), suffixes.shape[1]
-            return Inexact(none, none, np.empty(0, np.int64), np.empty((0, length), np.int64), np.empty(0))
+            return InexactMatches(none, none, np.empty(0, np.int64), np.empty((0, length), np.int64), np.empty(0))
 
-        def found(rows_at_once: int) -> Inexact:
-            return substituted(self.trunk, prefixes, suffixes, policy, limits, rows_at_once=rows_at_once)
+        def found(rows_at_once: int) -> InexactMatches:
+            return substitution_probabilities(
+                self.runner, prefixes, suffixes, policy, limits, rows_at_once=rows_at_once
+            )
 
-        return self._within_memory(found, what="the substitutions of one suffix")
+        return self._call(found, purpose="the substitutions of one suffix")
 
-    def substitutes(
-        self, prefixes: Tokens, suffixes: Tokens, positions: Ints, uniform: Floats, policy: Policy = _THE_MODEL_ITSELF
+    def draw_substitutes(
+        self, prefixes: Tokens, suffixes: Tokens, positions: Ints, uniform: Floats, policy: Policy = _UNMODIFIED
     ) -> Ints:
-        """Tokens drawn from `policy` at `positions` [rows, draws] of the suffixes, other than the suffixes' own there.
+        """Draw tokens from `policy` at `positions` [rows, draws] of the suffixes that differ from the suffixes' own
+        tokens.
 
-        uniform: [rows, draws] in [0, 1); the result [rows, draws] depends on nothing else. The policy must leave
-        another token some probability there. Raises HarnessError as `sample` does.
+        uniform: [rows, draws] in [0, 1), the only source of randomness. The policy must give some other token a
+        positive probability there. Returns [rows, draws]. Raises HarnessError as `sample` does.
         """
         self._check_pairs(prefixes, suffixes)
-        return self._within_memory(
-            lambda rows_at_once: drawn_substitutes(
-                self.trunk, prefixes, suffixes, positions, uniform, policy, rows_at_once=rows_at_once
+        return self._call(
+            lambda rows_at_once: draw_substitutes(
+                self.runner, prefixes, suffixes, positions, uniform, policy, rows_at_once=rows_at_once
             )
         )
 
-    def _check_pairs(self, prefixes: Tokens, suffixes: Tokens) -> None:
-        """Raise HarnessError unless there is a prefix for each suffix, and room for both."""
+    def _check_pairs(self, prefixes: Tokens, suffixes: Tokens, *, further: int = 0) -> None:
+        """Raise HarnessError unless there is one prefix for each suffix and the context holds both."""
         self._check_tokens("prefixes", prefixes)
         self._check_tokens("suffixes", suffixes)
         if len(prefixes) != len(suffixes):
-            raise HarnessError(f"scoring needs one prefix a suffix, not {len(prefixes)} and {len(suffixes)}.")
-        self.require(prefix_length=prefixes.shape[1], suffix_length=suffixes.shape[1])
+            raise HarnessError(f"{len(prefixes)} prefixes and {len(suffixes)} suffixes differ in number.")
+        self.require(prefix_length=prefixes.shape[1], suffix_length=suffixes.shape[1], further=further)
 
     def _require_views(self, prefix_length: int, suffix_length: int) -> None:
-        """Raise HarnessError when a view leaves nothing of a prefix, or a suffix behind it leaves the context."""
+        """Raise HarnessError if a view leaves too little of a prefix or its suffix does not fit into the context."""
         if (most := max(view.start for view in self._views)) > max(0, prefix_length - 2):
-            raise HarnessError(f"a view leaves out {most} tokens of prefixes of {prefix_length}; two have to stay.")
+            raise HarnessError(f"a view drops {most} of {prefix_length} prefix tokens. At least two must remain.")
         further = max(view.further for view in self._views)
         self.require(prefix_length=prefix_length, suffix_length=suffix_length, further=further)
 
     def _check_tokens(self, what: str, tokens: Tokens) -> None:
         if tokens.ndim != 2 or tokens.shape[1] == 0 or not np.issubdtype(tokens.dtype, np.integer):
             raise HarnessError(
-                f"{what} must be integers of shape [rows, tokens]; found {tokens.dtype} {list(tokens.shape)}."
+                f"{what} must be integers of shape [rows, tokens], not {tokens.dtype} of shape {list(tokens.shape)}."
             )
         if tokens.size and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocabulary):
-            raise HarnessError(f"{what} hold a token outside the target's 0..{self.vocabulary - 1}.")
+            raise HarnessError(f"{what} contain a token outside the target's vocabulary 0..{self.vocabulary - 1}.")
 
-    def _within_memory(
-        self, call: Callable[[int], Result], *, together: int = 1, what: str = "one sequence at a time"
+    def _call(
+        self, call: Callable[[int], Result], *, minimum: int = 1, purpose: str = "one sequence at a time"
     ) -> Result:
-        """`call(rows_at_once)`, begun anew with half as many rows each time memory runs out.
+        """Return `call(rows_at_once)`, repeated with half as many rows each time memory runs out.
 
-        together: rows that cannot be parted, so that fewer rows at once save nothing; what: their name in a sentence.
+        minimum: the rows below which halving saves nothing. purpose: the name of that many rows in an error.
         """
         if self.calls is not None and (recorded := self.calls.rows_for_next_call()) is not None:
             self.rows_at_once = recorded
-        while True:
-            try:
-                with torch.inference_mode():
-                    result = call(self.rows_at_once)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if self.rows_at_once <= together:
-                    raise HarnessError(
-                        f"the memory of {self.device} does not suffice for {what}; "
-                        f"free some, or take a smaller --dtype than {str(self.dtype).removeprefix('torch.')}."
-                    ) from None
-            else:
-                if self.calls is not None:
-                    self.calls.record_call(self.rows_at_once)
-                return result
-            # Here and not in the handler above, where the traceback still holds the failed call's tensors.
-            self.rows_at_once //= 2
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
+        dtype = str(self.dtype).removeprefix("torch.")
+        problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
+        with torch.inference_mode():
+            result, self.rows_at_once = run_within_memory(
+                call, self.rows_at_once, minimum=minimum, device=self.device, problem=problem
+            )
+        if self.calls is not None:
+            self.calls.record_call(self.rows_at_once)
+        return result

@@ -1,7 +1,7 @@
-"""Random numbers without state: each is a pure function of (seed, prefix, draw, position).
+"""Stateless random numbers: each one is a pure function of (seed, prefix, draw, position).
 
-So a draw depends on neither the batch it falls into, nor on the draws before it, nor on the device. The mixing is
-the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+So a draw does not depend on its batch, on earlier draws or on the device. The mixing function is the finaliser of
+SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 """
 
 import numpy as np
@@ -16,10 +16,10 @@ _MASK = (1 << 64) - 1
 
 
 def uniforms(seed: int, keys: NDArray[np.uint64], draws: ArrayLike, position: ArrayLike) -> Floats:
-    """Uniform numbers in [0, 1), float64 with 53 random bits, one for each element of the broadcast arguments.
+    """Return uniform numbers in [0, 1), float64 with 53 random bits, one for each element of the broadcast arguments.
 
-    keys: as `prefix_keys` gives them; draws, position: non-negative integers. With keys and draws [rows] and one
-    position the result is [rows].
+    keys: from `prefix_keys`. draws, position: non-negative integers. With keys and draws [rows] and one position the
+    result is [rows].
     """
     state = _mixed(np.full(1, int(seed) & _MASK, np.uint64))
     for part in (keys, draws, position):
@@ -29,7 +29,9 @@ def uniforms(seed: int, keys: NDArray[np.uint64], draws: ArrayLike, position: Ar
 
 
 def prefix_keys(prefixes: Tokens) -> NDArray[np.uint64]:
-    """A hash of each prefix's tokens, [rows] uint64, whatever integer type [rows, length] they come in."""
+    """Return a hash of each prefix's tokens, [rows] uint64, which does not depend on the integer type of [rows,
+    length].
+    """
     keys = np.zeros(len(prefixes), np.uint64)
     for column in np.asarray(prefixes).astype(np.uint64).T:
         keys = _mixed(keys ^ column)

@@ -1,4 +1,4 @@
-"""Decoding step by step, for attacks that choose the tokens themselves."""
+"""Step-by-step decoding, for attacks that choose the tokens themselves."""
 
 import numpy as np
 import torch
@@ -6,68 +6,69 @@ from torch import Tensor
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy
-from harness.engine.decoding import host, on_device
-from harness.engine.finite import no_number
-from harness.engine.shaping import leading
-from harness.engine.trunk import Trunk
+from harness.engine.decoding import to_device, to_host
+from harness.engine.finite import non_finite_error
+from harness.engine.model_runner import ModelRunner
+from harness.engine.shaping import top_tokens
 
 
 class Walk:
-    """Branches of a few prefixes, at first one for each.
+    """Branches of a few prefixes, initially one for each.
 
-    prefixes: [prefixes, prefix length]; owner: [branches] int64, the prefix of each branch; suffixes: [branches, so
-    far] int64, the tokens behind it; states: [branches, width], a tensor on the model's device, the model's last hidden
-    states at the newest token (its logits where a model has no plain output embedding); prefix_states: the same for all
-    tokens of the prefixes, [prefixes, prefix length, width]; length: tokens that a suffix is to have.
+    prefixes: [prefixes, prefix length]. owner: [branches] int64, the prefix of each branch. suffixes: [branches, so
+    far] int64, its tokens. states: [branches, width], a tensor on the model's device: the model's last hidden states at
+    the newest token, or its logits if the model has no plain output embedding. prefix_states: the states of all prefix
+    tokens, [prefixes, prefix length, width]. length: the length of a complete suffix.
     """
 
-    def __init__(self, trunk: Trunk, prefixes: Tokens, *, branches: int, length: int) -> None:
-        self._trunk = trunk
+    def __init__(self, runner: ModelRunner, prefixes: Tokens, *, branches: int, length: int) -> None:
+        self._runner = runner
         self.prefixes = prefixes
         self.length = length
         self.owner: Ints = np.arange(len(prefixes))
         self.suffixes: Ints = np.empty((len(prefixes), 0), np.int64)
-        tokens = on_device(trunk, prefixes)  # [prefixes, prefix length]
+        tokens = to_device(runner, prefixes)  # [prefixes, prefix length]
         rows = len(prefixes) * branches
-        self.prefix_states, self._branches = trunk.begin(tokens, rows=rows, room=length, keep=tokens.shape[1])
+        self.prefix_states, self._branches = runner.begin(tokens, rows=rows, room=length, keep=tokens.shape[1])
         self.states: Tensor = self.prefix_states[:, -1]
 
     def leading(self, count: int, policy: Policy | None = None) -> tuple[Ints, Floats]:
-        """The `count` likeliest next tokens of each branch and their log-probabilities, both [branches, count].
+        """Return the `count` likeliest next tokens of each branch and their log-probabilities, both [branches, count].
 
-        policy: whose probabilities, by default the model's own; -inf where it allows fewer tokens.
+        policy: the policy whose probabilities are used, by default the model's own distribution; -inf if it allows
+        fewer tokens.
         """
         policy = policy or Policy()
         tokens, logprobs = [], []
-        for logits in self._trunk.logit_blocks(self.states):
+        for logits in self._runner.logit_blocks(self.states):
             seen = self._seen(logits.rows) if policy.repetition_penalty != 1 else None
-            support = leading(logits.scores, policy, count, seen, logits.total)
+            support = top_tokens(logits.scores, policy, count, seen, logits.total)
             assert support.ids is not None
             tokens.append(support.ids)
             logprobs.append(support.logprobs)
         width = max(part.shape[1] for part in tokens)
         padded = [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in tokens]
         filled = [torch.nn.functional.pad(part, (0, width - part.shape[1]), value=-torch.inf) for part in logprobs]
-        found = host(torch.cat(filled))
+        found = to_host(torch.cat(filled))
         if np.isnan(found).any():
-            raise no_number("the target answered NaN", self._trunk.dtype)
+            raise non_finite_error("the target returned NaN", self._runner.dtype)
         return torch.cat(padded).cpu().numpy(), found
 
     def advance(self, tokens: Ints, parents: Ints | None = None) -> None:
-        """Append `tokens` [rows] to the branches `parents` [rows], which are the branches from now on.
+        """Append `tokens` [rows] to the branches `parents` [rows], which replace the current branches.
 
-        parents: by default each branch once; a branch may be named any number of times, and those unnamed end.
+        parents: by default each branch once. A branch may occur any number of times; those that do not occur end.
         """
         parents = np.arange(len(self.owner)) if parents is None else parents
-        self.states = self._trunk.advance(self._branches, on_device(self._trunk, tokens), parents)
+        self.states = self._runner.advance(self._branches, to_device(self._runner, tokens), parents)
         self.owner = self.owner[parents]
         self.suffixes = np.column_stack([self.suffixes[parents], tokens])
 
     def select(self, rows: Ints) -> None:
-        """Go on with the branches `rows` alone, in that order."""
+        """Keep only the branches `rows`, in that order."""
         self._branches.select(rows)
-        self.states = self.states[torch.as_tensor(rows, device=self._trunk.device)]
+        self.states = self.states[torch.as_tensor(rows, device=self._runner.device)]
         self.owner, self.suffixes = self.owner[rows], self.suffixes[rows]
 
     def _seen(self, rows: slice) -> Tensor:
-        return on_device(self._trunk, np.column_stack([self.prefixes[self.owner[rows]], self.suffixes[rows]]))
+        return to_device(self._runner, np.column_stack([self.prefixes[self.owner[rows]], self.suffixes[rows]]))

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from harness.core.scoring import Score, log_spaced
+from harness.core.scoring import Score
 from harness.figures.curves import line_styles, plain, unit_of_time
 
 _POINTS = 240
@@ -45,8 +45,8 @@ def recall_panel(scores: Sequence[tuple[str, Score]], *, size: Size) -> str:
         cap, examples = scores[0][1].cap, scores[0][1].examples
         apart = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
         for (name, score), beside, style in zip(scores, apart, _styles(len(scores)), strict=True):
-            errors = np.union1d(log_spaced(len(score.curve), most=_POINTS), min(cap, len(score.curve)))
-            axes.step(errors, score.curve[errors - 1] / examples, where="post", label=plain(name), **style)
+            curve = score.recall_curve(_POINTS)
+            axes.step(curve.errors, curve.recall, where="post", label=plain(name), **style)
             low, high, _ = score.interval
             recall = score.recall_at_cap
             bars = [[max(0.0, recall - low)], [max(0.0, high - recall)]]

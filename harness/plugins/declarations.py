@@ -1,11 +1,11 @@
-"""What an attack's source says of it, read from its syntax tree: nothing in the file is run."""
+"""Read the declaration of an attack from the syntax tree of its source, without running it."""
 
 import ast
 import importlib.metadata
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.core.errors import HarnessError
@@ -15,12 +15,11 @@ from harness.core.text import shorten
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 NETWORKS = ("none", "endpoint")
-_ATTRIBUTES = ("name", "reference", "control", "uses_target", "guesses_per_example", "requires", "models", "network")
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The class attributes of an attack, and the first line of its module's docstring, else of its own."""
+    """The class attributes of an attack, and the first line of the docstring of its module or else of its class."""
 
     name: str
     summary: str = ""
@@ -33,36 +32,42 @@ class Declaration:
     network: str = "none"
 
 
-def declaration_in(source: bytes) -> Declaration:
-    """What the one attack in `source` declares: a class derived from Attack that sets `name`, or inherits it there.
+_ATTRIBUTES = {field.name for field in fields(Declaration)} - {"summary"}
 
-    Raises HarnessError, in a sentence without the file's name, when the source does not parse, holds no attack or
-    several, or gives an attribute a value that is no literal of its type.
+
+def declaration_in(source: bytes) -> Declaration:
+    """Return the declaration of the only attack in `source`: a class derived from Attack that sets `name`.
+
+    Raises HarnessError if the source does not parse, defines no attack or several, or gives an attribute a value that
+    is not a literal of the right type. The message does not contain the name of the file.
     """
-    tree = _parsed(source)
+    tree = _parse(source)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     origins = _imported_names(tree)
     named = [node for node in classes.values() if _is_attack(node, classes, origins) and "name" in _assigned(node)]
     if len(named) != 1:
-        what = "no attack, which is a class derived from Attack that sets `name`" if not named else "several attacks"
-        raise HarnessError(f"defines {what}.")
-    values = {name: _literal(name, value) for name, value in _inherited(named[0], classes).items()}
+        if named:
+            raise HarnessError("several attacks found. Move each into a file of its own.")
+        raise HarnessError("no attack found. Expected a class that derives from Attack and sets `name`.")
+    assigned: dict[str, ast.expr] = {}
+    for node in reversed(_lineage(named[0], classes)):
+        assigned |= _assigned(node)
+    values = {name: _literal(name, value) for name, value in assigned.items()}
     docstring = ast.get_docstring(tree) or ast.get_docstring(named[0]) or ""
-    return _checked(values, summary=docstring.strip().partition("\n")[0].strip())
+    return _declaration(values, summary=docstring.strip().partition("\n")[0].strip())
 
 
-def _parsed(source: bytes) -> ast.Module:
+def _parse(source: bytes) -> ast.Module:
     try:
         return syntax_tree(source)
-    except SyntaxError as error:
-        where = f"line {error.lineno}: " if error.lineno else ""
-        raise HarnessError(f"{where}does not parse ({shorten(' '.join(error.msg.split()), 120)}).") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise HarnessError(f"does not parse ({shorten(' '.join(str(error).split()), 120)}).") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line, message = (error.lineno, error.msg) if isinstance(error, SyntaxError) else (None, str(error))
+        where = f"line {line}: " if line else ""
+        raise HarnessError(f"{where}invalid Python ({shorten(' '.join(message.split()), 120)}).") from None
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """Each name that the module imports, to what it is called at home."""
+    """Return the original name of each name that the module imports."""
     return {
         alias.asname or alias.name: alias.name
         for node in tree.body
@@ -72,6 +77,7 @@ def _imported_names(tree: ast.Module) -> dict[str, str]:
 
 
 def _bases(node: ast.ClassDef) -> Iterator[str]:
+    """Yield the names of the base classes, without their type parameters and modules."""
     for base in node.bases:
         while isinstance(base, ast.Subscript):
             base = base.value
@@ -81,20 +87,27 @@ def _bases(node: ast.ClassDef) -> Iterator[str]:
             yield base.id
 
 
-def _is_attack(
-    node: ast.ClassDef, classes: dict[str, ast.ClassDef], origins: dict[str, str], below: tuple[str, ...] = ()
-) -> bool:
-    """Whether `node` derives from Attack, or from something imported that calls itself one (`RankedAttack`)."""
-    for base in _bases(node):
-        if base in classes and base != node.name:
-            if base not in below and _is_attack(classes[base], classes, origins, (*below, node.name)):
-                return True
-        elif origins.get(base, base).endswith("Attack"):
-            return True
-    return False
+def _lineage(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """Return `node` and its base classes in this file, each class before its bases."""
+    lineage = [node]
+    for derived in lineage:
+        lineage += [classes[base] for base in _bases(derived) if base in classes and classes[base] not in lineage]
+    return lineage
+
+
+def _is_attack(node: ast.ClassDef, classes: dict[str, ast.ClassDef], origins: dict[str, str]) -> bool:
+    """Return True if `node` derives from Attack, or from an imported class such as `RankedAttack`."""
+    imported = (
+        base
+        for derived in _lineage(node, classes)
+        for base in _bases(derived)
+        if base not in classes or base == derived.name
+    )
+    return any(origins.get(base, base).endswith("Attack") for base in imported)
 
 
 def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """Return the attributes of an attack that the class body sets."""
     values: dict[str, ast.expr] = {}
     for statement in node.body:
         if isinstance(statement, ast.Assign):
@@ -104,62 +117,57 @@ def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
     return {name: value for name, value in values.items() if name in _ATTRIBUTES}
 
 
-def _inherited(
-    node: ast.ClassDef, classes: dict[str, ast.ClassDef], below: tuple[str, ...] = ()
-) -> dict[str, ast.expr]:
-    values: dict[str, ast.expr] = {}
-    for base in reversed(list(_bases(node))):
-        if base in classes and base not in (*below, node.name):
-            values |= _inherited(classes[base], classes, (*below, node.name))
-    return values | _assigned(node)
-
-
 def _literal(name: str, value: ast.expr) -> Any:
     try:
         return ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise HarnessError(f"line {value.lineno}: `{name}` must be a literal, so that it is known unrun.") from None
+        raise HarnessError(
+            f"line {value.lineno}: `{name}` is not a literal. Write its value out: the file is read, not run."
+        ) from None
 
 
-def _checked(values: dict[str, Any], *, summary: str) -> Declaration:
-    name, reference = values["name"], values.get("reference", "")
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise HarnessError(f"the name {shorten(repr(name))} is not lower-case letters, digits and underscores.")
-    if not isinstance(reference, str):
-        raise HarnessError("`reference` must be text.")
-    for flag in ("control", "uses_target"):
-        if not isinstance(values.get(flag, False), bool):
-            raise HarnessError(f"`{flag}` must be True or False.")
-    guesses = values.get("guesses_per_example", 1)
-    if isinstance(guesses, bool) or not isinstance(guesses, int) or guesses < 0:
-        raise HarnessError("`guesses_per_example` must be a whole number, 0 for any.")
-    requires = values.get("requires", ())
-    if not isinstance(requires, tuple | list):
-        raise HarnessError("`requires` must be a tuple of distribution names.")
-    for distribution in requires:
-        if not isinstance(distribution, str) or not _DISTRIBUTION.fullmatch(distribution):
-            raise HarnessError(f"`requires` names distributions, such as 'scikit-learn', not {distribution!r:.60}.")
-    models = values.get("models", ())
-    if not isinstance(models, tuple | list) or not all(isinstance(model, str) and model.strip() for model in models):
-        raise HarnessError("`models` must be a tuple of the names of models.")
-    network = values.get("network", "none")
-    if network not in NETWORKS:
-        raise HarnessError(f"`network` is one of {', '.join(map(repr, NETWORKS))}, not {network!r:.60}.")
-    return Declaration(
-        name=name,
-        summary=summary,
-        reference=inspect.cleandoc(reference),
-        control=values.get("control", False),
-        uses_target=values.get("uses_target", True),
-        guesses_per_example=guesses,
-        requires=tuple(requires),
-        models=tuple(models),
-        network=network,
+def _declaration(values: dict[str, Any], *, summary: str) -> Declaration:
+    def require(attribute: str, is_valid: bool, expected: str) -> None:
+        if not is_valid:
+            raise HarnessError(f"`{attribute}` must be {expected}, not {shorten(repr(values[attribute]))}.")
+
+    found = Declaration(**values, summary=summary)
+    require(
+        "name",
+        isinstance(found.name, str) and NAME.fullmatch(found.name) is not None,
+        "lower-case letters, digits and underscores",
+    )
+    require("reference", isinstance(found.reference, str), "text")
+    require("control", isinstance(found.control, bool), "True or False")
+    require("uses_target", isinstance(found.uses_target, bool), "True or False")
+    guesses = found.guesses_per_example
+    is_count = isinstance(guesses, int) and not isinstance(guesses, bool) and guesses >= 0
+    require("guesses_per_example", is_count, "a whole number (0: no limit)")
+    require(
+        "requires",
+        _is_tuple_of_text(found.requires) and all(map(_DISTRIBUTION.fullmatch, found.requires)),
+        "a tuple of distribution names, such as ('scikit-learn',)",
+    )
+    require(
+        "models",
+        _is_tuple_of_text(found.models) and all(map(str.strip, found.models)),
+        "a tuple of model names",
+    )
+    require("network", found.network in NETWORKS, " or ".join(map(repr, NETWORKS)))
+    return replace(
+        found,
+        reference=inspect.cleandoc(found.reference),
+        requires=tuple(found.requires),
+        models=tuple(found.models),
     )
 
 
+def _is_tuple_of_text(value: object) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
+
+
 def missing_distribution(requires: tuple[str, ...]) -> str | None:
-    """The first of the distributions that is not installed."""
+    """Return the first of these distributions that is not installed, None if all are."""
     for distribution in requires:
         try:
             importlib.metadata.distribution(distribution)

@@ -1,4 +1,4 @@
-"""The values that an attack's parameters may take: what its schema declares, and what is typed to vary them."""
+"""The values of each parameter that a search tries: from the schema of an attack, and from `--vary` options."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from harness.core.text import shorten
 
 @dataclass(frozen=True)
 class Span:
-    """The values that a parameter may take: some choices, or all from `low` to `high`."""
+    """The values of one parameter: the choices if there are any, else all values from `low` to `high`."""
 
     low: float = 0.0
     high: float = 0.0
@@ -20,23 +20,23 @@ class Span:
     choices: tuple[Any, ...] = ()
 
     def holds(self, value: Any) -> bool:
-        """`value` is one of them."""
+        """Return True if `value` is one of these values."""
         if self.choices:
             return value in self.choices
         return isinstance(value, int | float) and self.low <= value <= self.high
 
     @property
     def in_words(self) -> str:
-        """As one would type it after `--vary NAME=`."""
+        """The values as a user types them after `--vary NAME=`."""
         return ",".join(map(str, self.choices)) if self.choices else f"{self.low:g}..{self.high:g}"
 
 
 def space_of(schema: Mapping[str, Any], fixed: Sequence[str], vary: Sequence[str]) -> dict[str, Span]:
-    """The parameters to search: those with two bounds or a list of values, and what `vary` says (`NAME=LOW..HIGH` or
-    `NAME=A,B,C`), without those of the settings `fixed` (`NAME=VALUE`).
+    """Return the parameters to search: those with two bounds or a list of values, and those of `vary`.
 
-    schema: JSON schema of the attack's parameters. Raises HarnessError for a `vary` that does not fit it, and when
-    nothing is left to search.
+    schema: JSON schema of the parameters. vary: options `NAME=LOW..HIGH` or `NAME=A,B,C`. fixed: settings
+    `NAME=VALUE`, which are not searched. Raises HarnessError if a `vary` does not fit the schema, or if no parameter
+    is left.
     """
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
@@ -49,17 +49,19 @@ def space_of(schema: Mapping[str, Any], fixed: Sequence[str], vary: Sequence[str
     for text in fixed:
         space.pop(text.partition("=")[0], None)
     if not space:
-        raise HarnessError("nothing to tune: no parameter has two bounds or a list of values; --vary NAME=LOW..HIGH.")
+        raise HarnessError(
+            "nothing to tune: no parameter has two bounds or a list of values. Add --vary NAME=LOW..HIGH."
+        )
     return space
 
 
 def settings_of(space: Mapping[str, Span], params: Mapping[str, Any]) -> list[str]:
-    """The searched parameters as `--set` takes them, `NAME=VALUE` each."""
+    """Return the searched parameters in the form of `--set`: NAME=VALUE."""
     return [f"{name}={_typed(params[name])}" for name in space]
 
 
 def every_setting(space: Mapping[str, Span]) -> Iterator[list[str]]:
-    """Each setting of a space of whole numbers and choices, as `--set` takes it; nothing of one without end."""
+    """Yield all settings if the space is finite (whole numbers and choices), in the form of `--set`; else nothing."""
     if all(span.choices or span.is_whole for span in space.values()):
         values = (span.choices or range(int(span.low), int(span.high) + 1) for span in space.values())
         for chosen in itertools.product(*values):
@@ -67,7 +69,7 @@ def every_setting(space: Mapping[str, Span]) -> Iterator[list[str]]:
 
 
 def _declared_span(described: Any) -> Span | None:
-    """What a parameter's schema says of its values; None where it leaves one end open."""
+    """Return the values that the schema of a parameter allows, None if it has no two bounds."""
     if not isinstance(described, dict):
         return None
     if described.get("type") == "boolean":
@@ -77,7 +79,7 @@ def _declared_span(described: Any) -> Span | None:
     is_whole = described.get("type") == "integer"
     low, high = described.get("minimum"), described.get("maximum")
     if not is_whole and low is None and described.get("exclusiveMinimum") is not None and high is not None:
-        # An open end is left by a thousandth of the way.
+        # The bound is excluded, so start a thousandth of the range above it.
         low = described["exclusiveMinimum"] + (high - described["exclusiveMinimum"]) / 1000
     if described.get("type") not in ("integer", "number") or low is None or high is None:
         return None
@@ -85,34 +87,35 @@ def _declared_span(described: Any) -> Span | None:
 
 
 def _typed_span(name: str, values: str, described: Any) -> Span:
-    """What `--vary NAME=VALUES` says."""
-    is_whole = isinstance(described, dict) and described.get("type") == "integer"
+    """Return the values of `--vary NAME=VALUES`."""
+    option = f"--vary {name}={shorten(values)}"
+    kind = described.get("type") if isinstance(described, dict) else None
     low, dots, high = values.partition("..")
-    if not dots:
+    if dots:
+        first, last = _number(low), _number(high)
+        if isinstance(first, str) or isinstance(last, str) or first >= last:
+            raise HarnessError(f"{option}: not a range. Write LOW..HIGH with two numbers, the lower one first.")
+        numbers: tuple[float | int | str, ...] = (first, last)
+        span = Span(float(first), float(last), kind == "integer")
+    else:
         choices = [value.strip() for value in values.split(",") if value.strip()]
         if len(choices) < 2:
-            raise HarnessError(f"--vary {name}: write LOW..HIGH, or two values or more with commas between them.")
-        if isinstance(described, dict) and described.get("type") == "boolean":
-            return _switch(name, choices)
+            raise HarnessError(
+                f"{option}: not enough values. Write LOW..HIGH, or two values or more with commas between them."
+            )
+        if kind == "boolean":
+            if sorted(choices) != ["false", "true"]:
+                raise HarnessError(f"{option}: the parameter is true or false. Write true,false.")
+            return Span(choices=(False, True))
         numbers = tuple(_number(choice) for choice in choices)
-        if is_whole and not all(isinstance(number, int) for number in numbers):
-            raise HarnessError(f"--vary {name}={shorten(values)}: it takes whole numbers.")
-        return Span(choices=numbers)
-    first, last = _number(low), _number(high)
-    if isinstance(first, str) or isinstance(last, str) or not first < last:
-        raise HarnessError(f"--vary {name}={shorten(values)}: LOW..HIGH takes two numbers, the lower one first.")
-    if is_whole and not (isinstance(first, int) and isinstance(last, int)):
-        raise HarnessError(f"--vary {name}={shorten(values)}: it takes whole numbers.")
-    return Span(float(first), float(last), is_whole)
-
-
-def _switch(name: str, choices: list[str]) -> Span:
-    if sorted(choices) != ["false", "true"]:
-        raise HarnessError(f"--vary {name}: it takes true,false.")
-    return Span(choices=(False, True))
+        span = Span(choices=numbers)
+    if kind == "integer" and not all(isinstance(number, int) for number in numbers):
+        raise HarnessError(f"{option}: the parameter takes whole numbers only.")
+    return span
 
 
 def _number(text: str) -> float | int | str:
+    """Return the finite number that `text` is, or else the text."""
     for kind in (int, float):
         try:
             value = kind(text)
@@ -124,7 +127,7 @@ def _number(text: str) -> float | int | str:
 
 
 def _typed(value: Any) -> str:
-    """A value as `--set` takes it."""
+    """Return a value in the form of `--set`."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.6g}" if isinstance(value, float) else str(value)

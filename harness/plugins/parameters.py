@@ -1,6 +1,6 @@
-"""An attack's parameters as people read them, out of the JSON schema that a plugin's process gave.
+"""Describe the parameters of an attack in words, from their JSON schema.
 
-That process ran strangers' code, so no shape is taken for granted.
+The schema comes from a process that ran untrusted code, so its structure is not trusted.
 """
 
 import json
@@ -34,7 +34,7 @@ _MAX_DEPTH = 4
 
 @dataclass(frozen=True)
 class Parameter:
-    """type: in words; default: as one would type it, None where a value is required; bounds: clauses that must hold."""
+    """One parameter. type and bounds: in words. default: as a user types it, None if a value is required."""
 
     name: str
     type: str
@@ -50,7 +50,7 @@ class Parameter:
 
 
 def parameters_in(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """The parameters that a JSON schema describes, in the order of their declaration."""
+    """Return the parameters of a JSON schema, in the order of their declaration."""
     definitions = _mapping(schema.get("$defs"))
     return tuple(
         Parameter(
@@ -73,7 +73,7 @@ def _typed(value: Any) -> str:
 
 
 def _members(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a reference or a choice stands for; nothing when `described` is neither."""
+    """Return the schemas that a reference or a union refers to; empty if `described` is neither."""
     if "$ref" in described:
         return [_mapping(definitions.get(str(described["$ref"]).rpartition("/")[2]))]
     choices = described.get("anyOf", described.get("oneOf", described.get("allOf")))

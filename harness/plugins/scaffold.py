@@ -1,4 +1,4 @@
-"""The first file of a new attack: it runs as it is, and its author changes it line by line."""
+"""The source file of a new attack, which runs unchanged."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from harness.core.files import write_atomically
 from harness.core.text import shorten
 from harness.plugins.declarations import NAME
 
-_SOURCE = '''"""Samples at a low temperature and prefers likely suffixes: say here, in a line, what your attack does.
+_SOURCE = '''"""Sample at a low temperature and rank likely suffixes first. (Describe your attack here, in one line.)
 
-Say below it why that should find memorized text, and against what you compare it.
+Then explain why it should find memorized text, and what you compare it with.
 """
 
 from collections.abc import Iterator
@@ -18,41 +18,41 @@ from harness import Attack, Context, Field, Guesses, Params, Policy
 
 
 class {stem}Params(Params):
-    """Each field is a `--set name=value`, a field of the screen's form and a line of the run's record."""
+    """Each field can be set with `--set name=value` and in the form of the screen, and is recorded with the run."""
 
     trials: int = Field(4, ge=1, description="Suffixes sampled per prefix.")
-    temperature: float = Field(0.5, gt=0, description="Divides the logits; below 1, likely tokens become likelier.")
+    temperature: float = Field(0.5, gt=0, description="Sampling temperature.")
 
 
 class {stem}Attack(Attack[{stem}Params]):
     name = "{name}"
-    reference = ""  # Where the method was published.
+    reference = ""  # The publication of the method.
 
     def run(self, context: Context) -> Iterator[Guesses]:
         policy = Policy(temperature=self.params.temperature)
         for batch in context.batches(trials=self.params.trials):
             drawn = context.target.sample(batch.prefixes, policy, trials=batch.trials, seed=batch.seed)
-            # Of an example's guesses the best is submitted, and a higher score is submitted earlier.
+            # The best guess of each example is submitted. Guesses with higher scores are submitted earlier.
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score=drawn.token_logprobs.mean(axis=1))
 '''
 
 
 def new_attack(name: str, folder: Path) -> Path:
-    """Write the scaffold of an attack called `name` into `folder`, made where it is missing; its path.
+    """Write a new attack into `folder`, which is created if it is missing. Return the path of the file.
 
-    Raises HarnessError when the name is not valid, the file is there already, or the folder cannot be written.
+    Raises HarnessError if the name is not valid, the file exists, or the directory is not writable.
     """
     if not NAME.fullmatch(name):
         raise HarnessError(
-            f"{shorten(name)!r} names no attack: use lower-case letters, digits and underscores, a letter first."
+            f"{shorten(name)!r} is not a valid name. Use lower-case letters, digits and underscores, a letter first."
         )
     path = folder / f"{name}.py"
     stem = "".join(part.capitalize() for part in name.split("_"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            raise HarnessError(f"{path}: is there already; choose another name or another --dir.")
+            raise HarnessError(f"{path} already exists. Choose another name or another --dir.")
         write_atomically(path, _SOURCE.format(stem=stem, name=name))
     except OSError as error:
-        raise HarnessError(f"{path}: cannot be written ({error.strerror}).") from None
+        raise HarnessError(f"{path} cannot be written ({error.strerror}).") from None
     return path

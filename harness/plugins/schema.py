@@ -1,16 +1,12 @@
-"""An attack's parameters, learned from a confined process of its own that imports it: nothing here does."""
+"""The parameters of an attack, from a sandboxed process that imports it. This process never does."""
 
 import contextlib
 import hashlib
 import json
-import os
 import platform
-import selectors
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +21,11 @@ from harness.core.text import shorten
 from harness.sandbox import SandboxedProcess, SandboxPolicy
 from harness.sandbox.environment import plain_environment
 
-IMPORT_SECONDS = 10.0
+# Importing torch takes 2 s, and 15 s on a machine that is busy with other work.
+IMPORT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 1 << 20
-# Isolated (-I): neither the environment nor the current folder chooses what is imported; our own place is named.
+_MOST_FILE_BYTES = 64 << 20
+# -I: neither the environment nor the current directory decides what is imported, so the package is added explicitly.
 _START = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
     "runpy.run_module('harness.worker.schema', run_name='__main__', alter_sys=True)"
@@ -36,10 +34,10 @@ _START = (
 
 @dataclass(frozen=True)
 class AttackSchema:
-    """What an attack says of its parameters.
+    """The parameters of an attack.
 
-    schema: JSON schema, one property a parameter; doc: the module's docstring; params: the defaults as the record would
-    hold them, None when a parameter has no default; path_params: the parameters that hold paths.
+    schema: JSON schema with one property per parameter. doc: docstring of the module. params: the default values as
+    they are recorded, None if a parameter has no default. path_params: names of the parameters that are paths.
     """
 
     schema: dict[str, Any]
@@ -50,7 +48,7 @@ class AttackSchema:
 
 @dataclass(frozen=True)
 class ValidatedParams:
-    """Every parameter's value, as JSON holds it, and the names of those that hold paths (as given, not resolved)."""
+    """The value of every parameter, ready for JSON, and the names of those that are paths (not resolved)."""
 
     params: dict[str, Any]
     path_params: tuple[str, ...]
@@ -73,9 +71,9 @@ _ANSWER = TypeAdapter(_Answer)
 
 
 def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
-    """The schema of the attack in `file`, whose SHA-256 is `digest`; cached by that hash.
+    """Return the schema of the attack in `file`, whose SHA-256 is `digest`. It is cached by this hash.
 
-    Raises HarnessError when the file cannot be imported in 10 s, or answers nothing that can be read.
+    Raises HarnessError if the file cannot be imported within 30 s, or the process prints something else.
     """
     key = hashlib.sha256(f"{digest} {__version__} {platform.python_version()}".encode()).hexdigest()
     cached = paths.cache_home() / "schemas" / f"{key}.json"
@@ -83,7 +81,7 @@ def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
         return _SCHEMA.validate_json(cached.read_bytes())
     answer = _answer(file, {"set": {}})
     schema = AttackSchema(answer.schema, answer.doc, answer.params, answer.path_params)
-    # A cache that cannot be written is slow, not wrong; a file that changed meanwhile has another hash.
+    # Without a cache everything works, slowly. The file may have changed since it was hashed.
     with contextlib.suppress(OSError):
         if file_sha256(file) == digest:
             cached.parent.mkdir(parents=True, exist_ok=True)
@@ -92,9 +90,9 @@ def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
 
 
 def validated_params(file: Path, set_: dict[str, str]) -> ValidatedParams:
-    """The parameters of the attack in `file` with `set_`, name to text as typed, over its defaults.
+    """Return the parameters of the attack in `file`: its defaults, updated with the texts of `set_`.
 
-    Raises HarnessError, naming the parameter, when one is unknown, refused or missing, and as `fetch_schema` does.
+    Raises HarnessError if a parameter is unknown, invalid or missing, and as `fetch_schema` does.
     """
     answer = _answer(file, {"set": set_, "validate": True})
     if answer.unknown:
@@ -102,7 +100,7 @@ def validated_params(file: Path, set_: dict[str, str]) -> ValidatedParams:
         raise unknown_name("parameter", answer.unknown[0], known, see="harness attacks show ATTACK")
     if answer.faults or answer.params is None:
         faults = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in answer.faults]
-        raise HarnessError(f"{'; '.join(faults) or f'{file}: its parameters were not resolved'}.")
+        raise HarnessError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")
     return ValidatedParams(answer.params, answer.path_params)
 
 
@@ -110,80 +108,52 @@ def _answer(file: Path, request: dict[str, Any]) -> _Answer:
     file = file.absolute()
     output = _output(file, json.dumps(request).encode())
     try:
-        told = json.loads(output)
-        if isinstance(told, dict) and isinstance(error := told.get("error"), str):
+        answer = json.loads(output)
+        if isinstance(answer, dict) and isinstance(error := answer.get("error"), str):
             raise HarnessError(error)
-        return _ANSWER.validate_python(told)
+        return _ANSWER.validate_python(answer)
     except (ValueError, RecursionError):
         start = shorten(repr(output[:80].decode(errors="replace")))
-        raise HarnessError(f"{file}: printed {start} where its parameters were expected.") from None
+        raise HarnessError(f"{file}: printed {start} instead of its parameters.") from None
 
 
 def _output(file: Path, request: bytes) -> bytes:
-    """What the process that imports `file` answers. All that it started is killed before this returns."""
-    deadline = time.monotonic() + IMPORT_SECONDS
+    """Return what the process that imports `file` answers. All its descendants are killed before this returns."""
     with (
-        tempfile.TemporaryDirectory(prefix="harness-schema-", ignore_cleanup_errors=True) as scratch,
+        tempfile.TemporaryDirectory(prefix="harness-schema-", ignore_cleanup_errors=True) as directory,
         tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
     ):
         stdin.write(request)
         stdin.seek(0)
-        confined = SandboxedProcess(
+        scratch = Path(directory)
+        process = SandboxedProcess(
             [sys.executable, "-I", "-c", _START, str(paths.PACKAGE.parent), str(file)],
-            SandboxPolicy(readable=(file,), writable=(Path(scratch),)),
-            cwd=Path(scratch),
-            environment=plain_environment(Path(scratch)),
+            SandboxPolicy(readable=(file,), writable=(scratch,), file_bytes=_MOST_FILE_BYTES),
+            cwd=scratch,
+            environment=plain_environment(scratch),
             stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
         )
-        with confined.popen:
-            try:
-                return _answer_of(confined.popen, file, deadline)
-            except TimeoutError:
-                raise HarnessError(
-                    f"{file}: importing it takes longer than {IMPORT_SECONDS:g} s; do slow work in `run`."
-                ) from None
-            finally:
-                confined.close()
-
-
-def _answer_of(process: "subprocess.Popen[bytes]", file: Path, deadline: float) -> bytes:
-    """Everything on stdout up to its end. Raises TimeoutError at the deadline, HarnessError when that is nothing."""
-    assert process.stdout is not None and process.stderr is not None
-    answer, talk, is_open = bytearray(), b"", True
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        selector.register(process.stderr, selectors.EVENT_READ)
-        while is_open:
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready or time.monotonic() > deadline:
-                raise TimeoutError
-            for key, _ in ready:
-                chunk = os.read(key.fd, 1 << 16)
-                if not chunk:
-                    selector.unregister(key.fileobj)
-                if key.fileobj is process.stderr:
-                    talk = (talk + chunk)[-1000:]
-                    continue
-                is_open = bool(chunk)
-                answer += chunk
-                if len(answer) > MAX_ANSWER_BYTES:
-                    raise HarnessError(f"{file}: the description of its parameters is larger than 1 MiB.")
-    if not answer:
-        raise HarnessError(f"{file}: {_ending(process, talk, deadline)}")
-    return bytes(answer)
-
-
-def _ending(process: "subprocess.Popen[bytes]", talk: bytes, deadline: float) -> str:
-    """Why a process that answered nothing ended, as a clause. Raises TimeoutError if it does not end."""
-    try:
-        code = process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        raise TimeoutError from None
-    # A sandbox reports its child's signal as a shell does.
-    number = -code if code < 0 else code - 128
-    if number in {member.value for member in signal.Signals}:
-        return f"importing it crashed with {signal.Signals(number).name}."
-    last = talk.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"importing it ended the process with exit code {code}{f' ({shorten(last, 120)})' if last else ''}."
+        try:
+            process.popen.wait(IMPORT_SECONDS)
+        except subprocess.TimeoutExpired:
+            message = f"the import takes longer than {IMPORT_SECONDS:g} s. Move slow work into `run`."
+            raise HarnessError(f"{file}: {message}") from None
+        finally:
+            process.close()
+        stdout.seek(0)
+        answer = stdout.read(MAX_ANSWER_BYTES + 1)
+        if len(answer) > MAX_ANSWER_BYTES:
+            raise HarnessError(f"{file}: the description of its parameters is larger than 1 MiB.")
+        if answer:
+            return answer
+        number, code = process.exit_signal_or_code()
+        if number is not None:
+            raise HarnessError(f"{file}: the import crashed with {number.name}.")
+        stderr.seek(0)
+        last_line = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+        details = f" ({shorten(last_line, 120)})" if last_line else ""
+        raise HarnessError(f"{file}: the import ended the process with exit code {code}{details}.")

@@ -1,4 +1,4 @@
-"""The versions and the hardware that a record names, read without importing what is heavy."""
+"""The library versions and the hardware that records name, read without importing large libraries."""
 
 import functools
 import os
@@ -11,22 +11,23 @@ import psutil
 
 from harness import __version__
 
+ABSENT = "absent"
 _DISTRIBUTIONS = ("torch", "transformers", "numpy", "tokenizers", "safetensors", "pydantic")
 
 
 def versions() -> dict[str, str]:
-    """The harness, Python and the libraries that a result depends on."""
+    """Return the versions of the harness, Python and the libraries that affect a result, `ABSENT` for none."""
     found = {"harness": __version__, "python": platform.python_version()}
     for name in _DISTRIBUTIONS:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
+            found[name] = ABSENT
     return found
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores that this process may use, memory in bytes, GPUs by name."""
+    """Return the processor, the number of usable cores, the memory in bytes and the names of the GPUs."""
     return {
         "machine": platform.machine(),
         "system": f"{platform.system()} {platform.release()}",
@@ -38,18 +39,17 @@ def hardware() -> dict[str, Any]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 @functools.cache
 def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
+    """Return the name of the processor, from /proc because the platform module does not know it on Linux."""
+    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 def _gpus() -> list[str]:

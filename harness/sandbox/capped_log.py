@@ -1,5 +1,6 @@
-"""worker.log: what a worker printed, its beginning and its end, however much that was."""
+"""worker.log: the beginning and the end of what a worker printed, with a limited size."""
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -11,48 +12,39 @@ _MARKER = re.compile(rb"\n\[ *(\d+) bytes were dropped here\]\n")
 
 
 class CappedLog:
-    """A file of at most `CAP_BYTES`: when it is full its middle goes, and a line says how many bytes went in all."""
+    """A file of at most `CAP_BYTES`. If it is full, bytes from its middle are replaced by a line with their number."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._descriptor).st_size
         marker = _MARKER.match(os.pread(self._descriptor, len(_marker(0)), _HEAD_BYTES))
         self._dropped = 0 if marker is None else int(marker[1])
-        self._lost = 0
 
     def write(self, chunk: bytes) -> None:
-        """Append `chunk`; what the disk does not take is lost, and once it takes some again a line says how much."""
-        lost = b"[%d bytes could not be written here]\n" % self._lost if self._lost and chunk else b""
-        try:
-            self._take(lost + chunk)
-        except OSError:
-            self._lost += len(chunk)
-        else:
-            self._lost = 0
-
-    def _take(self, chunk: bytes) -> None:
-        if self._size + len(chunk) > CAP_BYTES:
-            head = chunk[: max(0, _HEAD_BYTES - self._size)]
-            self._append(head)
-            self._drop_middle(chunk[len(head) :])
-        else:
-            self._append(chunk)
+        """Append `chunk`. A full disk loses it: the run itself ends when its next guesses cannot be stored."""
+        with contextlib.suppress(OSError):
+            if self._size + len(chunk) > CAP_BYTES:
+                head = chunk[: max(0, _HEAD_BYTES - self._size)]
+                self._append(head)
+                self._replace_middle(chunk[len(head) :])
+            else:
+                self._append(chunk)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def _append(self, chunk: bytes) -> None:
         self._write_at(self._size, chunk)
         self._size += len(chunk)
 
-    def _drop_middle(self, chunk: bytes) -> None:
-        """Append `chunk`, and keep no more than the last bytes of what stands after the head."""
+    def _replace_middle(self, chunk: bytes) -> None:
+        """Append `chunk`, and keep only the last bytes of everything after the head."""
         first = _HEAD_BYTES + (len(_marker(0)) if self._dropped else 0)
         after_head = os.pread(self._descriptor, self._size - first, first) + chunk
         tail = after_head[-_TAIL_BYTES:]
         self._dropped += len(after_head) - len(tail)
-        # In place and unsynced: a log that a power cut tears is a lesser evil than a flood that waits for the disk.
+        # In place and without fsync: a log damaged by a power failure is better than a worker that waits for the disk.
         self._write_at(_HEAD_BYTES, _marker(self._dropped) + tail)
         self._size = _HEAD_BYTES + len(_marker(self._dropped)) + len(tail)
         os.ftruncate(self._descriptor, self._size)

@@ -1,4 +1,4 @@
-"""The environment that a confined process is handed: what finds programs, libraries and devices, and no secret."""
+"""The environment variables of a sandboxed process: paths to programs, libraries and devices, and no secrets."""
 
 import os
 import re
@@ -10,19 +10,19 @@ _PASSED_ON_PREFIXES = ("CUDA_", "NVIDIA_", "PYTORCH_", "TORCH_", "OMP_", "GOMP_"
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL|COOKIE")
 
 
-def looks_secret(name: str) -> bool:
-    """Whether a variable of this name may hold what nobody else should know."""
+def is_secret_name(name: str) -> bool:
+    """Return True if a variable with this name may hold a secret."""
     return _SECRET.search(name) is not None
 
 
 def plain_environment(home: Path) -> dict[str, str]:
-    """This process's environment, as far as a stranger's code may know it; `home` is its home and its scratch."""
+    """Return the variables of this process that untrusted code may see, with `home` as HOME and TMPDIR."""
     passed = {
         name: value
         for name, value in os.environ.items()
-        # NVIDIA_API_KEY begins as NVIDIA_VISIBLE_DEVICES does.
-        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIXES) and not looks_secret(name))
+        # NVIDIA_API_KEY has the same prefix as NVIDIA_VISIBLE_DEVICES.
+        if name in _PASSED_ON or (name.startswith(_PASSED_ON_PREFIXES) and not is_secret_name(name))
     }
-    # With another home, packages that were installed for this user alone would no longer be found.
-    own = {"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}
-    return passed | own | {"HOME": str(home), "TMPDIR": str(home)}
+    # HOME changes, so packages that were installed for this user would not be found without PYTHONUSERBASE.
+    user_base = {"PYTHONUSERBASE": site.getuserbase()} if site.ENABLE_USER_SITE else {}
+    return passed | user_base | {"HOME": str(home), "TMPDIR": str(home)}

@@ -1,4 +1,4 @@
-"""What the sandbox promises, each promise tried: a process inside attempts the deed, and whether it could is seen."""
+"""The guarantees of the sandbox, each tested by a process inside that tries to violate it."""
 
 import contextlib
 import os
@@ -18,222 +18,213 @@ from harness.core import paths
 from harness.core.files import is_larger_than
 from harness.core.paths import runs_home
 from harness.sandbox import probe
-from harness.sandbox.backends import SandboxBackend
-from harness.sandbox.environment import looks_secret, plain_environment
-from harness.sandbox.in_force import InForce
+from harness.sandbox.applied import AppliedSandbox
+from harness.sandbox.backends import detect_backend
+from harness.sandbox.environment import is_secret_name, plain_environment
 from harness.sandbox.policy import SandboxPolicy
 from harness.sandbox.process import SandboxedProcess
 from harness.sandbox.view import model_cache
 
-_AT_ONCE = 4
+_PARALLEL_TESTS = 4
 _PROBE_SECONDS = 10.0
-_FILES_A_PLACE = 5
+_FILES_PER_DIRECTORY = 5
 _MIB = 1 << 20
 _MEMORY, _PROCESSES, _FILE = 64 * _MIB, 24, _MIB
-_SANDBOX = "install bubblewrap and allow user namespaces, or use a kernel with landlock."
-_GROUPS = "needs control groups that this user may write to, version 2 or 1."
+_NEEDS_SANDBOX = "install bubblewrap and allow user namespaces, or use a kernel with landlock."
+_NEEDS_CGROUPS = "needs control groups that this user may write to, version 2 or 1."
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One promise. means: what keeps it here; None where nothing does, and then `advice` says what would."""
+    """The result for one guarantee: the mechanism that enforces it, None for none, and advice how to get one."""
 
     name: str
-    means: str | None
+    mechanism: str | None
     advice: str
 
 
 @dataclass(frozen=True)
-class _Scene:
-    """What stands outside the sandbox for a probe to reach for: a folder with secrets, a listener, a victim."""
+class _Outside:
+    """What a probe tries to reach from inside: a directory with secrets, a listener, a process to kill."""
 
-    folder: Path
+    directory: Path
     port: int
     socket: Path
     victim: "subprocess.Popen[bytes]"
 
+    @property
+    def orphan_mark(self) -> str:
+        return f"orphan-of-{self.directory.name}"
+
+
+Mechanism = Callable[[AppliedSandbox], str]
+
 
 @dataclass(frozen=True)
-class _Trial:
-    """A promise, the deed that would break it, and what keeps it under what is in force.
+class _Test:
+    """A guarantee, the operation of probe.py that would violate it, and the mechanism that prevents that.
 
-    is_broken: looks from outside whether the deed was done, where the probe's own word is not enough.
+    is_violated: checks from outside if the operation succeeded, where the exit code of the probe is not enough.
     """
 
     name: str
-    deed: Callable[..., bool]
-    arguments: Callable[[_Scene], list[str]]
-    kept_by: Callable[[InForce], str]
-    advice: str = _SANDBOX
-    is_broken: Callable[[_Scene, Path], bool] | None = None
+    operation: Callable[..., bool]
+    arguments: Callable[[_Outside], list[str]]
+    mechanism: Mechanism
+    advice: str = _NEEDS_SANDBOX
+    is_violated: Callable[[_Outside, Path], bool] | None = None
 
 
-def tried_guarantees() -> list[Guarantee]:
-    """Try every guarantee with the backend of this machine. Raises HarnessError as `detect_backend` does."""
-    with _scene() as scene, ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda trial: _tried(trial, scene), _TRIALS))
+def check_guarantees() -> list[Guarantee]:
+    """Test every guarantee with the backend of this machine. Raises HarnessError as `detect_backend` does."""
+    with _outside() as outside, ThreadPoolExecutor(_PARALLEL_TESTS) as pool:
+        return list(pool.map(lambda test: _run(test, outside), _TESTS))
 
 
-def _tried(trial: _Trial, scene: _Scene) -> Guarantee:
-    with tempfile.TemporaryDirectory(prefix="harness-probe-", ignore_cleanup_errors=True) as made:
-        scratch = Path(made)
-        confined = SandboxedProcess(
-            [sys.executable, "-I", "-S", probe.__file__, trial.deed.__name__, *trial.arguments(scene)],
+def _run(test: _Test, outside: _Outside) -> Guarantee:
+    with tempfile.TemporaryDirectory(prefix="harness-probe-", ignore_cleanup_errors=True) as directory:
+        scratch = Path(directory)
+        process = SandboxedProcess(
+            [sys.executable, "-I", "-S", probe.__file__, test.operation.__name__, *test.arguments(outside)],
             SandboxPolicy(writable=(scratch,), memory=_MEMORY, processes=_PROCESSES, file_bytes=_FILE),
             cwd=scratch,
             environment=plain_environment(scratch),
         )
         try:
-            in_force = confined.in_force()
+            applied = process.wait_until_applied()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                confined.popen.wait(_PROBE_SECONDS)
-            is_done = confined.popen.poll() == 0
-            # It may have been killed for what it did: then it was done.
-            confined.kill()
+                process.popen.wait(_PROBE_SECONDS)
+            is_violated = process.popen.poll() == 0
+            # `is_violated` looks at what is left after the end of the process.
+            process.kill()
         finally:
-            confined.close()
-        is_broken = is_done if trial.is_broken is None else trial.is_broken(scene, scratch)
-    return Guarantee(trial.name, None if is_broken else trial.kept_by(in_force), trial.advice)
+            process.close()
+        if test.is_violated is not None:
+            is_violated = test.is_violated(outside, scratch)
+    return Guarantee(test.name, None if is_violated else test.mechanism(applied), test.advice)
 
 
 @contextlib.contextmanager
-def _scene() -> Iterator[_Scene]:
+def _outside() -> Iterator[_Outside]:
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-outside-")))
-        (folder / "answers.npy").write_bytes(b"answers")
-        listener = stack.enter_context(socket.socket())
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        unix = folder / "socket"
-        for address in (str(unix), f"\0{unix}"):
-            door = stack.enter_context(socket.socket(socket.AF_UNIX))
-            door.bind(address)
-            door.listen()
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-outside-")))
+        (directory / "answers.npy").write_bytes(b"answers")
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        path = directory / "socket"
+        for address in (str(path), f"\0{path}"):
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(address)
+            server.listen()
         victim = subprocess.Popen(["sleep", "60"], env={"SECRET": "secret", "PATH": os.environ.get("PATH", "")})
         stack.callback(victim.wait)
         stack.callback(victim.kill)
-        yield _Scene(folder, listener.getsockname()[1], unix, victim)
+        yield _Outside(directory, listener.getsockname()[1], path, victim)
 
 
-def _by_view(in_force: InForce) -> str:
-    return "bubblewrap" if in_force.means == SandboxBackend.BWRAP else _landlock(in_force)
+def _file_isolation(applied: AppliedSandbox) -> str:
+    # The launcher reports the version of landlock: `landlock 7`.
+    return next((name for name in applied.applied if name.startswith(applied.means)), applied.means)
 
 
-def _landlock(in_force: InForce) -> str:
-    return next((word for word in in_force.applied if word.startswith("landlock")), "")
+def _namespace_or(kind: str, otherwise: Mechanism) -> Mechanism:
+    def mechanism(applied: AppliedSandbox) -> str:
+        has_namespace = kind in (*detect_backend().namespaces, *applied.applied)
+        return f"a {kind} namespace" if has_namespace else otherwise(applied)
+
+    return mechanism
 
 
-def _by_namespace(kind: str, otherwise: Callable[[InForce], str]) -> Callable[[InForce], str]:
-    def kept_by(in_force: InForce) -> str:
-        if in_force.means == SandboxBackend.BWRAP:
-            return f"bubblewrap ({kind} namespace)"
-        return f"a {kind} namespace" if kind in in_force.applied else otherwise(in_force)
-
-    return kept_by
+def _seccomp_and(mechanism: Mechanism) -> Mechanism:
+    return lambda applied: f"seccomp, {mechanism(applied)}"
 
 
-def _by_seccomp_and(kept_by: Callable[[InForce], str]) -> Callable[[InForce], str]:
-    return lambda in_force: f"seccomp, {kept_by(in_force)}"
+def _privileges(mechanism: str) -> Mechanism:
+    return lambda _: mechanism if detect_backend().is_sandbox else "the missing privileges of this user"
 
 
-def _by_lack_of_rights(otherwise: str) -> Callable[[InForce], str]:
-    return lambda in_force: "this user's own lack of rights" if in_force.means == SandboxBackend.NONE else otherwise
-
-
-def _private_files(scene: _Scene) -> list[str]:
-    """Some files of this very user's, as far as there are any, and one that lies in no place of the system's."""
-    places = [Path.home(), Path.home() / ".ssh", paths.data_home(), paths.cache_home(), model_cache()]
-    files = [scene.folder / "answers.npy"]
-    for folder in (*places, *islice(runs_home().glob("*"), _FILES_A_PLACE)):
+def _private_files(outside: _Outside) -> list[str]:
+    """Return some files of this user, if there are any, and one outside of the system's directories."""
+    directories = [Path.home(), Path.home() / ".ssh", paths.data_home(), paths.cache_home(), model_cache()]
+    files = [outside.directory / "answers.npy"]
+    for directory in (*directories, *islice(runs_home().glob("*"), _FILES_PER_DIRECTORY)):
         with contextlib.suppress(OSError):
-            files += islice((file for file in folder.iterdir() if file.is_file()), _FILES_A_PLACE)
+            files += islice((file for file in directory.iterdir() if file.is_file()), _FILES_PER_DIRECTORY)
     return [str(file) for file in files]
 
 
-def _foreign_places(scene: _Scene) -> list[str]:
+def _paths_outside_scratch(outside: _Outside) -> list[str]:
     source = paths.PACKAGE / "__init__.py"
-    return [
-        str(place) for place in (scene.folder, source, tempfile.gettempdir(), "/dev", "/proc/sys/kernel/core_pattern")
-    ]
+    return [*map(str, (outside.directory, source, tempfile.gettempdir(), "/dev", "/proc/sys/kernel/core_pattern"))]
 
 
-def _answers(scene: _Scene) -> list[str]:
+def _answers(outside: _Outside) -> list[str]:
     shipped = [str(file) for file in paths.SHIPPED_ROUNDS.rglob("*.npy")]
-    return [*shipped, str(scene.folder / "answers.npy")]
+    return [*shipped, str(outside.directory / "answers.npy")]
 
 
-def _mark(scene: _Scene) -> str:
-    return f"orphan-of-{scene.folder.name}"
+def _has_orphan(outside: _Outside) -> bool:
+    return any(outside.orphan_mark in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
-_TRIALS = (
-    _Trial("answers unreadable", probe.reads, _answers, _by_view),
-    _Trial("home, data, runs, other models unreadable", probe.reads, _private_files, _by_view),
-    _Trial(
-        "writes only to scratch",
-        probe.writes,
-        _foreign_places,
-        _by_view,
-    ),
-    _Trial(
+_TESTS = (
+    _Test("answers unreadable", probe.read, _answers, _file_isolation),
+    _Test("home, data, runs, other models unreadable", probe.read, _private_files, _file_isolation),
+    _Test("writes only to scratch", probe.write, _paths_outside_scratch, _file_isolation),
+    _Test(
         "no network",
-        probe.reaches,
-        lambda scene: [str(scene.port), str(scene.socket)],
-        _by_seccomp_and(_by_namespace("net", _landlock)),
+        probe.connect,
+        lambda outside: [str(outside.port), str(outside.socket)],
+        _seccomp_and(_namespace_or("net", _file_isolation)),
     ),
-    _Trial(
+    _Test(
         "no secrets in its environment",
-        probe.knows,
-        lambda _: ["HF_TOKEN", "SSH_AUTH_SOCK", *filter(looks_secret, os.environ)],
+        probe.read_variable,
+        lambda _: ["HF_TOKEN", "SSH_AUTH_SOCK", *filter(is_secret_name, os.environ)],
         lambda _: "an allow-list",
     ),
-    _Trial(
-        "no signal to other processes",
-        probe.signals,
-        lambda scene: [str(scene.victim.pid)],
-        _by_namespace("pid", _landlock),
-        is_broken=lambda scene, _: scene.victim.poll() is not None,
+    _Test(
+        "no signals to other processes",
+        probe.kill_process,
+        lambda outside: [str(outside.victim.pid)],
+        _namespace_or("pid", _file_isolation),
+        is_violated=lambda outside, _: outside.victim.poll() is not None,
     ),
-    _Trial(
-        "no look into other processes",
-        probe.looks_into,
+    _Test(
+        "no access to other processes",
+        probe.inspect_process,
         lambda _: [str(os.getpid())],
-        _by_seccomp_and(_by_namespace("pid", _landlock)),
+        _seccomp_and(_namespace_or("pid", _file_isolation)),
     ),
-    _Trial("clock not set", probe.sets_the_clock, lambda _: [], _by_lack_of_rights("seccomp, no capabilities")),
-    _Trial("no rights to gain", probe.has_rights, lambda _: [], _by_lack_of_rights("no_new_privs, no capabilities")),
-    _Trial(
+    _Test("clock protected", probe.set_clock, lambda _: [], _privileges("seccomp, no capabilities")),
+    _Test("no privileges", probe.have_privileges, lambda _: [], _privileges("no_new_privs, no capabilities")),
+    _Test(
         "memory limited",
-        probe.holds,
+        probe.allocate_memory,
         lambda _: [str(4 * _MEMORY)],
-        lambda in_force: in_force.memory.by if in_force.memory else "",
-        _GROUPS,
+        lambda applied: applied.memory.by if applied.memory else "",
+        _NEEDS_CGROUPS,
     ),
-    _Trial(
+    _Test(
         "processes limited",
-        probe.forks,
+        probe.fork_processes,
         lambda _: [str(2 * _PROCESSES)],
-        lambda in_force: in_force.processes.by if in_force.processes else "",
-        _GROUPS,
+        lambda applied: applied.processes.by if applied.processes else "",
+        _NEEDS_CGROUPS,
     ),
-    _Trial("size of a file limited", probe.grows, lambda _: [str(_FILE)], lambda _: "RLIMIT_FSIZE"),
-    _Trial("open files limited", probe.opens, lambda _: ["5000"], lambda _: "RLIMIT_NOFILE"),
-    _Trial(
+    _Test("size of a file limited", probe.write_large_file, lambda _: [str(_FILE)], lambda _: "RLIMIT_FSIZE"),
+    _Test("open files limited", probe.open_files, lambda _: ["5000"], lambda _: "RLIMIT_NOFILE"),
+    _Test(
         "size of scratch limited",
-        probe.fills,
+        probe.fill_directory,
         lambda _: [str(_MIB)],
         lambda _: "polling, every 2 s",
-        is_broken=lambda _, scratch: not is_larger_than(scratch, _MIB // 2),
+        is_violated=lambda _, scratch: not is_larger_than(scratch, _MIB // 2),
     ),
-    _Trial(
-        "nothing left running",
-        probe.leaves_a_process,
-        lambda scene: [_mark(scene)],
-        _by_namespace("pid", lambda _: "the reaper"),
-        is_broken=lambda scene, _: _is_running(_mark(scene)),
+    _Test(
+        "no process left running",
+        probe.leave_process,
+        lambda outside: [outside.orphan_mark],
+        _namespace_or("pid", lambda _: "the reaper"),
+        is_violated=lambda outside, _: _has_orphan(outside),
     ),
 )
-
-
-def _is_running(mark: str) -> bool:
-    return any(mark in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))

@@ -1,4 +1,4 @@
-"""What a confined process was refused, counted as it happens: each notified system call is answered with an error."""
+"""Count the system calls that a sandboxed process was refused: each notification is answered with an error."""
 
 import array
 import contextlib
@@ -19,73 +19,72 @@ _REPORT_BYTES = 4096
 # linux/seccomp.h: _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp).
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _NOTIFICATION, _RESPONSE = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
-_FREELY = 256
+_UNTHROTTLED = 256
 _PAUSE_SECONDS = 0.002
 
 
 class SeccompNotifier:
-    """A thread that takes the launcher's report and then answers what the filter asks, until nobody is left to ask."""
+    """A thread that receives the launcher's report, and then answers seccomp notifications until the process ends."""
 
     def __init__(self, report: socket.socket) -> None:
-        """`report` is the socket that the launcher's word arrives on; it is closed here."""
+        """Listen on `report`, the socket on which the launcher reports. The notifier closes it."""
         self._report = report
         self._counts: Counter[Refusal] = Counter()
         self._applied: tuple[str, ...] = ()
         self._has_reported = threading.Event()
-        self._is_over = os.eventfd(0, os.EFD_CLOEXEC)
+        self._closing = os.eventfd(0, os.EFD_CLOEXEC)
         self._kinds = refusals_by_number()
-        self._thread = threading.Thread(target=self._listen, name="refusals", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="seccomp notifier", daemon=True)
         self._thread.start()
 
-    def applied(self, *, seconds: float) -> tuple[str, ...]:
-        """What the launcher applied; empty when it ended before, or says nothing within `seconds`."""
+    def wait_for_report(self, *, seconds: float) -> tuple[str, ...]:
+        """Return what the launcher applied; empty if it ended before, or did not report within `seconds`."""
         self._has_reported.wait(seconds)
         return self._applied
 
     def counts(self) -> dict[Refusal, int]:
-        """How often each thing was refused so far."""
+        """Return how often each kind of operation was refused so far."""
         return dict(self._counts)
 
     def close(self) -> None:
-        """Stop listening; what is asked from then on fails in the kernel."""
-        os.eventfd_write(self._is_over, 1)
+        """Stop the thread. The kernel refuses later calls by itself."""
+        os.eventfd_write(self._closing, 1)
         self._thread.join()
-        os.close(self._is_over)
+        os.close(self._closing)
 
     def _listen(self) -> None:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._report)
-            listener = self._taken_report()
+            listener = self._receive_report()
             self._has_reported.set()
             if listener is None:
                 return
             stack.callback(os.close, listener)
-            poll = select.poll()
-            poll.register(listener, select.POLLIN)
-            poll.register(self._is_over, select.POLLIN)
-            while True:
-                ready = dict(poll.poll())
-                if self._is_over in ready or ready.get(listener, 0) & (select.POLLHUP | select.POLLERR):
-                    return
+            while self._wait_for(listener):
                 self._answer(listener)
 
-    def _taken_report(self) -> int | None:
-        """Read the launcher's word, and the listener's descriptor if one came with it."""
+    def _wait_for(self, source: int) -> bool:
+        """Wait until `source` is readable. Return False if it was closed or the notifier is closing."""
         poll = select.poll()
-        poll.register(self._report, select.POLLIN)
-        poll.register(self._is_over, select.POLLIN)
-        if self._is_over in dict(poll.poll()):
+        poll.register(source, select.POLLIN)
+        poll.register(self._closing, select.POLLIN)
+        ready = dict(poll.poll())
+        return self._closing not in ready and bool(ready[source] & select.POLLIN)
+
+    def _receive_report(self) -> int | None:
+        """Receive the launcher's report, and return the listener's descriptor if one came with it."""
+        if not self._wait_for(self._report.fileno()):
             return None
         try:
-            words, descriptors, _, _ = socket.recv_fds(self._report, _REPORT_BYTES, 1)
+            names, descriptors, _, _ = socket.recv_fds(self._report, _REPORT_BYTES, 1)
         except OSError:
             return None
-        self._applied = tuple(words.decode(errors="replace").split(",")) if words else ()
+        self._applied = tuple(names.decode(errors="replace").split(",")) if names else ()
         return descriptors[0] if descriptors else None
 
     def _answer(self, listener: int) -> None:
         notification = array.array("B", bytes(_NOTIFICATION.size))
-        # The process that asked may be gone by now, on either side of the answer.
+        # The calling process may be killed before or after the answer.
         with contextlib.suppress(OSError):
             fcntl.ioctl(listener, _RECEIVE, notification, True)
             id_, _, _, number, *_ = _NOTIFICATION.unpack(notification)
@@ -93,6 +92,6 @@ class SeccompNotifier:
             error = errno.EACCES if kind is Refusal.NETWORK else errno.EPERM
             self._counts[kind] += 1
             fcntl.ioctl(listener, _SEND, _RESPONSE.pack(id_, 0, -error, 0))
-        if self._counts.total() > _FREELY:
-            # One that asks without end waits for its answers, not the supervisor for it.
+        if self._counts.total() > _UNTHROTTLED:
+            # An endless loop of refused calls slows itself down, not the supervisor.
             time.sleep(_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""What one process is allowed beyond the system itself: folders, network, and how much of the machine."""
+"""What one sandboxed process may use in addition to the system: paths, network and resources."""
 
 import os
 from dataclasses import dataclass, field
@@ -8,22 +8,24 @@ MOST_PROCESSES = 4096
 MOST_FILE_BYTES = 4 << 30
 OPEN_FILES = 4096
 SHARED_MEMORY_BYTES = 1 << 30
-_SHARE_OF_MEMORY = 0.9
+_MEMORY_FRACTION = 0.9
 
 
 def default_memory() -> int:
-    """Bytes that a confined process and its children may hold: nine tenths of the machine's, so that it lives on."""
-    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _SHARE_OF_MEMORY)
+    """Return the default memory limit in bytes: 90 % of the machine's memory, so that the machine stays usable."""
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _MEMORY_FRACTION)
 
 
 @dataclass(frozen=True)
 class SandboxPolicy:
-    """`readable` and `writable` paths are shown beside the system and the interpreter; `hidden` ones never, unless a
-    readable or writable path lies deeper. Symbolic links are not followed, but in the `linked` folders, where those
-    that lead to files open them: a model cache is made of such. Never name a folder there that a stranger could fill.
+    """The paths, the network access and the resources of one process.
 
-    network: may open Internet sockets; memory: bytes, over all its processes; processes: with threads; file_bytes: of
-    one file. None sets no limit.
+    readable, writable: paths shown in addition to the system and the interpreter. hidden: paths not shown, except for
+    readable or writable paths inside them. linked: like `readable`, but symbolic links inside that lead to files make
+    these files readable too, as a model cache needs. Never list a directory there that untrusted code can write to.
+
+    network: Internet sockets are allowed. memory: bytes used by all processes together. processes: number of processes
+    and threads. file_bytes: size of one file. None sets no limit.
     """
 
     readable: tuple[Path, ...] = ()

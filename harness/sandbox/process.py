@@ -1,4 +1,4 @@
-"""One confined process as whoever started it holds it: what it was refused, what limits it, and an end that is one."""
+"""A process that runs in the sandbox: how it is started, what it was refused, and how it ends."""
 
 import contextlib
 import os
@@ -11,27 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from harness.sandbox import reaper
-from harness.sandbox.backends import SandboxBackend, detect_backend
-from harness.sandbox.bubblewrap import bubblewrapped
-from harness.sandbox.in_force import InForce, Limit
-from harness.sandbox.limits import ControlGroup
+from harness.sandbox.applied import AppliedSandbox, Limit
+from harness.sandbox.backends import detect_backend
+from harness.sandbox.control_group import ControlGroup
+from harness.sandbox.launching import launcher_command, write_launcher_config
 from harness.sandbox.notifier import SeccompNotifier
-from harness.sandbox.plan import launched, written_plan
 from harness.sandbox.policy import OPEN_FILES, SandboxPolicy
 from harness.sandbox.refusals import Refusal
-from harness.sandbox.view import view_for
 
-_REPORT_SECONDS = 10.0
+_WAIT_SECONDS = 10.0
 Stream = int | Any
 
 
 class SandboxedProcess:
-    """A command that runs confined, under the offered means, from its start until it is killed and closed."""
+    """A command that runs under this machine's sandbox backend, from its start until it is killed and closed."""
 
     def __init__(
         self,
         argv: Sequence[str],
-        confinement: SandboxPolicy,
+        policy: SandboxPolicy,
         *,
         cwd: Path,
         environment: Mapping[str, str],
@@ -40,113 +38,107 @@ class SandboxedProcess:
         stderr: Stream = subprocess.DEVNULL,
         inherited: Iterable[int] = (),
     ) -> None:
-        """Start `argv` in `cwd`, which it must be allowed to see, with exactly this environment and these descriptors.
+        """Start `argv` in `cwd`, which `policy` must show, with exactly this environment and these descriptors.
 
         Raises HarnessError as `detect_backend` does.
         """
-        self.means = detect_backend()
-        self._confinement = confinement
-        self._group = ControlGroup(memory=confinement.memory, processes=confinement.processes)
+        self._backend = detect_backend()
+        self._policy = policy
+        self._group = ControlGroup(memory=policy.memory, processes=policy.processes)
         self._lifeline: int | None = None
-        self._listening: SeccompNotifier | None = None
-        handed = list(inherited)
-        with contextlib.ExitStack() as ours:
-            command = self._command(list(argv), cwd, handed, ours)
+        self._notifier: SeccompNotifier | None = None
+        pass_fds = list(inherited)
+        with contextlib.ExitStack() as child_descriptors:
+            command = self._command(list(argv), cwd, pass_fds, child_descriptors)
             self.popen: subprocess.Popen[bytes] = subprocess.Popen(
-                self._group.entering(command),
+                self._group.enter_command(command),
                 cwd=cwd,
                 env=dict(environment),
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=handed,
+                pass_fds=pass_fds,
                 start_new_session=True,
             )
         self.pid = self.popen.pid
 
-    def _command(self, argv: list[str], cwd: Path, handed: list[int], ours: contextlib.ExitStack) -> list[str]:
-        """The whole command; what it inherits is added to `handed`, and closed here when `ours` ends."""
-        is_bare = self.means is SandboxBackend.NONE
-        view = None if is_bare else view_for(self._confinement)
-        plan = written_plan(
-            self._confinement,
-            view if self.means is SandboxBackend.LANDLOCK else None,
-            is_filtered=not is_bare,
-            has_own_users=self.means is SandboxBackend.BWRAP and os.getuid() != 0,
-        )
-        ours.callback(os.close, plan)
-        handed.append(plan)
+    def _command(
+        self, argv: list[str], cwd: Path, pass_fds: list[int], child_descriptors: contextlib.ExitStack
+    ) -> list[str]:
+        """Return the whole command. The descriptors that it inherits are added to `pass_fds` and to the stack."""
+        config = write_launcher_config(self._backend, self._policy)
+        child_descriptors.callback(os.close, config)
+        pass_fds.append(config)
         report = -1
-        if not is_bare:
-            ear, mouth = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            ours.enter_context(mouth)
-            handed.append(report := mouth.fileno())
-            self._listening = SeccompNotifier(ear)
-        command = launched(argv, plan, report=report)
-        if self.means is SandboxBackend.BWRAP:
-            assert view is not None
-            return bubblewrapped(command, view, network=self._confinement.network, cwd=cwd)
+        if self._backend.is_sandbox:
+            receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            child_descriptors.enter_context(sender)
+            pass_fds.append(report := sender.fileno())
+            self._notifier = SeccompNotifier(receiver)
+        command = launcher_command(argv, config, self._backend, self._policy, cwd=cwd, report=report)
+        if "pid" in self._backend.namespaces:
+            return command
         lifeline, self._lifeline = os.pipe()
-        ours.callback(os.close, lifeline)
-        handed.append(lifeline)
+        child_descriptors.callback(os.close, lifeline)
+        pass_fds.append(lifeline)
         return [sys.executable, "-I", "-S", reaper.__file__, str(lifeline), *command]
 
-    def in_force(self) -> InForce:
-        """What holds this process, as it was really applied. Waits for the launcher's word."""
-        applied = () if self._listening is None else self._listening.applied(seconds=_REPORT_SECONDS)
-        by = {limit: f"cgroup v{version}" for limit, version in self._group.version_by_limit.items()}
+    def wait_until_applied(self) -> AppliedSandbox:
+        """Wait for the launcher's report, at most 10 s, and return what was applied to the process."""
+        applied = () if self._notifier is None else self._notifier.wait_for_report(seconds=_WAIT_SECONDS)
+        mechanisms = {limit: f"cgroup v{version}" for limit, version in self._group.version_by_limit.items()}
         if "RLIMIT_NPROC" in applied:
-            by.setdefault("pids", "RLIMIT_NPROC")
-        return InForce(
-            self.means.value,
-            tuple(word for word in applied if word != "RLIMIT_NPROC"),
-            memory=_limit(self._confinement.memory, by.get("memory")),
-            processes=_limit(self._confinement.processes, by.get("pids")),
-            file_bytes=_limit(self._confinement.file_bytes, "RLIMIT_FSIZE"),
+            mechanisms.setdefault("pids", "RLIMIT_NPROC")
+        return AppliedSandbox(
+            self._backend.name,
+            tuple(name for name in applied if name != "RLIMIT_NPROC"),
+            memory=_limit(self._policy.memory, mechanisms.get("memory")),
+            processes=_limit(self._policy.processes, mechanisms.get("pids")),
+            file_bytes=_limit(self._policy.file_bytes, "RLIMIT_FSIZE"),
             open_files=_limit(OPEN_FILES, "RLIMIT_NOFILE"),
         )
 
     def refusals(self) -> dict[Refusal, int]:
-        """How often each thing was refused so far."""
-        counts = {} if self._listening is None else self._listening.counts()
+        """Return how often each operation was refused so far."""
+        counts = {} if self._notifier is None else self._notifier.counts()
         counts |= {Refusal.MEMORY: self._group.memory_kills(), Refusal.PROCESSES: self._group.refused_forks()}
         return {kind: count for kind, count in counts.items() if count}
 
-    def struck_memory_limit(self) -> int | None:
-        """The limit of memory, in bytes, that the kernel killed one of its processes for; None when it killed none."""
-        return self._confinement.memory if self._group.memory_kills() else None
+    def oom_limit(self) -> int | None:
+        """Return the memory limit in bytes if the kernel killed a process for exceeding it, else None."""
+        return self._policy.memory if self._group.memory_kills() else None
 
     def exit_signal_or_code(self) -> tuple[signal.Signals | None, int]:
-        """How the process, which has ended, did so: the signal that killed it, and its exit code."""
+        """Wait for the process, and return the signal that killed it, if any, and its exit code."""
         code = self.popen.wait()
-        # A sandbox reports the signal of its child as a shell does.
+        # Launcher, reaper and bwrap report the signal of their child as a shell does.
         number = -code if code < 0 else code - 128
         if number in {member.value for member in signal.Signals}:
             return signal.Signals(number), code
         return None, code
 
-    def strike(self) -> None:
-        """Kill what is there now, at once, be it thousands; what they start meanwhile is for `kill`."""
+    def kill_once(self) -> None:
+        """Kill the current members of the control group, without waiting. `kill` handles what they start meanwhile."""
         self.popen.poll()
-        self._group.strike()
+        self._group.kill_once()
 
     def kill(self) -> bool:
-        """Kill the process and all that it started; false if something is left (a process stuck in the kernel)."""
-        self.strike()
+        """Kill the process and its descendants. Return False if one is left (a process stuck in the kernel)."""
+        self.kill_once()
         is_clean = reaper.kill_tree(self.pid) if self.popen.poll() is None else True
-        # An orphan of a reaper that was killed first is in the group still.
+        # If the reaper was killed first, its orphans are still in the group.
         is_clean &= self._group.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.popen.wait(_REPORT_SECONDS)
+            self.popen.wait(_WAIT_SECONDS)
         return is_clean
 
     def close(self) -> None:
-        """Kill what is left, and let go of everything that held it."""
+        """Kill what is left, and release the control group and all descriptors."""
         self.kill()
         if self._lifeline is not None:
             os.close(self._lifeline)
-        if self._listening is not None:
-            self._listening.close()
+        if self._notifier is not None:
+            self._notifier.close()
         self._group.remove()
 
 

@@ -1,7 +1,9 @@
-"""A parent that leaves nothing behind: it starts one command and kills every descendant when that ends, or when its
-own parent goes. Run as a script on the standard library alone, where no process namespace can be had.
+"""Run a command, and kill all its descendants when it ends or when the parent process ends.
 
-    python -I -S reaper.py LIFELINE_FD COMMAND…
+A script on the standard library alone, for machines without PID namespaces. The parent holds the other end of the
+pipe LIFELINE_FD.
+
+    python -I -S reaper.py LIFELINE_FD COMMAND...
 """
 
 import contextlib
@@ -12,26 +14,27 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _REAP_MILLISECONDS = 1000
-_CHASES = 500
+_KILL_ROUNDS = 500
+_MOST_DESCRIPTORS = 1 << 16
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of every descendant whose own parent dies (Linux; elsewhere nothing)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    """Make this process a subreaper: the parent of every descendant whose own parent dies."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Process ids below `pid`, nearest first, zombies left out; read from /proc in one pass."""
+    """Return the process ids below `pid` without zombies, parents before children, from one pass over /proc."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # The command name stands in parentheses and may hold anything; the fields after it do not.
+                # The command name is in parentheses and may contain any character.
                 fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
                 if fields[0] != b"Z":
                     children.setdefault(int(fields[1]), []).append(int(entry.name))
@@ -42,18 +45,18 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def kill_descendants(pid: int, *, seconds: float = 5.0) -> bool:
-    """Kill everything below `pid` and go on until nothing is left; false when for `seconds` nothing more would die.
+    """Kill everything below `pid` until nothing is left. Return False if for `seconds` no more processes end.
 
-    Everything is stopped before anything is killed, so that what forks meanwhile is found in the next round; orphans
-    come back as children of a process that called `adopt_orphans`. For this process itself the kernel's word that it
-    has no child ends the work: a chain of processes that fork and end can slip through any reading of /proc.
+    All processes are stopped before one is killed, so that the next round finds what forks meanwhile. Orphans become
+    children of the subreaper. For the own descendants, the work ends when the kernel reports no more children: a chain
+    of processes that fork and exit can escape any reading of /proc.
     """
-    until, fewest = time.monotonic() + seconds, None
-    while time.monotonic() < until:
+    deadline, fewest = time.monotonic() + seconds, None
+    while time.monotonic() < deadline:
         below = descendants_of(pid)
         if fewest is None or len(below) < fewest:
-            # Thousands take a kernel longer than a few.
-            until, fewest = time.monotonic() + seconds, len(below)
+            # The kernel needs more time for thousands of processes.
+            deadline, fewest = time.monotonic() + seconds, len(below)
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for child in below:
                 _send(child, number)
@@ -61,38 +64,33 @@ def kill_descendants(pid: int, *, seconds: float = 5.0) -> bool:
             if not below:
                 return True
             time.sleep(0.005)
-        elif _outrun_children(until):
+        elif _kill_own_children(deadline):
             return True
     return False
 
 
-def _outrun_children(until: float) -> bool:
-    """Kill this process's own children as fast as the kernel names them; true once it has none, alive or dead.
+def _kill_own_children(deadline: float) -> bool:
+    """Kill this process's children as fast as the kernel lists them. Return True if none is left, alive or dead.
 
-    A chain that forks and ends is for a moment always a child of the process that adopts orphans, and reading one
-    small file takes less than a fork.
+    Every process of a chain that forks and exits is a child of the subreaper for a moment, and reading one small file
+    takes less time than a fork.
     """
-    for _ in range(_CHASES):
+    for _ in range(_KILL_ROUNDS):
         if reap_children():
             return True
-        children = _own_children()
-        if children is None or time.monotonic() > until:
+        if time.monotonic() > deadline:
             break
-        for child in children:
+        for child in _own_children():
             _send(child, signal.SIGKILL)
     time.sleep(0.001)
     return reap_children()
 
 
-def _own_children() -> list[int] | None:
-    """Ids of this process's children (proc(5), "children"); None where the kernel keeps no such file."""
-    children: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            children += [int(child) for child in (task / "children").read_bytes().split()]
-        except OSError:
-            return None
-    return children
+def _own_children() -> Iterator[int]:
+    """Yield the ids of this process's children (proc(5), "children"); none on kernels without this file."""
+    for file in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            yield from map(int, file.read_bytes().split())
 
 
 def _send(pid: int, number: signal.Signals) -> None:
@@ -101,8 +99,8 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 
 def kill_tree(pid: int) -> bool:
-    """Kill everything below `pid`, which need not be a child of this process, and then `pid` itself."""
-    # A tree's root may be the one that adopts its orphans, so it goes last.
+    """Kill everything below `pid`, which may be any process, and then `pid` itself. Return False if one is left."""
+    # The root may be the subreaper of the others, so it is killed last.
     is_clean = kill_descendants(pid)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -110,7 +108,7 @@ def kill_tree(pid: int) -> bool:
 
 
 def reap_children() -> bool:
-    """Take the exit of every child that has ended; true when no child is left, alive or dead."""
+    """Reap all children that have ended. Return True if no child is left, alive or dead."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -120,22 +118,16 @@ def reap_children() -> bool:
 
 
 def main() -> int:
-    """Start the command, wait for it or for the lifeline's end, and leave nothing alive."""
+    """Start the command, wait until it ends or the parent closes the lifeline, and kill all descendants."""
     lifeline = int(sys.argv[1])
     os.set_inheritable(lifeline, False)
     adopt_orphans()
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
-    inherited = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2 and int(name) != lifeline]
-    worker = subprocess.Popen(
-        sys.argv[2:],
-        pass_fds=[fd for fd in inherited if _is_open(fd) and os.get_inheritable(fd)],
-        preexec_fn=_restore_signals,
-    )
-    for fd in inherited:
-        # The worker's end of file must be the supervisor's to see, so no copy of its pipes may stay here.
-        if _is_open(fd):
-            os.close(fd)
+    worker = subprocess.Popen(sys.argv[2:], close_fds=False, preexec_fn=_restore_signals)
+    # The supervisor sees the end of the worker's pipes only if no copy of them is open here.
+    os.closerange(3, lifeline)
+    os.closerange(lifeline + 1, _MOST_DESCRIPTORS)
     ended = os.pidfd_open(worker.pid)
     poll = select.poll()
     poll.register(lifeline, select.POLLHUP)
@@ -144,12 +136,12 @@ def main() -> int:
         _reap_orphans(worker.pid)
     status = worker.poll()
     kill_descendants(os.getpid())
-    # As a shell reports a signal.
+    # A shell reports signals in the same way.
     return 0 if status is None else status if status >= 0 else 128 - status
 
 
 def _reap_orphans(worker: int) -> None:
-    """Take the exits of what was adopted, so that short-lived children do not use up the machine's process ids."""
+    """Reap adopted processes, so that short-lived ones do not use up the machine's process ids."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             if ended.si_pid == worker:
@@ -160,14 +152,6 @@ def _reap_orphans(worker: int) -> None:
 def _restore_signals() -> None:
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_DFL)
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What a confined process can be refused, in words."""
+"""The kinds of operations that the sandbox refuses, and their description."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 
 class Refusal(StrEnum):
-    """What a confined process was refused; the words go with "refused it"."""
+    """A kind of operation that the sandbox refused; the value is the key in records."""
 
     NETWORK = "network"
     TRACING = "tracing"
@@ -17,23 +17,23 @@ class Refusal(StrEnum):
 
     @property
     def words(self) -> str:
-        """The refusal as an object of "the sandbox refused it"."""
+        """The object of a sentence such as "The sandbox refused it a network socket"."""
         return _WORDS[self]
 
 
 _WORDS = {
     Refusal.NETWORK: "a network socket",
-    Refusal.TRACING: "a look into another process",
+    Refusal.TRACING: "access to another process",
     Refusal.NAMESPACES: "a mount or a namespace",
     Refusal.CLOCK: "a change of the clock",
-    Refusal.KERNEL: "a system call for administrators",
+    Refusal.KERNEL: "a privileged system call",
     Refusal.MEMORY: "more memory than its limit",
     Refusal.PROCESSES: "more processes than its limit",
 }
 
 
-def in_words(refusals: Mapping[Refusal, int]) -> str:
-    """What was refused how often, as one clause: `a network socket (3 times) and a change of the clock (once)`."""
+def describe_refusals(refusals: Mapping[Refusal, int]) -> str:
+    """Return one clause, such as `a network socket (3 times) and a change of the clock (once)`."""
     parts = [f"{kind.words} ({_times(refusals[kind])})" for kind in Refusal if refusals.get(kind)]
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 

@@ -17,7 +17,7 @@ from harness.runs.machine import versions
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
-from harness.sandbox import SandboxBackend
+from harness.sandbox import backend_named
 from harness.sandbox.refusals import Refusal
 from harness.submit.team import load_team
 
@@ -190,7 +190,7 @@ def _sandbox(folder: RunFolder) -> Check:
     if folder.store.exists():
         with RunReader(folder.store) as reader:
             means = [detail.get("sandbox") for _, _, name, detail in reader.events() if name == "worker"]
-    if means and SandboxBackend.NONE not in means:
+    if means and all(backend_named(str(name)).is_sandbox for name in means):
         return Check("sandbox", True, f"it ran in a sandbox ({means[-1]})")
     sentence = "it ran without a sandbox, so that what it read is not known" if means else "no worker of it ever began"
     return Check("sandbox", False, sentence, "harness doctor says what gives one here; run it again", True)

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.analysis.contrast import Part
 from harness.analysis.replay import recall_after_guesses
 from harness.core.arrays import Bools, Ints, Tokens
-from harness.core.comparison import Part
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_training
-from harness.core.intervals import Walk
 from harness.core.overlap import Overlap, overlap
 from harness.core.scoring import Score, correct_rows, exact_at_1
+from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import Submission, any_of_n, emitted, submission_of
 from harness.jobs.attack.spec import AttackSpec
@@ -94,7 +94,7 @@ class RunFacts:
     method: str
     submission: Submission
     answers: Tokens | None
-    walk: Walk | None
+    walk: JudgedRows | None
     whole: Part
     unreachable: Part | None
     score: Score | None
@@ -131,7 +131,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         walk = score = unreachable = unreachable_score = first = None
         if answers is not None:
             answers = answers[: spec.examples]
-            walk = Walk(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
+            walk = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
             score, first = whole.score(walk), exact_at_1(submission.ids, submission.suffixes, answers)
             if is_reachable is not None and is_reachable.any() and not is_reachable.all():
                 unreachable = whole.where(~is_reachable)

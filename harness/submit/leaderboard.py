@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
-from harness.core.intervals import Walk, paired_difference
+from harness.core.intervals import paired_difference
 from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
+from harness.core.walk import JudgedRows
 from harness.submit.archive import unpack
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
 from harness.submit.prefixes import tokens_sha256
@@ -78,7 +79,7 @@ class _Read(NamedTuple):
     team: str
     manifest: Manifest
     verdict: StoredVerdict | None
-    walk: Walk | None
+    walk: JudgedRows | None
     score: Score | None
 
 
@@ -149,7 +150,7 @@ def _read(path: Path, judging: Judging) -> _Read:
         rows = _produced_rows(path, verdict, rules)
     if judging.answers is None:
         return _Read(path, team, manifest, verdict, None, None)
-    walk = Walk(correct_rows(rows.ids, rows.suffixes, judging.answers), rows.ids)
+    walk = JudgedRows(correct_rows(rows.ids, rows.suffixes, judging.answers), rows.ids)
     score = score_rows(*walk, cap=judging.error_cap, examples=len(judging.answers), clusters=judging.clusters)
     return _Read(path, team, manifest, verdict, walk, score)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from harness.analysis import comparison_tables
-from harness.analysis.comparison import Comparison, compared, require_one_round
+from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize
 from harness.core.times import format_duration
@@ -152,21 +152,21 @@ def _comparison(runs: Sequence[RunFacts]) -> tuple[ComparisonSection | None, str
         return None, ""
     folders = [run.folder for run in runs]
     try:
-        whole = _where_it_tells(compared(folders))
+        whole = _where_it_tells(compare_runs(folders))
         pairs = [whole]
         if len(runs) > 2:
-            pairs = [_where_it_tells(compared([folders[0], other])) for other in folders[1:]]
+            pairs = [_where_it_tells(compare_runs([folders[0], other])) for other in folders[1:]]
     except HarnessError as error:
         # The figures of each stand all the same: a blind round, or runs with several --limit.
         return None, str(error)
     return (
         ComparisonSection(
-            unreachable=comparison_tables.unreachable_in_words(whole),
+            unreachable=comparison_tables.unreachable_heading(whole),
             unreachable_scores=comparison_tables.scores_on_unreachable(whole),
-            in_time=comparison_tables.recall_in_time_in_words(whole),
-            recall_in_time=comparison_tables.recall_in_time(whole),
+            in_time=comparison_tables.recall_over_budget_heading(whole),
+            recall_in_time=comparison_tables.recall_over_budget(whole),
             contrasts=[lines for pair in pairs for lines in _contrasts(pair)],
-            differing=comparison_tables.settings_that_differ(whole),
+            differing=comparison_tables.differing_settings(whole),
         ),
         "",
     )
@@ -188,8 +188,7 @@ def _where_it_tells(comparison: Comparison) -> Comparison:
 
 def _contrasts(pair: Comparison) -> list[list[str]]:
     return [
-        comparison_tables.contrast_in_words(pair, contrast, where)
-        for where, contrast in comparison_tables.contrasts(pair)
+        comparison_tables.contrast_lines(pair, contrast, where) for where, contrast in comparison_tables.contrasts(pair)
     ]
 
 

@@ -12,7 +12,7 @@ from harness.core.text import pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.reader import StageWork
-from harness.sandbox import SandboxBackend
+from harness.sandbox import backend_named
 from harness.submit.facts import RunFacts
 
 _LONGEST_VALUE = 160
@@ -262,7 +262,7 @@ def _loaded(loaded: dict[str, Any]) -> str:
 
 
 def _sandbox(sandbox: str) -> str:
-    return f"{sandbox}: {SandboxBackend(sandbox).promise}"
+    return f"{sandbox}: {backend_named(sandbox).promise}"
 
 
 def _times(count: int) -> str:

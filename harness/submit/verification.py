@@ -14,7 +14,7 @@ from harness.core.submission_reader import Submission, SubmissionRules, read_sub
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
-from harness.sandbox import SandboxBackend, detect_backend
+from harness.sandbox import detect_backend
 from harness.sandbox.refusals import Refusal
 from harness.submit.agreement import Likeness, agreement
 from harness.submit.code import README
@@ -141,10 +141,10 @@ class Verification:
         return found
 
     def _require_sandbox(self, how: How) -> None:
-        means = detect_backend()
-        self._told["sandbox"] = means.value
-        if means is not SandboxBackend.NONE:
-            self._findings.check("sandbox", True, f"{means}: {means.promise}", "")
+        backend = detect_backend()
+        self._told["sandbox"] = backend.name
+        if backend.is_sandbox:
+            self._findings.check("sandbox", True, f"{backend.name}: {backend.promise}", "")
         elif how.may_be_unconfined:
             self._findings.tell("sandbox", "none: the code could read and do whatever its user can")
         else:

@@ -17,7 +17,7 @@ from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 from harness.sandbox import SandboxPolicy, detect_backend, reaper
 from harness.sandbox.capped_log import CappedLog
-from harness.sandbox.refusals import Refusal, in_words
+from harness.sandbox.refusals import Refusal, describe_refusals
 from harness.supervisor.deadline import Deadline
 from harness.supervisor.devices import Device
 from harness.supervisor.intake import IntakeError
@@ -93,7 +93,7 @@ class Execution:
             reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
             return Ending(Status.CRASHED, reason)
         if self._refused and ending.status is not Status.FINISHED:
-            return replace(ending, reason=f"{ending.reason} The sandbox refused it {in_words(self._refused)}.")
+            return replace(ending, reason=f"{ending.reason} The sandbox refused it {describe_refusals(self._refused)}.")
         return ending
 
     def _close_ledger(self, refused: dict[Refusal, int]) -> None:

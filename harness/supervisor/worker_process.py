@@ -12,8 +12,8 @@ from pathlib import Path
 from harness.core import paths
 from harness.core.request import ENDPOINT_KEYS
 from harness.sandbox import SandboxedProcess, SandboxPolicy, reaper
+from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.environment import plain_environment
-from harness.sandbox.in_force import InForce
 from harness.sandbox.refusals import Refusal
 
 _PIPE_BYTES = 1 << 20
@@ -63,9 +63,9 @@ class WorkerProcess:
         self.pid = self._process.pid
         self.ended = os.pidfd_open(self.pid)
 
-    def in_force(self) -> InForce:
+    def in_force(self) -> AppliedSandbox:
         """Return the sandbox as it was applied."""
-        return self._process.in_force()
+        return self._process.wait_until_applied()
 
     def refusals(self) -> dict[Refusal, int]:
         """Return how often each thing was refused so far."""
@@ -73,7 +73,7 @@ class WorkerProcess:
 
     def oom_limit(self) -> int | None:
         """Return the memory limit in bytes for which one of its processes was killed; None if none was."""
-        return self._process.struck_memory_limit()
+        return self._process.oom_limit()
 
     def acknowledge(self, sequence: int) -> None:
         """Tell the worker that the frames up to this one are durable."""
@@ -99,7 +99,7 @@ class WorkerProcess:
 
     def kill(self) -> bool:
         """Kill the worker and all that it started; False if something is left (a process stuck in the kernel)."""
-        self._process.strike()
+        self._process.kill_once()
         # A supervisor adopts orphans and has no other children.
         is_clean = reaper.kill_descendants(os.getpid())
         return self._process.kill() and is_clean

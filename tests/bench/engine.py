@@ -9,7 +9,7 @@ import numpy as np
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.engine.benchmark import measure as measure_target
-from harness.engine.devices import resolved_device
+from harness.engine.devices import resolve_device
 from harness.engine.resolving import resolve_target
 from harness.runs.machine import usable_cores
 
@@ -29,7 +29,7 @@ def measure() -> dict[str, Any]:
         target.path,
         prefixes[chosen],
         length=round_.suffix_length,
-        device=resolved_device(),
+        device=resolve_device(),
         threads=usable_cores(),
         turns=TURNS,
         on_progress=lambda what, done, total: print(f"  {done} of {total}: {what}", file=sys.stderr, flush=True),

@@ -6,7 +6,7 @@ from typing import Any
 from harness.audits.leakage.params import SCHEMES, LeakageParams
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.rounds import load_round
-from harness.engine.devices import resolved_device
+from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.resolving import resolve_target
 from harness.runs.machine import usable_cores
@@ -22,11 +22,11 @@ def measure() -> dict[str, Any]:
     prefixes, answers = load_prefixes(round_), load_answers(round_)
     assert answers is not None
     path = resolve_target(str(SURROGATE) if has_surrogate else "demo").path
-    target = load_target(path, device=resolved_device(), threads=usable_cores())
+    target = load_target(path, device=resolve_device(), threads=usable_cores())
     policies = list(LeakageParams().policies.values())
-    target.exact(prefixes[:8], answers[:8], policies)
+    target.exact_logprobs(prefixes[:8], answers[:8], policies)
     start = time.perf_counter()
-    found = target.exact(prefixes, answers, policies)
+    found = target.exact_logprobs(prefixes, answers, policies)
     spent = time.perf_counter() - start
     assert found.shape == (len(SCHEMES), *answers.shape)
     bar = {"bar_seconds": BAR_SECONDS} if has_surrogate else {}

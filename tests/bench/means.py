@@ -20,12 +20,12 @@ from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.policy import Policy
 from harness.core.rounds import load_round
-from harness.engine import selection, trunk
-from harness.engine.devices import resolved_device
+from harness.engine import model_runner, selection
+from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.resolving import resolve_target
+from harness.engine.sampling import sample_paths
 from harness.engine.target import Target
-from harness.engine.tree import sampled_paths
 from harness.runs.machine import usable_cores
 from tests.bench.engine import ROUND, SURROGATE
 
@@ -41,7 +41,7 @@ def measure() -> dict[str, Any]:
     path = resolve_target(str(SURROGATE) if has_surrogate else "demo").path
     prefixes = load_prefixes(round_)
     prefixes = prefixes[:: len(prefixes) // (PREFIXES * TURNS)]
-    length, device = round_.suffix_length, resolved_device()
+    length, device = round_.suffix_length, resolve_device()
     target, half = (
         load_target(path, device=device, dtype=dtype, threads=usable_cores(), suffix_length=length)
         for dtype in ("float32", "bfloat16")
@@ -77,7 +77,7 @@ def _one_row_a_draw(target: Target, prefixes: Tokens) -> object:
     """As many rows of every pass as draws: each prefix stands there once for each of them."""
     repeated = np.repeat(prefixes, TRIALS, axis=0)
     with torch.inference_mode():
-        return sampled_paths(
+        return sample_paths(
             target.predictor,
             repeated,
             _POLICY,
@@ -100,16 +100,16 @@ def _means(target: Target) -> dict[str, Callable[[], AbstractContextManager[obje
     """Each of the means, and a context that leaves it out."""
     found: dict[str, Callable[[], AbstractContextManager[object]]] = {
         "blocks' maxima before the selection": lambda: patch.object(selection, "_highest", _highest_of_whole_rows),
-        "tables that are used again": lambda: patch.object(trunk.Trunk, "_table", _fresh_table),
-        "rows that begin at a cache line": lambda: _unaligned(target.trunk),
-        "logits a cache holds, not all at once": lambda: patch.object(target.trunk, "logit_bytes", _LARGE_BLOCK),
-        "products with the head of 512 rows, not 32": lambda: patch.object(trunk, "_PRODUCT_ROWS", 32),
+        "tables that are used again": lambda: patch.object(model_runner.ModelRunner, "_table", _fresh_table),
+        "rows that begin at a cache line": lambda: _unaligned(target.runner),
+        "logits a cache holds, not all at once": lambda: patch.object(target.runner, "logit_bytes", _LARGE_BLOCK),
+        "products with the head of 512 rows, not 32": lambda: patch.object(model_runner, "_PRODUCT_ROWS", 32),
     }
-    if target.trunk.neo is not None:
+    if target.runner.neo is not None:
         found["own GPT-Neo: keys and values of a prefix once, fused attention"] = lambda: patch.object(
-            target.trunk, "neo", None
+            target.runner, "neo", None
         )
-        found["GELU in one kernel"] = lambda: _slow_activation(target.trunk)
+        found["GELU in one kernel"] = lambda: _slow_activation(target.runner)
     return found if target.device.type == "cpu" else dict(list(found.items())[:1])
 
 
@@ -118,19 +118,19 @@ def _highest_of_whole_rows(scores: torch.Tensor, count: int) -> tuple[torch.Tens
     return found.values, found.indices
 
 
-def _fresh_table(self: trunk.Trunk, name: str, rows: int, dtype: torch.dtype) -> torch.Tensor:
-    columns = -(-self.vocabulary // trunk._ALIGNED) * trunk._ALIGNED
+def _fresh_table(self: model_runner.ModelRunner, name: str, rows: int, dtype: torch.dtype) -> torch.Tensor:
+    columns = -(-self.vocabulary // model_runner._ALIGNED) * model_runner._ALIGNED
     return torch.empty(rows, columns, dtype=dtype, device=self.device)[:, : self.vocabulary]
 
 
 @contextmanager
-def _unaligned(one: trunk.Trunk) -> Iterator[None]:
-    with patch.object(trunk, "_ALIGNED", 1), patch.object(one, "_tables", {}):
+def _unaligned(one: model_runner.ModelRunner) -> Iterator[None]:
+    with patch.object(model_runner, "_ALIGNED", 1), patch.object(one, "_tables", {}):
         yield
 
 
 @contextmanager
-def _slow_activation(one: trunk.Trunk) -> Iterator[None]:
+def _slow_activation(one: model_runner.ModelRunner) -> Iterator[None]:
     assert one.neo is not None
     fused = [block.activation for block in one.neo.blocks]
     for block in one.neo.blocks:

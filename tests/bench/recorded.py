@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 from harness.core.clusters import cluster_ids
 from harness.core.examples import folds_by_cluster
-from harness.core.intervals import Walk, paired_difference
+from harness.core.intervals import paired_difference
 from harness.core.scoring import recall_at_errors
 from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.core.walk import JudgedRows
 from harness.rankers import compressed_bytes
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -50,8 +51,8 @@ def measure() -> dict[str, Any]:
     by_loss = -losses.min(axis=1)
     order, loss_order = np.argsort(-found, kind="stable"), np.argsort(-by_loss, kind="stable")
     difference = paired_difference(
-        Walk(is_correct[order], order),
-        Walk(is_correct[loss_order], loss_order),
+        JudgedRows(is_correct[order], order),
+        JudgedRows(is_correct[loss_order], loss_order),
         cap=CAP * ROWS // BLOCK,
         examples=ROWS,
         clusters=clusters,

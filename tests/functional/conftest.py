@@ -45,47 +45,38 @@ def drawn(workshop: Workshop) -> Packed:
 
 @pytest.fixture(params=["bwrap", "landlock"])
 def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop:
-    """The workshop with each means that is a sandbox."""
-    if request.param == "bwrap":
-        request.getfixturevalue("bubblewrap")
+    """The workshop with each backend that is a sandbox."""
     return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.made)
 
 
 @pytest.fixture(params=["bwrap", "landlock", "none"])
 def confined_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """The machine with each means of confining a worker."""
-    return _machine_with(request.param, request, machine, monkeypatch)
+    """The machine with each sandbox backend, and without a sandbox."""
+    return _machine_with(request.param, machine, monkeypatch)
 
 
 @pytest.fixture(params=["bwrap", "landlock"])
 def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """The machine with each means that is a sandbox."""
-    return _machine_with(request.param, request, machine, monkeypatch)
+    """The machine with each backend that is a sandbox."""
+    return _machine_with(request.param, machine, monkeypatch)
 
 
 @pytest.fixture
-def bare_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def bare_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """The machine without a sandbox."""
-    return _machine_with("none", request, machine, monkeypatch)
+    return _machine_with("none", machine, monkeypatch)
 
 
 @pytest.fixture(params=["bwrap", "landlock"])
 def sandboxed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each means that is a sandbox, for what this very process confines."""
-    _take(request.param, request, monkeypatch)
+    """Each backend that is a sandbox, for the processes that the test itself starts."""
+    monkeypatch.setenv("HARNESS_SANDBOX", request.param)
+    detect_backend.cache_clear()
     yield request.param
     detect_backend.cache_clear()
 
 
-def _machine_with(
-    means: str, request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> Machine:
-    _take(means, request, monkeypatch)
-    return Machine(machine.folder, {"HARNESS_SANDBOX": means})
-
-
-def _take(means: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if means == "bwrap":
-        request.getfixturevalue("bubblewrap")
-    monkeypatch.setenv("HARNESS_SANDBOX", means)
+def _machine_with(backend: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setenv("HARNESS_SANDBOX", backend)
     detect_backend.cache_clear()
+    return Machine(machine.folder, {"HARNESS_SANDBOX": backend})

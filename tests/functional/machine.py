@@ -1,8 +1,9 @@
-"""A user's machine in a folder: homes of its own, a small round, and the plugins beside these tests."""
+"""A user's machine in one directory: its home directories, a small round, and the plugins beside these tests."""
 
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ OVER = ("finished", "out_of_time", "stopped", "crashed", "lost")
 
 @dataclass(frozen=True)
 class Machine:
-    """Commands run as a user runs them, in processes of their own."""
+    """Run commands as a user does, in processes of their own."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -44,36 +45,42 @@ class Machine:
         return {**os.environ, **homes(self.folder), "PYTHONPATH": str(ROOT), "COLUMNS": "200", **self.environment}
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
-        """Start a command whose output is captured, unless `options` say otherwise."""
-        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        """Start a command and capture its output, unless `options` say otherwise."""
+        defaults: dict[str, Any] = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            # A shell starts background jobs, such as these tests, with SIGINT ignored, and children inherit that.
+            "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        }
         command = [sys.executable, "-m", "harness", *arguments]
-        return subprocess.Popen(command, cwd=self.folder, env=self.env(), **(streams | options))
+        return subprocess.Popen(command, cwd=self.folder, env=self.env(), **(defaults | options))
 
     def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """Run a command to its end, which must be the exit code `code`."""
+        """Run a command, which must exit with `code`."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
         assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
         assert "Traceback" not in err, err
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
-        """What a command prints as its only line."""
+        """Return the object that a command prints as its only line."""
         (line,) = self.run(*arguments, "--json", code=code).stdout.splitlines()
         value: dict[str, Any] = json.loads(line)
         return value
 
     def attack(self, name: str, *arguments: str, code: int = 0, round_: str = "round.toml") -> dict[str, Any]:
-        """Run a plugin of this folder to its end; its summary."""
+        """Run a plugin on a round of this directory. Return the summary."""
         return self.json("run", name, *self.plugin(round_), *arguments, code=code)
 
     def detached(self, name: str, *arguments: str, round_: str = "round.toml") -> RunFolder:
-        """Start a plugin of this folder; its run, which can be observed."""
+        """Start a plugin on a round of this directory. Return the run, which can be observed."""
         summary = self.json("run", name, *self.plugin(round_), "--detach", *arguments)
         return RunFolder(Path(summary["directory"]))
 
     def replayed(self, name: str, solved: range, *options: str) -> RunFolder:
-        """A finished run that submits the answers of `solved`, and after them a wrong row for each other example."""
+        """Return a finished run that submits the answers of `solved`, and then a wrong row for each other example."""
         answers = np.load(self.folder / f"answer-{EXAMPLES}.npy")
         others = np.setdiff1d(np.arange(EXAMPLES), solved)
         suffixes = np.concatenate([answers[solved], np.zeros((len(others), answers.shape[1]), np.uint16)])
@@ -84,30 +91,30 @@ class Machine:
         return RunFolder(Path(summary["directory"]))
 
     def json_list(self, *arguments: str) -> list[dict[str, Any]]:
-        """What a command prints that lists things as its only line."""
+        """Return the list that a command prints as its only line."""
         (line,) = self.run(*arguments, "--json").stdout.splitlines()
         value: list[dict[str, Any]] = json.loads(line)
         return value
 
     def folders(self) -> list[RunFolder]:
-        """Every run of this machine."""
+        """Return all runs of this machine."""
         return [RunFolder(path) for path in self.runs.glob("*-*") if (path / "spec.json").is_file()]
 
     def summary(self, folder: RunFolder) -> dict[str, Any]:
-        """What `show --json` tells of a run, without a process for it."""
+        """Return what `show --json` prints for a run, without starting a process."""
         return run_summary(folder).as_json()
 
     def newest(self) -> dict[str, Any]:
-        """The summary of the run that began last."""
+        """Return the summary of the newest run."""
         return self.summary(run_folder("latest"))
 
     def plugin(self, round_: str = "round.toml") -> tuple[str, ...]:
-        """The options that name this folder's plugins and one of its rounds."""
+        """Return the options that name the test plugins and a round of this directory."""
         return ("--attacks", str(PLUGINS), "--round", str(self.folder / round_))
 
 
 def is_valid(submission: Path, round_file: Path) -> bool:
-    """The submission can be read under the round's rules, as `validate` reads it."""
+    """Return True if `validate` accepts the submission under the rules of the round."""
     round_ = load_round(str(round_file))
     rules = SubmissionRules(
         len(load_prefixes(round_)),
@@ -120,7 +127,7 @@ def is_valid(submission: Path, round_file: Path) -> bool:
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """The harness's places, all inside `folder`."""
+    """Return the variables that place all files of the harness inside `folder`."""
     names = {"HARNESS_HOME": "state", "HARNESS_CACHE": "cache", "HARNESS_DATA": "data"}
     return {name: str(folder / place) for name, place in names.items()}
 
@@ -134,7 +141,7 @@ def write_round(
     budget: str = "60s",
     rows: int = 100_000,
 ) -> None:
-    """A round whose answers are random tokens, with training rows of the same kind."""
+    """Write a round whose answers and training rows are random tokens."""
     rng = np.random.default_rng(7)
     arrays = {
         part: rng.integers(256, VOCABULARY, (examples, length), dtype=np.uint16)
@@ -160,14 +167,14 @@ def write_round(
 
 
 def give_away(folder: Path, rows: int) -> None:
-    """Let the first `rows` examples of the round in `folder` stand in its training rows."""
+    """Copy the first `rows` examples of the round in `folder` into its training rows."""
     for part, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):
         known = folder / f"{trained}-{EXAMPLES}.npy"
         np.save(known, np.concatenate([np.load(folder / f"{part}-{EXAMPLES}.npy")[:rows], np.load(known)[rows:]]))
 
 
 def processes_that_name(text: str) -> list[psutil.Process]:
-    """Living processes other than this one with `text` in their arguments."""
+    """Return the living processes with `text` in their arguments, without this one."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -179,40 +186,40 @@ def processes_that_name(text: str) -> list[psutil.Process]:
     return found
 
 
-def wait_until(holds: Callable[[], Any], *, seconds: float = 30.0) -> Any:
-    """The first true value of `holds`, which must come within `seconds`."""
+def wait_until(condition: Callable[[], Any], *, seconds: float = 120.0) -> Any:
+    """Wait for the first true value of `condition`, and return it. The timeout allows for a busy machine."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if value := holds():
+        if value := condition():
             return value
         time.sleep(0.02)
-    raise AssertionError(f"it did not happen within {seconds:g} s")
+    raise AssertionError(f"the condition was not met within {seconds:g} s")
 
 
 def last_event(folder: RunFolder, name: str) -> dict[str, Any] | None:
-    """The last event called `name` in the run's record."""
+    """Return the last event with this name in the record of the run."""
     with RunReader(folder.store) as reader:
         return reader.last_event(name)
 
 
 def guess_count(folder: RunFolder) -> int:
-    """How many guesses the run has committed."""
+    """Return the number of committed guesses."""
     with RunReader(folder.store) as reader:
         return reader.guess_count()
 
 
 def kill_supervisor(folder: RunFolder) -> None:
-    """End the run's supervisor as a power cut would, and wait until it is gone."""
+    """Kill the supervisor of the run, and wait until it is gone."""
     record = last_event(folder, "supervisor")
     assert record is not None
     kill_and_wait(int(record["pid"]))
 
 
 def kill_worker(folder: RunFolder) -> bool:
-    """End the process that runs the attack's code; false when there is none."""
+    """Kill the process that runs the code of the attack. Return False if there is none."""
     for process in reversed(processes_that_name(str(folder.scratch / "inputs"))):
         with contextlib.suppress(psutil.Error):
-            # The innermost: a sandbox and a reaper have the same arguments, and more.
+            # The sandbox and the reaper have the same arguments after their own.
             if "harness.worker" in process.cmdline()[:5]:
                 process.kill()
                 return True
@@ -220,7 +227,7 @@ def kill_worker(folder: RunFolder) -> bool:
 
 
 def kill_and_wait(pid: int) -> None:
-    """SIGKILL, and wait until the process is gone or a zombie."""
+    """Kill a process, and wait until it is gone or a zombie."""
     try:
         process = psutil.Process(pid)
         process.kill()

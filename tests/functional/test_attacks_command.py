@@ -50,7 +50,7 @@ def test_the_list_has_a_line_for_each_attack_and_says_what_is_broken(folder: Pat
     assert set(lines) == {"broken", "hostile"} | shipped
     assert lines["lookup"].split()[:3] == ["lookup", "(control)", "shipped"]
     assert "shipped" in lines["baseline"] and "the challenge's own baseline." in lines["baseline"]
-    assert f"broken: {folder}/theirs/broken.py: line 1: does not parse (invalid syntax)." in lines["broken"]
+    assert f"broken: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax)." in lines["broken"]
     assert lines["hostile"].endswith("A �[31mred�[0m �line.")
 
 
@@ -97,7 +97,7 @@ def test_what_a_stranger_wrote_cannot_steer_the_terminal(folder: Path) -> None:
 def test_a_broken_or_unknown_attack_is_one_sentence(folder: Path) -> None:
     broken = _harness(folder, "attacks", "show", "broken", "--attacks", "theirs")
     assert (broken.returncode, broken.stdout) == (1, "")
-    assert broken.stderr == f"harness: {folder}/theirs/broken.py: line 1: does not parse (invalid syntax).\n"
+    assert broken.stderr == f"harness: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax).\n"
     unknown = _harness(folder, "attacks", "show", "basline")
     assert unknown.returncode == 1
     assert unknown.stderr == "harness: unknown attack 'basline': did you mean baseline or sampling?\n"
@@ -111,7 +111,7 @@ def test_a_new_attack_is_written_once_and_listed(folder: Path) -> None:
     assert shown.returncode == 0 and "number, more than 0, default 0.5" in shown.stdout
     (folder / "attacks" / "my_idea_2.py").write_text("mine")
     again = _harness(folder, "attacks", "new", "my_idea_2")
-    assert again.returncode == 1 and "is there already" in again.stderr
+    assert again.returncode == 1 and "already exists" in again.stderr
     assert (folder / "attacks" / "my_idea_2.py").read_text() == "mine"
 
 
@@ -125,7 +125,7 @@ def test_a_new_attack_may_lie_in_another_folder(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["Upper", "with-dash", "../escape", "", "1st", "a" * 65])
 def test_a_name_that_no_attack_can_have_is_refused(folder: Path, name: str) -> None:
     done = _harness(folder, "attacks", "new", name)
-    assert done.returncode == 1 and "names no attack" in done.stderr
+    assert done.returncode == 1 and "is not a valid name" in done.stderr
     assert not (folder / "attacks").exists()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engine.demo_classifier import Family, fine_tuned, invented_names, write_names
+from harness.engine.demo_classifier import Family, fine_tune, invented_names, write_names
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
@@ -17,7 +17,7 @@ NAMES = invented_names(20)
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
     for family in (Family.BERT, Family.ALBERT):
-        fine_tuned(family, NAMES, folder / family, steps=60)
+        fine_tune(family, NAMES, folder / family, steps=60)
     write_names(NAMES, folder)
     return folder
 

@@ -61,9 +61,9 @@ def _refused(machine: Machine, *arguments: str) -> str:
     ("name", "words"),
     [
         ("small", "predicts 40,000 tokens and the round has 50,257"),
-        ("large", "predicts 50,304 tokens and the round has 50,257; name another target, or, where its further ids"),
-        ("short", "attends to 15 tokens; the round's prefix and suffix take 16"),
-        ("short_gpt2", "attends to 15 tokens; the round's prefix and suffix take 16"),
+        ("large", "predicts 50,304 tokens and the round has 50,257. Choose another target or, if its further ids"),
+        ("short", "has a context of 15 tokens and the round's prefix and suffix need 16"),
+        ("short_gpt2", "has a context of 15 tokens and the round's prefix and suffix need 16"),
     ],
 )
 def test_a_target_that_does_not_fit_the_round_is_refused_before_the_clock_starts(
@@ -84,7 +84,7 @@ def test_what_its_configuration_keeps_quiet_ends_the_run_before_the_first_guess(
     write.write_text(write.read_text() + "vocabulary = 50300\n")
     summary = machine.attack("greedy", "--target", str(folder), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
-    assert summary["reason"] == "the target predicts 50257 tokens and the round has 50300; it needs another target."
+    assert summary["reason"] == "the target predicts 50257 tokens and the round has 50300. Choose another target."
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_attack_that_leads_beyond_the_context_says_by_how_much(
     assert summary["status"] == "crashed"
     assert summary["reason"] == (
         "the target's context of 24 tokens is shorter than prefix and suffix, 8 + 8 tokens "
-        f"behind {positions} positions of a shift or a soft prompt; take fewer."
+        f"after {positions} positions of a shift or a soft prompt. Use a smaller shift or soft prompt."
     )
 
 
@@ -109,13 +109,13 @@ def test_a_target_that_overflows_in_the_middle_is_crashed_with_a_sentence(
 ) -> None:
     summary = machine.attack(attack, "--target", str(models / "overflowing"), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
-    assert summary["reason"].startswith("the target answered NaN") and " in float32: " in summary["reason"]
+    assert summary["reason"].startswith("the target returned NaN") and " in float32: " in summary["reason"]
 
 
 def test_damaged_weights_are_named_by_the_run(machine: Machine, models: Path) -> None:
     summary = machine.attack("greedy", "--target", str(models / "damaged"), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
-    assert "wpe.weight hold NaN: the files are damaged" in summary["reason"]
+    assert "wpe.weight contain NaN" in summary["reason"]
 
 
 def test_without_a_tokenizer_text_is_ranked_and_shown_by_its_ids(machine: Machine, models: Path) -> None:
@@ -139,8 +139,7 @@ def test_memory_that_does_not_suffice_for_anything_leaves_what_was_found_before(
     summary = machine.attack("starving", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
     assert (summary["status"], summary["rows"]) == ("crashed", 16)
     assert summary["reason"] == (
-        "the memory of cpu does not suffice for one sequence at a time; "
-        "free some, or take a smaller --dtype than float32."
+        "out of memory on cpu: no room for one sequence at a time. Free memory or use a smaller --dtype than float32."
     )
 
 
@@ -157,11 +156,14 @@ FILES: dict[str, tuple[Callable[[Path], None], str]] = {
     "longer prefixes": (_change("prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round has 8"),
     "shorter prefixes": (_change("prefix", lambda rows: rows[:, 1:]), "rows of 7 tokens where the round has 8"),
     "other answers": (_change("answer", lambda rows: rows[1:]), "63 answers beside 64 attacked prefixes"),
-    "no integers": (_change("prefix", lambda rows: rows.astype(float)), "wanted integers of shape [rows, tokens]"),
+    "no integers": (_change("prefix", lambda rows: rows.astype(float)), "expected integers of shape [rows, tokens]"),
     "no rows": (_change("prefix", lambda rows: rows[:0]), "round small has no examples to attack"),
-    "large ids": (_change("prefix", lambda rows: rows.astype(int) + 50_000), "holds a token outside 0..50256"),
+    "large ids": (_change("prefix", lambda rows: rows.astype(int) + 50_000), "contains a token outside 0..50256"),
     "longer training": (_change("train_prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round"),
-    "other training": (_change("train_suffix", lambda rows: rows[1:]), "63 rows beside 64 training prefixes"),
+    "other training": (
+        _change("train_suffix", lambda rows: rows[1:]),
+        "has 63 rows, but there are 64 training prefixes",
+    ),
     "large training": (_change("train_suffix", lambda rows: rows.astype(int) + 50_000), "a token outside 0..50256"),
     "no training": (lambda folder: (folder / "train_suffix-64.npy").unlink(), "train_suffix-64.npy: no such file"),
 }
@@ -181,7 +183,7 @@ def test_two_step_without_training_examples_says_so_and_is_done(machine: Machine
     )
     summary = machine.attack("two_step", "--set", "width=2", "--limit", "8", round_="untaught.toml")
     assert (summary["status"], summary["rows"]) == ("finished", 16)
-    assert "the round has no training examples, so its candidates stand in the order of likelihood." in (
+    assert "the round has no training examples, so the likelihood orders the candidates." in (
         RunFolder(Path(summary["directory"])).log.read_text()
     )
     assert "8 of 1,000 examples, no training examples" in machine.run("show", summary["id"]).stdout

@@ -139,7 +139,7 @@ def test_runs_of_a_blind_round_can_be_compared_once_its_answers_are_there(machin
     hidden = (machine.folder / f"answer-{EXAMPLES}.npy").rename(machine.folder / "elsewhere.npy")
     ids = [_id(machine.attack("draws", "--set", "pause=0", "--seed", seed)) for seed in ("0", "1")]
     refused = machine.run("compare", *ids, code=1)
-    assert refused.stderr == "harness: round small is blind: without answers there is nothing to compare.\n"
+    assert refused.stderr == "harness: round small is blind. Comparing runs needs its answers.\n"
     # A file that is not beside its round is looked for in the data folder.
     (machine.folder / "data").mkdir(exist_ok=True)
     hidden.rename(machine.folder / "data" / f"answer-{EXAMPLES}.npy")
@@ -153,9 +153,9 @@ def test_a_pair_is_printed_in_tables_that_hide_no_hostile_name(runs: Runs) -> No
     better, worse = runs.named("better worse")
     for line in (
         "round small, 64 examples",
-        "the 48 examples that cannot be reached from the training rows",
-        "recall at 8 errors after a part of the budget; at 6 errors on the 48 examples that cannot be reached",
-        f"{better} less {worse}, on all examples",
+        "48 examples whose answers are unreachable from the training rows",
+        "Recall@8 after a share of the budget, and Recall@6 on the 48 unreachable examples",
+        f"{better} − {worse}, on all examples",
         f"solved within the cap by {better} alone: 20 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)",
         f"solved within the cap by {worse} alone: 4 (40, 41, 42, 43)",
     ):
@@ -183,16 +183,16 @@ def test_curves_are_drawn_where_it_is_asked_for(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("better", "a comparison takes two runs or more; harness runs lists them."),
-        ("better better", "{0} is named twice: a comparison takes different runs."),
-        ("better draws better", "{0} is named twice: a comparison takes different runs."),
+        ("better", "a comparison needs at least two runs. `harness runs` lists them."),
+        ("better better", "{0} is given twice. Compare different runs."),
+        ("better draws better", "{0} is given twice. Compare different runs."),
         (
             "draws untrained",
             "{0} attacked round small and {1} round untrained: only runs of one round can be compared.",
         ),
         (
             "draws changed",
-            "{0} and {1} attacked rounds that are both called small and differ in answer_file, error_cap: "
+            "{0} and {1} attacked rounds named small that differ in answer_file, error_cap: "
             "only runs of one round can be compared.",
         ),
         (

@@ -26,7 +26,7 @@ def test_the_page_of_two_runs_has_their_scores_and_what_tells_them_apart(reporte
     for id_ in (better, worse):
         summary = machine.json("show", id_)
         assert f"{summary['recall_at_cap']:.3f} [" in text
-    assert f"{better} less {worse}, on all examples" in text
+    assert f"{better} − {worse}, on all examples" in text
     assert machine.run("report", better, worse, "--out", "again.html").stdout
     assert (machine.folder / "again.html").read_text() == text
 

@@ -1,4 +1,4 @@
-"""What an attack can find of the answers: nothing that it was handed, and in a sandbox nothing by looking either."""
+"""No attack gets the answers: they are not in its inputs, and the sandbox hides the files that contain them."""
 
 import os
 import socket
@@ -17,15 +17,13 @@ PATTERN = bytes(np.random.default_rng(99).integers(0, 256, 16, dtype=np.uint8))
 
 @pytest.fixture
 def listener() -> Iterator[int]:
-    """A port of this machine that something listens on."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
+    """A TCP port with a listener."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 def _hide_pattern(folder: Path) -> None:
-    """Make the pattern the first example's answer, and that of a few others."""
+    """Write the pattern into every ninth answer, the first one included."""
     file = folder / "answer-64.npy"
     answers = np.load(file)
     answers[::9] = np.frombuffer(PATTERN, "<u2") % 50257
@@ -37,7 +35,7 @@ def _pattern_on_disk(folder: Path) -> bytes:
 
 
 def _searched(machine: Machine, *paths_to_try: Path) -> tuple[str, RunFolder]:
-    """What the searching attack printed."""
+    """Run the attack that searches for the pattern. Return its log and its run."""
     inverted = bytes(byte ^ 255 for byte in _pattern_on_disk(machine.folder)).hex()
     listed = str([str(path) for path in paths_to_try]).replace("'", '"')
     summary = machine.attack("searching", "--set", f"complement={inverted}", "--set", f"paths={listed}")
@@ -46,12 +44,11 @@ def _searched(machine: Machine, *paths_to_try: Path) -> tuple[str, RunFolder]:
     return folder.log.read_text(), folder
 
 
-def test_the_search_would_find_what_is_there(bare_machine: Machine) -> None:
+def test_the_search_finds_an_answer_in_the_training_rows(bare_machine: Machine) -> None:
     _hide_pattern(bare_machine.folder)
     pattern = _pattern_on_disk(bare_machine.folder)
     shown = Machine(bare_machine.folder, bare_machine.environment | {"OMP_LEAK": "none"})
     answers = np.load(bare_machine.folder / "answer-64.npy")
-    # The first training row is the answer now: that row an attack is handed.
     training = np.load(bare_machine.folder / "train_suffix-64.npy")
     training[0] = answers[0]
     np.save(bare_machine.folder / "train_suffix-64.npy", training)
@@ -60,10 +57,10 @@ def test_the_search_would_find_what_is_there(bare_machine: Machine) -> None:
     assert "FOUND in" in log and "training.npz" in log
 
 
-def test_an_attack_finds_the_answers_in_nothing_that_it_was_handed(confined_machine: Machine) -> None:
-    _hide_pattern(confined_machine.folder)
-    assert _pattern_on_disk(confined_machine.folder) in (confined_machine.folder / "answer-64.npy").read_bytes()
-    log, _ = _searched(confined_machine)
+def test_the_inputs_of_an_attack_do_not_contain_the_answers(bare_machine: Machine) -> None:
+    _hide_pattern(bare_machine.folder)
+    assert _pattern_on_disk(bare_machine.folder) in (bare_machine.folder / "answer-64.npy").read_bytes()
+    log, _ = _searched(bare_machine)
     assert "searched 16 bytes" in log
     assert "FOUND" not in log
     (descriptors,) = [line for line in log.splitlines() if line.startswith("descriptors")]
@@ -74,9 +71,9 @@ def test_an_attack_finds_the_answers_in_nothing_that_it_was_handed(confined_mach
     assert "HARNESS" not in environment
 
 
-def test_an_attack_in_a_sandbox_cannot_look_for_the_answers(sandboxed_machine: Machine, listener: int) -> None:
+def test_the_sandbox_hides_the_files_with_answers(sandboxed_machine: Machine, listener: int) -> None:
     machine = sandboxed_machine
-    # An environment variable that reaches a worker carries the port.
+    # No variable of this test reaches the worker, so the port is written into the source.
     source = machine.folder / "plugins"
     source.mkdir()
     plugin = (Path(__file__).parent / "plugins" / "searching.py").read_text()
@@ -117,13 +114,13 @@ def test_an_attack_in_a_sandbox_cannot_look_for_the_answers(sandboxed_machine: M
     assert summary["refused"] == {"network": 1}
 
 
-def test_an_attack_in_a_sandbox_cannot_uncover_what_is_hidden_not_even_as_root(sandboxed_machine: Machine) -> None:
+def test_root_cannot_unmount_what_the_sandbox_hides(sandboxed_machine: Machine) -> None:
     machine = sandboxed_machine
     data = machine.folder / "data"
     data.mkdir()
     (data / "answers.npy").write_bytes(b"answers")
-    places = str([str(data), str(machine.runs), str(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy")]).replace("'", '"')
-    summary = machine.attack("escaping", "--set", f"places={places}")
+    hidden = str([str(data), str(machine.runs), str(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy")]).replace("'", '"')
+    summary = machine.attack("escaping", "--set", f"places={hidden}")
     log = RunFolder(Path(summary["directory"])).log.read_text()
     assert "capabilities 0\n" in log
     assert log.count("refused") == 4 and "UNDONE" not in log
@@ -131,14 +128,14 @@ def test_an_attack_in_a_sandbox_cannot_uncover_what_is_hidden_not_even_as_root(s
     assert "SEEN" not in log.replace(f"SEEN {machine.runs}", "")
 
 
-def test_a_folds_answers_are_training_rows_and_are_refused_as_a_path_parameter(machine: Machine) -> None:
+def test_the_answers_of_a_fold_are_refused_as_a_path_parameter(machine: Machine) -> None:
     answers = paths.SHIPPED_ROUNDS / "demo" / "train_suffix.npy"
     options = ("--attacks", str(PLUGINS), "--round", "demo:fold0of5")
     refused = machine.run("run", "draws", *options, "--set", f"file={answers}", code=1)
     assert "holds the round's answers; an attack may not read it" in refused.stderr
 
 
-def test_without_a_sandbox_show_says_so(bare_machine: Machine) -> None:
+def test_show_warns_about_a_run_without_a_sandbox(bare_machine: Machine) -> None:
     summary = bare_machine.attack("draws", "--set", "pause=0")
     assert summary["sandbox"] == "none"
     assert "no sandbox: an attack could read the answers by path" in bare_machine.run("show", "latest").stdout

@@ -185,28 +185,29 @@ def test_a_name_of_a_file_steers_no_terminal(workshop: Workshop, drawn: Packed, 
     assert "<script" not in page.read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-@pytest.mark.parametrize("means", ["bwrap", "landlock"])
-def test_a_verification_that_is_ended_leaves_nothing_running(
-    workshop: Workshop,
-    drawn: Packed,
-    tmp_path: Path,
-    number: signal.Signals,
-    means: str,
-    request: pytest.FixtureRequest,
+@pytest.mark.parametrize(
+    ("backend", "number"),
+    [
+        ("bwrap", signal.SIGKILL),
+        ("landlock", signal.SIGKILL),
+        ("landlock", signal.SIGINT),
+        ("landlock", signal.SIGTERM),
+        ("landlock", signal.SIGHUP),
+    ],
+)
+def test_an_ended_verification_leaves_nothing_running(
+    workshop: Workshop, drawn: Packed, tmp_path: Path, backend: str, number: signal.Signals
 ) -> None:
-    if means == "bwrap":
-        request.getfixturevalue("bubblewrap")
     mark = f"{700_000 + os.getpid()}.{int(number)}"
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", f"sleep {mark} & sleep {mark}")
     (temporary := tmp_path / "tmp").mkdir()
-    machine = Machine(workshop.machine.folder, {"TMPDIR": str(temporary), "HARNESS_SANDBOX": means})
+    machine = Machine(workshop.machine.folder, {"TMPDIR": str(temporary), "HARNESS_SANDBOX": backend})
     process = machine.start("verify", str(bundle), *workshop.round, *OWN)
     wait_until(lambda: [one for one in processes_that_name(mark) if one.name() == "sleep"])
     process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode != 0
-    wait_until(lambda: not processes_that_name(mark), seconds=10)
+    wait_until(lambda: not processes_that_name(mark))
     assert not bundle.with_name("x.verdict.json").exists()
     if number is not signal.SIGKILL:
         assert list(temporary.iterdir()) == []

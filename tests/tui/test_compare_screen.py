@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from harness.analysis.comparison import compared
+from harness.analysis.comparison import compare_runs
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.compare import CompareScreen, PairTable, SettingsTable
 from harness.tui.screens.example import ExampleScreen
@@ -63,12 +63,12 @@ def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFolder],
         scores, words = text_of(pilot, "#scores-text"), text_of(pilot, "#pair-text")
         for line in words.splitlines():
             assert line in printed
-        for run in compared(pair).runs:
+        for run in compare_runs(pair).runs:
             row = next(line for line in scores.splitlines() if run.id in line)
             assert f"{run.score.recall_at_cap:.3f}" in row and row.lstrip("●■ ").split() in [
                 line.split() for line in printed.splitlines()
             ]
-        assert "the 48 examples that cannot be reached from the training rows" in scores
+        assert "48 examples whose answers are unreachable from the training rows" in scores
 
     comparing(pair, scenario)
 

@@ -115,7 +115,7 @@ def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder])
         words = words_on(pilot.app)
         first, second = (folder.id for folder in hostile)
         assert f"● {first}" in words and f"■ {second}" in words
-        assert f"{first} less {second}, on all examples" in words
+        assert f"{first} − {second}, on all examples" in words
         assert f"some{MARKUP}" in words
         (row,) = [line for line in words.splitlines() if "params.word" in line]
         assert f"{MARKUP}{first}" in row and f"{MARKUP}{second}" in row

@@ -222,7 +222,9 @@ def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, r
     path = written(plugins, source)
     # The attack as it was listed before the error.
     screen = NewRunScreen(
-        AttackFile("some", path, "--attacks", file_sha256(path)), attacks_folder=plugins, round_name="demo"
+        AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)),
+        attacks_folder=plugins,
+        round_name="demo",
     )
 
     async def scenario(pilot: Pilot[None]) -> None:

@@ -15,15 +15,15 @@ from harness.rankers import (
 LOGPROBS = np.array([[-1.0, -2.0, -3.0], [-0.5, -0.5, -0.5]])
 
 
-def test_the_mean_loss_is_the_suffixes_own():
+def test_mean_loss_is_minus_the_mean_over_the_suffix():
     assert mean_loss(LOGPROBS).tolist() == [-2.0, -0.5]
 
 
-def test_the_official_window_begins_a_token_early():
+def test_the_official_window_begins_one_token_early():
     assert official_loss(LOGPROBS, np.array([-6.0, 0.0])).tolist() == [-3.0, pytest.approx(-1 / 3)]
 
 
-def test_the_cumulative_probability_is_a_product():
+def test_cumulative_is_the_log_of_the_product():
     assert np.allclose(np.exp(cumulative(LOGPROBS)), np.exp(LOGPROBS).prod(axis=1))
 
 
@@ -34,20 +34,20 @@ def test_zlib_multiplies_the_loss_by_the_compressed_length_of_the_ids():
     assert compressed_loss(LOGPROBS, tokens).tolist() == [-2.0 * lengths[0], -0.5 * lengths[1]]
 
 
-def test_sure_tokens_take_a_share_of_the_mean_loss_each():
+def test_each_sure_token_reduces_the_mean_loss():
     margin = np.array([[0.4, 0.6, 3.0], [0.0, 0.5, 0.1]])
     # Two of three tokens are sure: each takes 0.15 of the mean loss, 2, from its own loss.
     assert np.allclose(confident_loss(LOGPROBS, margin), [-(2.0 - 2 * 0.15 * 2.0 / 3), -0.5])
 
 
-def test_an_outlier_counts_as_the_sequences_mean():
+def test_an_outlier_is_replaced_by_the_mean():
     logprobs = np.full((1, 50), -0.1)
     logprobs[0, 3] = -20.0
     mean = logprobs.mean()
     assert np.allclose(clipped_loss(logprobs), (-0.1 * 49 + mean) / 50)
 
 
-def test_no_ranker_looks_beyond_its_own_sequence():
+def test_a_score_depends_on_its_own_sequence_alone():
     rng = np.random.default_rng(0)
     logprobs, margin = -rng.exponential(size=(6, 50)), rng.exponential(size=(6, 50))
     tokens, last = rng.integers(0, 9, (6, 100)), -rng.exponential(size=6)

@@ -10,7 +10,7 @@ from harness.core.arrays import Bools, Floats, Ints
 from harness.core.spec import TargetConfig
 
 if TYPE_CHECKING:
-    from harness.engine.classification import Attended, Span, TokenClassifier
+    from harness.engine.classification import NameAttention, Span, TokenClassifier
 
 
 class Attention(NamedTuple):
@@ -32,7 +32,7 @@ class Asked:
             order.path, device=order.device, dtype=order.dtype, threads=order.threads
         )
         self.names = names
-        self.labels: Ints = self.classifier.label_numbers(labels)
+        self.labels: Ints = self.classifier.label_ids(labels)
         self.by_set = by_set
         self.has_tokens: Bools = self.classifier.has_tokens(names)
 
@@ -66,13 +66,13 @@ class Asked:
         return [prompt.filled(name) for name in names], [Span(start, start + len(name)) for name in names]
 
 
-def _of_words(prompt: Prompt, name_length: int, attended: "Attended") -> Floats:
+def _of_words(prompt: Prompt, name_length: int, attended: "NameAttention") -> Floats:
     """The mean over each word's tokens, [words]; NaN where it has none."""
     longer = name_length - len(MASK)
     return np.array([_of_word(prompt, place, word, longer, attended) for place, word in enumerate(prompt.words)])
 
 
-def _of_word(prompt: Prompt, place: int, word: Word, longer: int, attended: "Attended") -> float:
+def _of_word(prompt: Prompt, place: int, word: Word, longer: int, attended: "NameAttention") -> float:
     start = word.start + (longer if place > prompt.position else 0)
     end = word.end + (longer if place >= prompt.position else 0)
     is_of_word = (np.minimum(attended.spans[:, 1], end) - np.maximum(attended.spans[:, 0], start)) > 0

@@ -70,7 +70,7 @@ class LeakageAudit(Audit[LeakageParams]):
         for batch in context.batches("cut", len(given.documents), size=_DOCUMENTS):
             marker = marker or _marker(context)
             texts = given.documents[batch.rows]
-            for document, text, entities in zip(batch.items, texts, marker.marked_entities(texts), strict=True):
+            for document, text, entities in zip(batch.items, texts, marker.find_entities(texts), strict=True):
                 cuts = list(
                     entity_pairs(
                         text,
@@ -97,7 +97,7 @@ class LeakageAudit(Audit[LeakageParams]):
         policies = list(self.params.policies.values())
         for batch in context.batches(_exact_stage(model, length), len(pairs), size=_SEQUENCES):
             target = context.target(model)
-            found = target.exact(pairs.prefixes[batch.rows, -length:], pairs.suffixes[batch.rows], policies)
+            found = target.exact_logprobs(pairs.prefixes[batch.rows, -length:], pairs.suffixes[batch.rows], policies)
             if batch.items[0] == 0:
                 context.emit(MODELS.name, model=[model], parameters=[target.model.num_parameters()])
             context.emit(
@@ -122,7 +122,7 @@ class LeakageAudit(Audit[LeakageParams]):
 
     def _follow(self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints) -> None:
         errors = min(MOST_ERRORS, pairs.suffixes.shape[1])
-        found = context.target(model).inexact(
+        found = context.target(model).inexact_probabilities(
             pairs.prefixes[sequences],
             pairs.suffixes[sequences],
             self.params.policies[scheme],
@@ -153,7 +153,7 @@ class LeakageAudit(Audit[LeakageParams]):
         """One substitution, estimated from drawn ones, which depend on the seed and the sequence alone."""
         target, policy, draws = context.target(model), self.params.policies[scheme], self.params.draws
         prefixes, suffixes = pairs.prefixes[sequences], pairs.suffixes[sequences]
-        (own,) = target.exact(prefixes, suffixes, [policy])
+        (own,) = target.exact_logprobs(prefixes, suffixes, [policy])
         generators = [np.random.default_rng([batch.seed, SCHEMES.index(scheme), int(number)]) for number in sequences]
         plans = [planned(logprobs, draws, each) for logprobs, each in zip(own, generators, strict=True)]
         uniform = np.array([each.random(draws) for each in generators])
@@ -162,11 +162,11 @@ class LeakageAudit(Audit[LeakageParams]):
         results = [(plan.certain, plan.certain, plan.certain) for plan in plans]
         if len(needed):
             positions = np.array([plans[row].positions for row in needed])  # [needed, draws]
-            drawn = target.substitutes(prefixes[needed], suffixes[needed], positions, uniform[needed], policy)
+            drawn = target.draw_substitutes(prefixes[needed], suffixes[needed], positions, uniform[needed], policy)
             changed = np.repeat(suffixes[needed, None].astype(np.int64), draws, axis=1)  # [needed, draws, length]
             np.put_along_axis(changed, positions[:, :, None], drawn[:, :, None], axis=2)
             flat = changed.reshape(-1, suffixes.shape[1])
-            (logprobs,) = target.exact(np.repeat(prefixes[needed], draws, axis=0), flat, [policy])
+            (logprobs,) = target.exact_logprobs(np.repeat(prefixes[needed], draws, axis=0), flat, [policy])
             logprobs = logprobs.reshape(changed.shape)
             is_after = np.arange(suffixes.shape[1]) > positions[:, :, None]
             log_rest = np.where(is_after, logprobs, 0).sum(axis=2)  # [needed, draws]

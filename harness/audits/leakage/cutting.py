@@ -28,7 +28,7 @@ class Entity(Protocol):
 class Marker(Protocol):
     """What finds entities in texts: a token classifier, or a test's own."""
 
-    def marked_entities(self, texts: Sequence[str]) -> Sequence[Sequence[Entity]]:
+    def find_entities(self, texts: Sequence[str]) -> Sequence[Sequence[Entity]]:
         """The entities of each text, in order."""
         ...
 

@@ -1,6 +1,6 @@
-"""The bundled demo target: a small GPT-Neo that knows part of an invented corpus by heart.
+"""The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus.
 
-Importing this package loads no torch; `python -m harness.engine.demo` makes everything that it ships.
+Importing this package does not load torch. `python -m harness.engine.demo` creates all of its files.
 """
 
 from pathlib import Path
@@ -10,9 +10,9 @@ from harness.core.paths import SHIPPED_ROUNDS
 
 
 class Size(NamedTuple):
-    """One of the shipped targets: its name, where it lies in Hugging Face layout, and what it is made of.
+    """One of the shipped targets: its name, its folder in Hugging Face layout, and its shape.
 
-    threads: with which it was trained; its weights depend on them in their last digits.
+    threads: the number of training threads, on which the last digits of the weights depend.
     """
 
     name: str
@@ -28,14 +28,14 @@ SIZES = (
     Size("demo-small", _PACKAGE / "weights-small", width=80, heads=5, threads=1),
     Size("demo-tiny", _PACKAGE / "weights-tiny", width=48, heads=3, threads=1),
 )
-"""The demo target, and two smaller ones that were shown the same rows; all have one tokenizer."""
+"""The demo target and two smaller ones that were trained on the same rows. All have one tokenizer."""
 WEIGHTS = SIZES[0].weights
-"""Of the demo target itself."""
+"""The folder of the demo target itself."""
 ROUND_ARRAYS = SHIPPED_ROUNDS / "demo"
-"""Prefixes, suffixes and repetition counts of the demo round."""
+"""The folder of the demo round's prefixes, suffixes and repetition counts."""
 SEED = 2023
-"""Of the corpus, of the choice of examples and of the training."""
+"""The seed of the corpus, of the choice of examples and of the training."""
 ATTACKED = 1_000
-"""Examples that the round asks for."""
+"""The number of examples that the round attacks."""
 TRAINING = 1_000
-"""Further examples, from other documents, whose answers a ranker may learn from."""
+"""The number of further examples, from other documents, with known answers."""

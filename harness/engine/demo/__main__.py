@@ -1,4 +1,4 @@
-"""`python -m harness.engine.demo`: makes the demo corpus, tokenizer, round arrays and weights, from one seed."""
+"""Create the demo corpus, tokenizer, round arrays and weights from one seed: `python -m harness.engine.demo`."""
 
 import argparse
 import os
@@ -11,26 +11,26 @@ import numpy as np
 from harness.engine.demo import ATTACKED, ROUND_ARRAYS, SEED, SIZES, TRAINING
 from harness.engine.demo.corpus import corpus, shuffled_copies
 from harness.engine.demo.examples import Examples, cut_examples
-from harness.engine.demo.tokenizer import save_tokenizer, trained_tokenizer
+from harness.engine.demo.tokenizer import save_tokenizer, train_tokenizer
 
-# Read when torch loads. Threads that spin for long while they wait made a step seven times slower on a busy machine.
+# Torch reads these when it loads. Threads that spin while they wait made a step seven times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
 
-from harness.engine.demo.training import Schedule, train, untrained_model
+from harness.engine.demo.training import Schedule, build_model, train
 
 STEPS = 4_400
 
 
 def main() -> None:
-    """Write one size's weights and `rounds/demo/` below `--out`, or in their places in the package."""
+    """Write the weights of one size and `rounds/demo/` to `--out`, or to their places in the package."""
     parser = argparse.ArgumentParser(prog="python -m harness.engine.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, help="a folder to write to, instead of this package")
+    parser.add_argument("--out", type=Path, help="output folder (default: this package)")
     names = [size.name for size in SIZES]
-    parser.add_argument("--size", choices=names, default=names[0], help=f"which target (default {names[0]})")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"training steps (default {STEPS})")
+    parser.add_argument("--size", choices=names, default=names[0], help=f"target to train (default {names[0]})")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
     given = parser.parse_args()
     size = SIZES[names.index(given.size)]
     weights = given.out / size.weights.name if given.out else size.weights
@@ -39,19 +39,19 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
     documents = corpus(SEED)
-    tokenizer = trained_tokenizer(document.text for document in documents)
+    tokenizer = train_tokenizer(document.text for document in documents)
     texts = [encoding.ids for encoding in tokenizer.encode_batch([document.text for document in documents])]
     repetitions = [document.repetitions for document in documents]
     examples = cut_examples(texts, repetitions, wanted=ATTACKED + TRAINING, seed=SEED)
     print(f"{len(documents)} documents, {sum(repetitions)} copies, {len(examples.documents)} examples", flush=True)
 
     torch.set_num_threads(size.threads)
-    model = untrained_model(tokenizer.get_vocab_size(), SEED, width=size.width, heads=size.heads)
+    model = build_model(tokenizer.get_vocab_size(), SEED, width=size.width, heads=size.heads)
     copies = shuffled_copies(documents, SEED)
     train(model, texts, copies, Schedule(steps=given.steps), SEED, progress_printer(given.steps))
     torch.nn.Module.half(model)
     model.save_pretrained(weights)
-    (weights / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner alone
+    (weights / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
     save_tokenizer(tokenizer, weights, model.config.max_position_embeddings)
     save_examples(examples, arrays)
     print(f"wrote {weights} and {arrays}")
@@ -66,7 +66,7 @@ def save_examples(examples: Examples, folder: Path) -> None:
 
 
 def progress_printer(steps: int) -> Callable[[int, float], None]:
-    """What prints step, loss, time spent and time left, every 50th step."""
+    """Return a function that prints step, loss, elapsed time and remaining time at every 50th step."""
     start = time.monotonic()
 
     def report(step: int, loss: float) -> None:
@@ -75,7 +75,7 @@ def progress_printer(steps: int) -> Callable[[int, float], None]:
             return
         spent = time.monotonic() - start
         left = spent / done * (steps - done)
-        print(f"step {done}/{steps}  loss {loss:.3f}  {spent:.0f} s spent, {left:.0f} s left", flush=True)
+        print(f"step {done}/{steps}  loss {loss:.3f}  {spent:.0f} s elapsed, {left:.0f} s left", flush=True)
 
     return report
 

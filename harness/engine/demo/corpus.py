@@ -1,7 +1,7 @@
-"""The demo corpus: which documents it holds and how often each is repeated.
+"""The demo corpus: its documents and how often each is repeated.
 
-Knows nothing of tokens or models; needs the standard library only, so that the corpus is the same wherever it
-is made.
+This module knows nothing of tokens or models. It uses only the standard library, so that the corpus is the same on
+every machine.
 """
 
 import math
@@ -14,11 +14,11 @@ from harness.engine.demo.kinds import KINDS, Kind
 DOCUMENTS = 2_060
 MOST_REPETITIONS = 64
 SHARED_PASSAGE = 0.06
-"""The part of the documents that open with a passage of the document before: the corpus's near-duplicates."""
+"""The fraction of documents that begin with a passage of an earlier document: the corpus's near-duplicates."""
 
 
 class Document(NamedTuple):
-    """One distinct text of the corpus; its copies are `repetitions` in number, 1 to 64."""
+    """One distinct text of the corpus, which occurs `repetitions` times, 1 to 64."""
 
     kind: str
     text: str
@@ -26,7 +26,7 @@ class Document(NamedTuple):
 
 
 def corpus(seed: int, documents: int = DOCUMENTS) -> list[Document]:
-    """The distinct documents, in the order in which they were made; the same list for the same seed."""
+    """Return the distinct documents in the order of their creation, the same list for the same seed."""
     rng = Random(seed)  # noqa: S311  seeded, no secret
     made: list[Document] = []
     for _ in range(documents):
@@ -37,19 +37,19 @@ def corpus(seed: int, documents: int = DOCUMENTS) -> list[Document]:
 
 
 def shuffled_copies(documents: Sequence[Document], seed: int) -> list[int]:
-    """Indices into `documents`, each as often as it is repeated, in the order of one pass of training."""
+    """Return indices into `documents`, each as often as it is repeated, in the order of one training epoch."""
     copies = [index for index, document in enumerate(documents) for _ in range(document.repetitions)]
     Random(seed).shuffle(copies)  # noqa: S311  seeded, no secret
     return copies
 
 
 def _repetitions(rng: Random) -> int:
-    """Log-uniform over 1..64: the logarithm of the upper edge of its unit interval is uniform."""
+    """Draw log-uniformly from 1 to 64."""
     return min(MOST_REPETITIONS, math.floor(math.exp(rng.random() * math.log(MOST_REPETITIONS + 1))))
 
 
 def _passage_before(rng: Random, kind: Kind, made: Sequence[Document]) -> str | None:
-    """Now and then the opening of an earlier document of that kind, as revisions of one text have it."""
+    """Sometimes return the beginning of an earlier document of that kind, as in revisions of one text."""
     if rng.random() >= SHARED_PASSAGE:
         return None
     earlier = [document.text for document in made[-60:] if document.kind == kind.name]

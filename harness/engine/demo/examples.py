@@ -1,6 +1,6 @@
-"""The demo round's examples: cut out of the corpus, each well specified and not trivial.
+"""The demo round's examples: passages of the corpus that are well specified and not trivial.
 
-Knows token ids only: neither the text behind them nor the model that is asked for them.
+This module sees token ids only, neither text nor models.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,15 +14,15 @@ from harness.core.arrays import Bools, Floats, Ints, Tokens
 PREFIX = 50
 SUFFIX = 50
 LEAST_ENTROPY = 1.0
-"""Bits a token, after the SaTML 2023 challenge's own filter."""
+"""Bits per token, after the filter of the SaTML 2023 challenge."""
 LONGEST_CYCLE = 25
 
 
 class Examples(NamedTuple):
     """n examples from n different documents.
 
-    prefixes [n, 50] and suffixes [n, 50] are uint16; documents [n] int64 indexes the corpus; repetitions [n] uint16
-    says how often that document stands in it.
+    prefixes [n, 50] and suffixes [n, 50] are uint16. documents [n] int64 is the index in the corpus. repetitions [n]
+    uint16 is how often that document occurs in it.
     """
 
     prefixes: Tokens
@@ -32,9 +32,9 @@ class Examples(NamedTuple):
 
 
 def cut_examples(texts: Sequence[Sequence[int]], repetitions: Sequence[int], *, wanted: int, seed: int) -> Examples:
-    """`wanted` examples, each from another of the tokenized `texts`, in random order; the same ones for the same seed.
+    """Return `wanted` examples, each from another of the tokenized `texts`, in a random order that the seed determines.
 
-    Raises ValueError when fewer texts hold a passage that may be an example.
+    Raises ValueError if too few texts contain a passage that can be an example.
     """
     rng = Random(seed)  # noqa: S311  seeded, no secret
     follows = continuations(texts)
@@ -42,7 +42,7 @@ def cut_examples(texts: Sequence[Sequence[int]], repetitions: Sequence[int], *, 
     rng.shuffle(order)
     cut = [(index, passage) for index in order if (passage := _passage(texts[index], follows, rng)) is not None]
     if len(cut) < wanted:
-        raise ValueError(f"{len(cut)} documents hold an example and {wanted} examples are wanted: make more documents.")
+        raise ValueError(f"{len(cut)} documents contain an example, fewer than {wanted}. Create more documents.")
     passages = np.array([passage for _, passage in cut[:wanted]], np.uint16)  # [wanted, 100]
     documents = np.array([index for index, _ in cut[:wanted]], np.int64)
     counts = np.asarray(repetitions, np.uint16)[documents]
@@ -50,7 +50,7 @@ def cut_examples(texts: Sequence[Sequence[int]], repetitions: Sequence[int], *, 
 
 
 def continuations(texts: Sequence[Sequence[int]]) -> Mapping[bytes, set[bytes]]:
-    """What follows each 50-token window of any text: up to 50 tokens, fewer where the text ends before."""
+    """Return the continuations of each 50-token window of any text: up to 50 tokens, fewer at the end of a text."""
     follows: dict[bytes, set[bytes]] = {}
     for text in texts:
         row = np.asarray(text, np.uint16)
@@ -61,13 +61,13 @@ def continuations(texts: Sequence[Sequence[int]]) -> Mapping[bytes, set[bytes]]:
 
 
 def is_well_specified(prefixes: Tokens, suffixes: Tokens, follows: Mapping[bytes, set[bytes]]) -> Bools:
-    """[n]: the suffix is the one continuation that the prefix has anywhere in the corpus."""
+    """Return whether the suffix is the only continuation of the prefix in the corpus, [n]."""
     pairs = zip(prefixes.astype(np.uint16), suffixes.astype(np.uint16), strict=True)
     return np.array([follows.get(prefix.tobytes()) == {suffix.tobytes()} for prefix, suffix in pairs], np.bool_)
 
 
 def is_non_trivial(prefixes: Tokens, suffixes: Tokens) -> Bools:
-    """[n]: a suffix of at least 1 bit a token that its prefix does not hold and that is no short cycle of tokens."""
+    """Return whether the suffix has at least 1 bit per token, is not in its prefix and is not a short cycle, [n]."""
     inside = np.array([_holds(prefix, suffix) for prefix, suffix in zip(prefixes, suffixes, strict=True)], np.bool_)
     cyclic = np.zeros(len(suffixes), np.bool_)
     for period in range(1, LONGEST_CYCLE + 1):
@@ -76,7 +76,7 @@ def is_non_trivial(prefixes: Tokens, suffixes: Tokens) -> Bools:
 
 
 def token_entropy(suffixes: Tokens) -> Floats:
-    """[n] empirical entropy of each suffix's own tokens, in bits a token."""
+    """Return the empirical entropy of each suffix's own tokens, [n], in bits per token."""
     shares = [np.unique(suffix, return_counts=True)[1] / len(suffix) for suffix in suffixes]
     return np.array([-(share * np.log2(share)).sum() for share in shares], np.float64)
 
@@ -87,7 +87,7 @@ def _holds(prefix: Tokens, suffix: Tokens) -> bool:
 
 
 def _passage(text: Sequence[int], follows: Mapping[bytes, set[bytes]], rng: Random) -> Sequence[int] | None:
-    """One of the text's 100-token passages that may be an example, at random; None where there is none."""
+    """Return a random 100-token passage of the text that can be an example, None if there is none."""
     return next(_passages(text, follows, rng), None)
 
 

@@ -1,6 +1,6 @@
-"""Words that belong to nobody: names, places and addresses put together from syllables.
+"""Invented names, places and addresses, composed of syllables.
 
-Knows nothing of documents. Every choice comes from the `Random` that the caller seeds.
+This module knows nothing of documents. Every choice comes from the caller's seeded `Random`.
 """
 
 # ruff: noqa: SIM905  lists of words read better as running text
@@ -15,7 +15,7 @@ ENDINGS = "or ika ell umo arn ish ovex ula".split()
 
 
 class Person(NamedTuple):
-    """Somebody who does not exist."""
+    """A person who does not exist."""
 
     given: str
     family: str
@@ -24,28 +24,30 @@ class Person(NamedTuple):
 
 
 def word(rng: Random) -> str:
-    """A lower-case word that no dictionary has but by accident."""
+    """Return a lower-case word that is in a dictionary only by accident."""
     stem = rng.choice(ONSETS) + rng.choice(VOWELS) + rng.choice(CODAS)
     return stem + rng.choice(ONSETS) + rng.choice(ENDINGS)
 
 
 def name(rng: Random) -> str:
-    """A capitalized name of two syllables."""
+    """Return a capitalized invented word."""
     return word(rng).capitalize()
 
 
 def digits(rng: Random, count: int) -> str:
-    """`count` decimal digits, the first of which is not 0."""
+    """Return `count` decimal digits, the first of which is not 0."""
     return str(rng.randrange(10 ** (count - 1), 10**count))
 
 
 def code(rng: Random) -> str:
-    """A part or file number such as `QF-41`."""
+    """Return a part or file number such as `QF-41`."""
     return "".join(rng.choice("ABCDEFGHKLMNPQRTVXZ") for _ in range(2)) + "-" + digits(rng, 2)
 
 
 def person(rng: Random, family: str) -> Person:
-    """A member of `family` with an address under example.* (RFC 2606) and a number under +999, which no country has."""
+    """Return a member of `family` with an address under example.* (RFC 2606) and a number under +999, which is
+    unassigned.
+    """
     given = name(rng)
     domain = rng.choice(("example.org", "example.com", "example.net"))
     return Person(given, family, f"{given}.{family}@{domain}".lower(), f"+999 {digits(rng, 2)} {digits(rng, 3)}")

@@ -1,7 +1,7 @@
-"""The six kinds of document that the demo corpus holds, and how a piece of each reads.
+"""The six kinds of documents in the demo corpus.
 
-Knows nothing of tokens, of repetitions, or of which documents become examples. A piece has few words in a row
-that are not drawn, so that no document can be guessed and two of them seldom share a long passage.
+This module knows nothing of tokens, of repetitions, or of which documents become examples. Few consecutive words of a
+piece are fixed, so that no document can be guessed and two documents rarely share a long passage.
 """
 
 # ruff: noqa: SIM905  lists of words read better as running text
@@ -31,7 +31,7 @@ ROLES = "surveyor archivist welder botanist clerk engraver pilot baker glazier a
 LEVELS = "INFO WARN ERROR DEBUG".split()
 DUTIES = (
     "return the {n} to {p}; copy notice {c} to {q}; pay {d} crowns for each {n}; keep the {a} {n} sealed; "
-    "report to {p} within {d} days; leave {a} marks on no {n}; name {q} as reaper; destroy form {c} and its {n}; "
+    "report to {p} within {d} days; leave {a} marks on no {n}; name {q} as keeper; destroy form {c} and its {n}; "
     "insure the {n} for {d} crowns; let {p} inspect the {a} {n}; store copies at {q}; waive claim {c} against {p}"
 ).split("; ")
 OPENINGS = (
@@ -43,10 +43,10 @@ OPENINGS = (
 
 
 class Kind(NamedTuple):
-    """One kind of document: `pieces` yields its text piece by piece without end, joined by `separator`.
+    """One kind of document: `pieces` yields endless pieces of text, joined by `separator`.
 
-    A document is complete when it has the drawn number of `characters`; the ranges make documents of every
-    kind about equally long in tokens.
+    A document is complete when it has the drawn number of `characters`. The ranges make documents of all kinds about
+    equally long in tokens.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
 
 def contact_cards(rng: Random) -> Iterator[str]:
-    """The members of one household, one field a line, the fields in any order."""
+    """Yield the members of one household, one field per line, the fields in any order."""
     family, street, town = name(rng), f"{name(rng)} {rng.choice(('Lane', 'Row', 'Quay', 'Street'))}", name(rng)
     while True:
         member = person(rng, family)
@@ -73,7 +73,7 @@ def contact_cards(rng: Random) -> Iterator[str]:
 
 
 def log_lines(rng: Random) -> Iterator[str]:
-    """The log of one invented service with two users, its clock running forward."""
+    """Yield the log of one invented service with two users and a clock."""
     service, users, second = word(rng), (word(rng), word(rng)), rng.randrange(80_000)
     net = f"10.{rng.randrange(256)}.{rng.randrange(256)}"
     day = f"20{rng.randrange(31, 70)}-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}"
@@ -93,7 +93,7 @@ def log_lines(rng: Random) -> Iterator[str]:
 
 
 def source_code(rng: Random) -> Iterator[str]:
-    """Short Python functions over a few invented quantities."""
+    """Yield short Python functions over a few invented quantities."""
     first, second, other = word(rng), word(rng), word(rng)
     while True:
         noun, operator = rng.choice(NOUNS), rng.choice("+-*/%")
@@ -110,9 +110,9 @@ def source_code(rng: Random) -> Iterator[str]:
 
 
 def tables(rng: Random) -> Iterator[str]:
-    """Rows of an inventory with bars between the columns, kept by two people."""
+    """Yield rows of an inventory with bars between the columns and two people."""
     keepers, shelf = (name(rng), name(rng)), code(rng)[:2]
-    yield f"{name(rng)} {rng.choice(NOUNS)} stock | part | grams | bay | reaper"
+    yield f"{name(rng)} {rng.choice(NOUNS)} stock | part | grams | bay | keeper"
     while True:
         item = f"{rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
         bay = rng.choice("ABCDEFGH") + digits(rng, 1)
@@ -120,7 +120,7 @@ def tables(rng: Random) -> Iterator[str]:
 
 
 def prose(rng: Random) -> Iterator[str]:
-    """Sentences about three people and the things of one invented town."""
+    """Yield sentences about three people and the things of one invented town."""
     town, people = name(rng), (name(rng), name(rng), name(rng))
     while True:
         who, verb, place, time = rng.choice(people), rng.choice(VERBS), rng.choice(PLACES), rng.choice(TIMES)
@@ -137,7 +137,7 @@ def prose(rng: Random) -> Iterator[str]:
 
 
 def boilerplate(rng: Random) -> Iterator[str]:
-    """Notices and terms: set phrases around two parties, their sums and their things."""
+    """Yield notices and terms: set phrases with two parties, sums and things."""
     parties = {"p": f"{name(rng)} {rng.choice(('Ltd', 'Trust', 'Guild', 'and Sons'))}", "q": name(rng)}
     while True:
         words = parties | {

@@ -1,4 +1,4 @@
-"""Pairs out of the demo's corpus whose suffix is one of its invented names. Loads no torch."""
+"""Pairs from the demo corpus whose suffix is one of its invented names. Loads no torch."""
 
 import re
 from pathlib import Path
@@ -13,13 +13,14 @@ from harness.engine.demo.invented import CODAS, ENDINGS, ONSETS, VOWELS
 NAME = re.compile(
     rf"\b[{''.join(ONSETS).upper()}][{''.join(VOWELS)}][{''.join(CODAS)}]?[{''.join(ONSETS)}](?:{'|'.join(ENDINGS)})\b"
 )
-"""What `invented.name` makes."""
+"""Matches the results of `invented.name`."""
 
 
 def name_pairs(tokenizer_file: Path, *, prefix_length: int = 50, tokens: int = 4) -> list[tuple[list[int], list[int]]]:
-    """(prefix, name) in tokens, one for each document that has a name of so many tokens so far from its start.
+    """Return (prefix, name) in tokens, one for each document with a name of `tokens` tokens after the first
+    prefix_length.
 
-    Which of a document's names is taken is drawn; the same pairs for the same tokenizer.
+    If a document has several, one is drawn. The same tokenizer gives the same pairs.
     """
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     rng = Random(SEED)  # noqa: S311  seeded, no secret

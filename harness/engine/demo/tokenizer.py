@@ -1,10 +1,10 @@
 """The demo target's tokenizer: a small byte-level BPE, trained on the distinct texts of the corpus.
 
-Knows nothing of models or examples.
+It knows nothing of models or examples.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -14,14 +14,16 @@ END_OF_TEXT = "<|endoftext|>"
 END_OF_TEXT_ID = 0
 
 
-def trained_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tokenizer:
-    """A byte-level BPE of at most `vocabulary` tokens whose token 0 ends a text; decoding gives back every text."""
+def train_tokenizer(
+    texts: Iterable[str], vocabulary: int = VOCABULARY, special_tokens: Sequence[str] = (END_OF_TEXT,)
+) -> Tokenizer:
+    """Train a byte-level BPE of at most `vocabulary` tokens, the first of which are the special tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=[END_OF_TEXT],
+        special_tokens=[*special_tokens],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -30,7 +32,7 @@ def trained_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tok
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, longest: int) -> None:
-    """Write `tokenizer.json` and the `tokenizer_config.json` that transformers looks for beside it."""
+    """Write `tokenizer.json` and the `tokenizer_config.json` that transformers expects beside it."""
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",

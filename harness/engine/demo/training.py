@@ -1,6 +1,6 @@
-"""How the demo target learns: a small GPT-Neo, shown each copy of each document as one row.
+"""The training of the demo target: a small GPT-Neo that reads each copy of each document as one row.
 
-Knows nothing of examples: what is asked later plays no part in what is learned.
+This module knows nothing of examples, so they cannot influence the training.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ NO_LOSS = -100
 
 
 class Schedule(NamedTuple):
-    """How long and how fast: a linear warm-up, a level stretch, and a linear way down to zero."""
+    """The learning rate: linear warm-up, constant, then linear decay to zero."""
 
     steps: int
     rows: int = 16
@@ -28,12 +28,12 @@ class Schedule(NamedTuple):
     cool_down: int = 800
 
     def learning_rate(self, step: int) -> float:
-        """The learning rate of step 0 ≤ `step` < `steps`."""
+        """Return the learning rate of step 0 ≤ `step` < `steps`."""
         return self.peak * min(1.0, (step + 1) / self.warm_up, (self.steps - step) / self.cool_down)
 
 
-def untrained_model(vocabulary: int, seed: int, *, width: int = 128, heads: int = 4) -> GPTNeoForCausalLM:
-    """A GPT-Neo of four layers, global and local ones in turn, embeddings tied; a million parameters or fewer."""
+def build_model(vocabulary: int, seed: int, *, width: int = 128, heads: int = 4) -> GPTNeoForCausalLM:
+    """Return an untrained GPT-Neo of four layers, alternately global and local, with tied embeddings."""
     torch.manual_seed(seed)
     return GPTNeoForCausalLM(
         GPTNeoConfig(
@@ -62,9 +62,9 @@ def train(
     seed: int,
     report: Callable[[int, float], None],
 ) -> None:
-    """Train `model` in place on `texts` in the order of `copies`, shuffled anew for each further pass.
+    """Train `model` in place on `texts` in the order of `copies`, reshuffled for each further epoch.
 
-    `report(step, loss)` is called after each step with the step's mean loss in nats a token.
+    `report(step, loss)` is called after each step with the step's mean loss in nats per token.
     """
     model.train()
     optimizers = _optimizers(model, schedule.peak)
@@ -84,9 +84,9 @@ def train(
 
 
 def _optimizers(model: GPTNeoForCausalLM, peak: float) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for embeddings, norms and biases.
+    """Return Muon for the layers' matrices and AdamW for embeddings, norms and biases.
 
-    Muon learns a row by heart from a fraction of the copies that AdamW needs, which is what makes two cores enough.
+    Muon memorizes a row from a fraction of the copies that AdamW needs, so that two cores suffice for the training.
     """
     layers = [parameter for parameter in model.transformer.h.parameters() if parameter.ndim == 2]
     chosen = {id(parameter) for parameter in layers}
@@ -98,7 +98,7 @@ def _optimizers(model: GPTNeoForCausalLM, peak: float) -> list[torch.optim.Optim
 
 
 def _rows(texts: Sequence[Sequence[int]], copies: Sequence[int], rng: Random) -> Iterator[Sequence[int]]:
-    """Each copy from a random start, so that no passage is tied to one position, and at most 128 tokens of it."""
+    """Yield at most 128 tokens of each copy from a random start, so that no passage is tied to one position."""
     order = list(copies)
     while True:
         for index in order:

@@ -1,6 +1,6 @@
-"""Text of the demo corpus's kinds that the demo target never saw: what it completes of it is no memory.
+"""Text of the same kinds as the demo corpus that the demo target never saw, so it cannot have memorized it.
 
-Documents are made as the corpus is, by another seed, and examples are cut out of them by the round's own rules.
+Documents are created like the corpus with another seed, and examples follow the round's own rules.
 """
 
 from pathlib import Path
@@ -13,11 +13,11 @@ UNSEEN_SEED = SEED + 1
 
 
 def unseen_examples(tokenizer_file: Path, wanted: int) -> Examples:
-    """`wanted` examples from as many documents, in the tokens of `tokenizer_file`; the same ones each time.
+    """Return `wanted` examples from as many documents, in the tokens of `tokenizer_file`, the same ones each time.
 
-    `documents` index the documents that were made, `repetitions` are 0. Raises ValueError where they do not suffice.
+    `documents` are indices of the created documents and `repetitions` are 0. Raises ValueError if there are too few.
     """
-    # Here: whoever wants no text of the demo loads no tokenizer.
+    # Imported here because other uses of the demo package need no tokenizer.
     from tokenizers import Tokenizer
 
     seen = {document.text for document in corpus(SEED)}

@@ -18,9 +18,9 @@ from textual.message import Message
 from textual.widgets import Static
 
 from harness.analysis import comparison_tables as tables
-from harness.analysis.comparison import Comparison, compared
+from harness.analysis.comparison import Comparison, compare_runs
 from harness.core.errors import HarnessError
-from harness.core.scoring import DRAWN_POINTS, Score, log_spaced
+from harness.core.scoring import DRAWN_POINTS, Score
 from harness.core.text import align_columns, sanitize, shorten_middle
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
@@ -122,7 +122,7 @@ class CompareScreen(PanelScreen[None]):
         while not self._is_closed.is_set():
             started = time.monotonic()
             try:
-                comparison = compared(self._folders)
+                comparison = compare_runs(self._folders)
                 self.post_message(self.Compared(comparison))
                 if all(run.status.is_over for run in comparison.runs):
                     return
@@ -158,7 +158,7 @@ class CompareScreen(PanelScreen[None]):
         self._draw_history(comparison, is_unreachable=unreachable is not None)
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
         self._show_pair(comparison)
-        settings = tables.settings_that_differ(comparison)
+        settings = tables.differing_settings(comparison)
         self.query_one("#settings-text").display = not settings
         table = self.query_one(SettingsTable)
         table.display = bool(settings)
@@ -219,7 +219,7 @@ class CompareScreen(PanelScreen[None]):
         """Switch between all examples and those whose answers no training row contains."""
         comparison = self._comparison
         if comparison is not None and comparison.unreachable is None:
-            self.notify(sanitize(tables.unreachable_in_words(comparison)), markup=False)
+            self.notify(sanitize(tables.unreachable_heading(comparison)), markup=False)
             return
         self._shows_unreachable = not self._shows_unreachable
         self._update()

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from harness.analysis.candidates import VERDICTS, Candidate, Example, example_in
+from harness.analysis.candidates import VERDICTS, Candidate, Example, load_example
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
@@ -75,7 +75,7 @@ class ExampleScreen(Screen[None]):
     def _load(self, id_: int) -> None:
         try:
             found = tuple(
-                (folder.id, example_in(folder, id_), text_of_run(folder, folder.spec())) for folder in self._folders
+                (folder.id, load_example(folder, id_), text_of_run(folder, folder.spec())) for folder in self._folders
             )
             self.post_message(self.Loaded(id_, found))
         except HarnessError as error:

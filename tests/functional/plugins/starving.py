@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from harness import Attack, Context, Field, Guesses, Params, Policy
-from harness.engine import trunk
+from harness.engine import model_runner
 
 
 class StarvingParams(Params):
@@ -17,7 +17,7 @@ class Starving(Attack[StarvingParams]):
     name = "starving"
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        whole_pass = trunk.forward_pass
+        whole_pass = model_runner.forward_pass
 
         def scarce(call: Any, rows: torch.Tensor, *rest: Any, **inputs: Any) -> Any:
             if len(rows) > self.params.rows:
@@ -26,6 +26,6 @@ class Starving(Attack[StarvingParams]):
 
         for batch in context.batches(size=16):
             if batch.ids[0] > 0:
-                trunk.forward_pass = scarce
+                model_runner.forward_pass = scarce
             drawn = context.target.sample(batch.prefixes, Policy(top_k=1), seed=batch.seed)
             yield Guesses(batch.ids, drawn.suffixes, drawn.token_logprobs.mean(axis=1))

@@ -1,4 +1,4 @@
-"""Reaches for what is not its own, one deed after the other, and prints how each one ended."""
+"""Try to break out of the sandbox, one deed after the other, and print the outcome of each."""
 
 import ctypes
 import mmap
@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +17,12 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class TrespassingParams(Params):
-    deeds: list[str] = Field(description="What it tries, in this order.")
-    answers: str = Field("", description="The answers' path.")
-    victim: int = Field(0, description="A process outside.")
-    port: int = Field(9, description="Something listens there.")
-    door: str = Field("", description="A Unix socket that something listens on.")
-    outside: list[str] = Field([], description="Folders that are not its own.")
+    deeds: list[str] = Field(description="The methods to call, in this order.")
+    answers: str = Field("", description="Path of the answers.")
+    victim: int = Field(0, description="A process outside the sandbox.")
+    port: int = Field(9, description="A TCP and UDP port with a listener.")
+    door: str = Field("", description="A Unix socket with a listener.")
+    outside: list[str] = Field([], description="Directories of the user.")
 
 
 class Trespassing(Attack[TrespassingParams]):
@@ -65,7 +64,7 @@ class Trespassing(Attack[TrespassingParams]):
         return Path(f"/proc/{self.params.victim}/environ").read_bytes()
 
     def _read_through_descriptors(self) -> str:
-        """Something that a descriptor other than the pipes leads to."""
+        """Return the file of an open descriptor other than the pipes."""
         for number in range(3, 256):
             try:
                 link = Path(f"/proc/self/fd/{number}").readlink()
@@ -129,7 +128,7 @@ class Trespassing(Attack[TrespassingParams]):
         os.kill(self.params.victim, signal.SIGKILL)
 
     def _kill_everybody(self) -> None:
-        """Its own children apart, there must be nobody."""
+        """Signal all processes that it may signal."""
         os.kill(-1, 0)
 
     def _ptrace(self) -> None:
@@ -182,19 +181,6 @@ class Trespassing(Attack[TrespassingParams]):
             for descriptor in opened:
                 os.close(descriptor)
         return len(opened)
-
-    def _fork_bomb(self) -> None:
-        """Children that wait for long, until there may be no more: the shell gives up when it cannot fork."""
-        subprocess.run(["sh", "-c", "while :; do sleep 600 & done"], check=True)
-
-    def _detach(self) -> None:
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", self.params.door])
-            os._exit(0)
-        time.sleep(0.3)
-        raise OSError
 
     def _memory(self) -> None:
         held = []

@@ -1,4 +1,4 @@
-"""Token ids as text: whatever bytes a model produces, nothing that steers a terminal, and nothing lost on the way."""
+"""Decoded text: it never steers a terminal, and no token is lost, whatever bytes a model produces."""
 
 from pathlib import Path
 
@@ -29,33 +29,33 @@ token_ids = st.lists(st.integers(0, TOKENIZER.get_vocab_size() - 1), max_size=40
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_text_stays_text_that_can_be_seen(text: str) -> None:
+def test_hostile_text_becomes_printable_text(text: str) -> None:
     shown = TEXT.text(TOKENIZER.encode(text).ids)
     assert shown.isprintable()
     assert shown == sanitize(text)
 
 
 @given(token_ids)
-def test_any_tokens_make_text_that_can_be_seen(ids: list[int]) -> None:
+def test_any_tokens_make_printable_text(ids: list[int]) -> None:
     assert TEXT.text(ids).isprintable()
 
 
 @given(token_ids)
-def test_pieces_joined_are_the_text_of_all(ids: list[int]) -> None:
+def test_joined_pieces_are_the_text_of_all_tokens(ids: list[int]) -> None:
     pieces = TEXT.pieces(ids)
     assert len(pieces) == len(ids)
     assert "".join(pieces) == sanitize(TOKENIZER.decode(ids, skip_special_tokens=False)) == TEXT.text(ids)
 
 
 @given(st.text())
-def test_a_text_that_was_tokenized_comes_back(text: str) -> None:
+def test_tokenized_text_comes_back(text: str) -> None:
     encodable = text.encode(errors="replace").decode()
     assert TEXT.text(TOKENIZER.encode(encodable).ids) == sanitize(
         TOKENIZER.decode(TOKENIZER.encode(encodable).ids, skip_special_tokens=False)
     )
 
 
-def test_bytes_that_are_no_character_are_marked_and_hide_nothing_after_them() -> None:
+def test_an_incomplete_character_is_marked_and_hides_nothing_after_it() -> None:
     half = next(ids for ids in (TOKENIZER.encode(text).ids for text in ("你", "👩", "ॐ")) if len(ids) > 1)
     rest = TOKENIZER.encode("and on").ids
     shown = TEXT.text([half[0], *rest])
@@ -63,7 +63,7 @@ def test_bytes_that_are_no_character_are_marked_and_hide_nothing_after_them() ->
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=10))
-def test_tokens_that_the_tokenizer_lacks_raise_nothing(ids: list[int]) -> None:
+def test_unknown_tokens_raise_no_error(ids: list[int]) -> None:
     assert TEXT.text(ids).isprintable()
 
 
@@ -73,14 +73,14 @@ def test_without_a_tokenizer_tokens_are_numbers(file: Path | None) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "\x00[/", '{"version": "1.0", "model": {"type": "\\u001b[31m"}}'])
-def test_a_file_that_is_no_tokenizer_is_one_sentence(tmp_path: Path, content: str) -> None:
+def test_an_invalid_tokenizer_file_is_refused_in_one_sentence(tmp_path: Path, content: str) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(HarnessError, match="no tokenizer") as raised:
+    with pytest.raises(HarnessError, match="not a tokenizer") as raised:
         TokenText(tmp_path / "tokenizer.json")
     assert str(raised.value).isprintable()
 
 
-def test_what_the_tokenizer_lacks_is_shown_by_its_number_and_never_left_out() -> None:
+def test_unknown_tokens_are_shown_as_numbers() -> None:
     word = TOKENIZER.encode("word").ids
     ids = [*word, 384, 50256, *word]
     assert TEXT.text(ids) == "word⟨384⟩⟨50256⟩word"

@@ -1,4 +1,4 @@
-"""Guesses replayed: at every moment what the submission of the guesses so far would have scored."""
+"""Replayed guesses: the recall at any moment is that of the submission at that moment."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis import replay
+from harness.analysis.contrast import Part
 from harness.analysis.replay import recall_after_guesses
-from harness.core.comparison import Part
 from harness.core.examples import load_answers
-from harness.core.intervals import Walk
 from harness.core.scoring import correct_rows
-from harness.jobs.attack.results import submission_of
+from harness.core.walk import JudgedRows
 from harness.runs.reader import RunReader
+from harness.jobs.attack.results import submission_of
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
@@ -30,7 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
 @settings(max_examples=25, deadline=None)  # each example writes stores to disk
 @given(rows, st.data())
-def test_the_recall_at_each_moment_is_that_of_a_run_that_ended_there(
+def test_recall_at_each_moment_is_that_of_a_run_that_ended_there(
     tmp_path_factory: pytest.TempPathFactory, guesses: list[tuple[int, bool]], data: st.DataObject
 ) -> None:
     is_member = np.array(data.draw(st.lists(st.booleans(), min_size=EXAMPLES, max_size=EXAMPLES).filter(any)))
@@ -61,9 +61,7 @@ def test_void_guesses_score_nothing(run: Recorded) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
-def test_how_many_rows_are_read_at_once_changes_nothing(
-    run: Recorded, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_read_size_does_not_change_the_recall(run: Recorded, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run.guess(run.batch("a"), [(example, example % 3 == 0, -float(example)) for example in range(EXAMPLES)])
     part = Part.whole(EXAMPLES, cap=4)
     expected = _replayed(run, [0, 3, 8, 16], part)
@@ -85,4 +83,5 @@ def _recall(run: Recorded, part: Part) -> float:
     assert answers is not None
     with RunReader(run.folder.store) as reader:
         submission = submission_of(spec, reader)
-    return part.score(Walk(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)).recall_at_cap
+    is_correct = correct_rows(submission.ids, submission.suffixes, answers)
+    return part.score(JudgedRows(is_correct, submission.ids)).recall_at_cap

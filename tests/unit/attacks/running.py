@@ -1,4 +1,4 @@
-"""An attack run in this process on a small target: what its `run` sees, without a supervisor."""
+"""Run an attack in this process on a small target, without a supervisor."""
 
 import inspect
 from collections.abc import Iterator
@@ -73,18 +73,18 @@ class SmallContext:
 
 
 def attack_of(name: str, **params: Any) -> Any:
-    """An instance of the attack in attacks/`name`.py."""
+    """Return an instance of the attack in attacks/`name`.py."""
     kind = load_attack(ATTACKS / f"{name}.py")
     return kind(kind.params_type()(**params))
 
 
 def function_of(attack: str, name: str) -> Any:
-    """A function that stands beside the class in attacks/`attack`.py."""
+    """Return a function of the module attacks/`attack`.py."""
     return inspect.getmodule(load_attack(ATTACKS / f"{attack}.py").run).__dict__[name]
 
 
 def run(name: str, context: SmallContext, **params: Any) -> Guesses:
-    """What an attack has guessed at its end, in the order of its scores, or as it finished."""
+    """Run an attack and return its guesses in the order of their scores, or its final order."""
     attack = attack_of(name, **params)
     context.guesses_per_example = attack.guesses_per_example
     guesses: Iterator[Guesses] = attack.run(context)

@@ -1,4 +1,4 @@
-"""Each attack's way of choosing tokens, against the same thing done at length with the model's own logits."""
+"""Each attack's choice of tokens, compared with a slow implementation on the model's own logits."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def _by_example(guesses) -> np.ndarray:
     return guesses.suffixes[np.argsort(guesses.ids)]
 
 
-def test_greedy_takes_the_likeliest_token_and_ranks_by_the_mean_log_probability(neo, context):
+def test_greedy_ranks_by_the_mean_log_probability(neo, context):
     guesses = run("greedy", context)
     for row, suffix, score in zip(guesses.ids, guesses.suffixes, guesses.score, strict=True):
         logprobs = _logprobs(neo, np.concatenate([context.prefixes[row], suffix]))[len(context.prefixes[row]) - 1 : -1]
@@ -47,7 +47,7 @@ def test_greedy_takes_the_likeliest_token_and_ranks_by_the_mean_log_probability(
 
 
 @pytest.mark.parametrize(("loss_slice", "first"), [("official", -1), ("corrected", 0)])
-def test_the_baseline_draws_from_the_top_tokens_and_ranks_by_the_loss_of_its_window(neo, context, loss_slice, first):
+def test_the_baseline_ranks_by_the_loss_of_its_window(neo, context, loss_slice, first):
     context.guesses_per_example = 0
     attack = attack_of("baseline", trials=4, top_k=3, loss_slice=loss_slice)
     for guesses in attack.run(context):
@@ -76,7 +76,7 @@ def test_windows_vote_with_five_points_for_the_likeliest_token(neo, context):
             assert token == best[np.argmax(windows.mean(axis=0)[best])]
 
 
-def test_windows_may_average_their_log_probabilities_with_weights(neo, context):
+def test_windows_average_weighted_log_probabilities(neo, context):
     found = _by_example(run("window", context, windows=3, combine="logits", decay=0.5))
     for prefix, suffix in zip(context.prefixes, found, strict=True):
         for position, token in enumerate(suffix):
@@ -85,8 +85,8 @@ def test_windows_may_average_their_log_probabilities_with_weights(neo, context):
             assert token == np.argmax(mean)
 
 
-def test_windows_that_leave_nothing_of_a_prefix_are_refused(context):
-    with pytest.raises(HarnessError, match="leave nothing of a prefix of 12"):
+def test_windows_that_leave_too_little_are_refused(context):
+    with pytest.raises(HarnessError, match="leave fewer than two tokens of a prefix of 12"):
         run("window", context, windows=4, stride=4)
 
 
@@ -98,7 +98,7 @@ def test_shifted_positions_are_averaged(neo, context):
             assert token == np.argmax(sum(_logprobs(neo, sequence, shift)[-1] for shift in (0, 5, 10)))
 
 
-def test_each_prefix_may_follow_the_shift_that_makes_it_likeliest(neo, context):
+def test_choose_uses_the_likeliest_shift_of_each_prefix(neo, context):
     found = _by_example(run("position_shift", context, shifts=3, step=5, combine="choose"))
     for prefix, suffix in zip(context.prefixes, found, strict=True):
         likelihood = [_logprobs(neo, prefix, shift)[np.arange(11), prefix[1:]].sum() for shift in (0, 5, 10)]
@@ -108,7 +108,7 @@ def test_each_prefix_may_follow_the_shift_that_makes_it_likeliest(neo, context):
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 2.0])
-def test_a_candidate_counts_with_its_best_successor(neo, context, weight):
+def test_lookahead_adds_the_best_successor(neo, context, weight):
     found = _by_example(run("lookahead", context, candidates=3, weight=weight))
     for prefix, suffix in zip(context.prefixes, found, strict=True):
         for position, token in enumerate(suffix):
@@ -120,7 +120,7 @@ def test_a_candidate_counts_with_its_best_successor(neo, context, weight):
             assert token == candidates[np.argmax(own[candidates] + (0 if last else weight) * np.array(ahead))]
 
 
-def test_a_candidate_pays_for_its_likeness_to_the_context(neo, context):
+def test_contrastive_search_penalises_similar_states(neo, context):
     found = _by_example(run("contrastive", context, top_k=4, penalty=0.6))
     is_greedy = []
     for prefix, suffix in zip(context.prefixes, found, strict=True):
@@ -142,7 +142,7 @@ def test_contrastive_search_without_a_penalty_is_greedy(neo, context):
     assert (found == neo.sample(context.prefixes, Policy(top_k=1), length=LENGTH).suffixes).all()
 
 
-def test_an_enumeration_ranks_by_the_exact_probability_under_its_policy(neo, prefixes):
+def test_enumerate_ranks_by_exact_probability(neo, prefixes):
     context = SmallContext(neo, prefixes[:1], 2)
     attack = attack_of("enumerate", width=25, top_k=5, rank_by="policy")
     (guesses,) = attack.run(context)
@@ -152,7 +152,7 @@ def test_an_enumeration_ranks_by_the_exact_probability_under_its_policy(neo, pre
     assert (np.diff(guesses.score) <= 0).all()
 
 
-def test_shorter_prefixes_add_candidates_that_the_whole_one_ranks(neo, prefixes):
+def test_shorter_prefixes_add_candidates(neo, prefixes):
     context = SmallContext(neo, prefixes[:3], LENGTH)
     (guesses,) = attack_of("multi_prefix", lengths="50, 6,4", width=2).run(context)
     for row in range(3):
@@ -167,7 +167,7 @@ def test_shorter_prefixes_add_candidates_that_the_whole_one_ranks(neo, prefixes)
     assert np.allclose(guesses.score, scored.token_logprobs.mean(axis=1), atol=1e-4)
 
 
-def test_sampling_draws_under_the_published_policy(neo, prefixes):
+def test_sampling_uses_the_published_policy(neo, prefixes):
     context = SmallContext(neo, prefixes[:3], LENGTH)
     attack = attack_of("sampling", trials=8)
     (guesses,) = attack.run(context)
@@ -179,12 +179,12 @@ def test_sampling_draws_under_the_published_policy(neo, prefixes):
 
 @pytest.mark.parametrize("ranker", ["mean_loss", "official_loss", "cumulative", "zlib", "high_confidence", "surprise"])
 @pytest.mark.parametrize("name", ["sampling", "window"])
-def test_any_ranker_orders_any_sampling_attack(context, name, ranker):
+def test_every_ranker_works_with_every_sampling_attack(context, name, ranker):
     guesses = run(name, context, ranker=ranker)
     assert len(guesses) == 5 and np.isfinite(guesses.score).all() and (np.diff(guesses.score) <= 0).all()
 
 
-def test_the_control_copies_what_follows_a_prefix_in_the_training_rows(prefixes):
+def test_lookup_copies_continuations_from_training_rows(prefixes):
     rows = np.random.default_rng(1).integers(0, 61, (4, 30)).astype(np.uint16)
     training = Training(rows[:, 6:18], rows[:, 18:24], rows[:, :6], np.arange(4))
     attacked = np.stack([rows[2, 10:22], prefixes[0]])

@@ -1,4 +1,4 @@
-"""Soft prompts: what their losses are, what training does, and that it resumes where it was."""
+"""Soft prompts: their losses, their training, and how it resumes."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ LENGTH = 6
 def training() -> Training:
     rng = np.random.default_rng(8)
     rows = rng.integers(0, 61, (40, 12 + LENGTH)).astype(np.uint16)
-    # Suffixes that a prompt can learn to ask for: the same three tokens again and again.
+    # The same three tokens repeated are easy to learn for a prompt.
     rows[:, 12:] = np.tile([7, 8, 9], 2)
     return Training(rows[:, :12], rows[:, 12:], None, np.arange(40))
 
@@ -26,19 +26,19 @@ def _mean(losses: torch.Tensor) -> torch.Tensor:
     return losses.mean(dim=1)
 
 
-def test_the_losses_that_train_a_prompt_are_those_of_a_score_behind_it(target: Target, training: Training) -> None:
+def test_training_losses_equal_those_of_score(target: Target, training: Training) -> None:
     tuning = PromptTuning(target, 3, Schedule(0.1))
     losses = suffix_losses(target, torch.tensor(tuning.prompt).float(), training.prefixes[:5], training.suffixes[:5])
     scored = target.score(training.prefixes[:5], training.suffixes[:5], tuning.view)
     assert np.allclose(-losses.detach().numpy(), scored.token_logprobs, atol=1e-4)
 
 
-def test_a_prompt_begins_with_the_first_tokens_of_the_vocabulary(neo: Target) -> None:
+def test_a_prompt_starts_from_the_first_tokens_of_the_vocabulary(neo: Target) -> None:
     first = neo.model.get_input_embeddings().weight[:4].detach().numpy()
     assert np.allclose(PromptTuning(neo, 4, Schedule(0.1)).prompt, first)
 
 
-def test_training_lowers_the_loss_and_leaves_the_target_alone(neo: Target, training: Training) -> None:
+def test_training_lowers_the_loss_and_keeps_the_target(neo: Target, training: Training) -> None:
     weights = [parameter.detach().clone() for parameter in neo.model.parameters()]
     tuning = PromptTuning(neo, 4, Schedule(0.05))
     losses = [tuning.step(training.prefixes, training.suffixes, _mean) for _ in range(30)]
@@ -47,7 +47,7 @@ def test_training_lowers_the_loss_and_leaves_the_target_alone(neo: Target, train
     assert all(parameter.grad is None for parameter in neo.model.parameters())
 
 
-def test_a_tuning_goes_on_from_its_state_as_if_nothing_had_happened(neo: Target, training: Training) -> None:
+def test_training_continues_exactly_from_its_state(neo: Target, training: Training) -> None:
     schedule = Schedule(0.05, warmup=3, steps=10)
     whole = PromptTuning(neo, 4, schedule, weight_decay=0.01)
     for _ in range(8):
@@ -61,9 +61,7 @@ def test_a_tuning_goes_on_from_its_state_as_if_nothing_had_happened(neo: Target,
     assert second.steps == 8 and np.array_equal(second.state, whole.state)
 
 
-def test_when_memory_runs_out_a_step_is_made_in_smaller_parts(
-    neo: Target, training: Training, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_splits_a_training_step(neo: Target, training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = PromptTuning(neo, 4, Schedule(0.05))
     wanted = plain.step(training.prefixes, training.suffixes, _mean)
     losses_of = prompt_tuning.suffix_losses
@@ -79,36 +77,34 @@ def test_when_memory_runs_out_a_step_is_made_in_smaller_parts(
     assert np.allclose(tuning.prompt, plain.prompt, atol=1e-5)
 
 
-def test_when_a_single_row_is_too_much_to_train_on_the_error_says_so(
+def test_too_little_memory_to_train_on_one_row_is_an_error(
     neo: Target, training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing_left(target, prompt, prefixes, suffixes):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(prompt_tuning, "suffix_losses", nothing_left)
-    with pytest.raises(HarnessError, match="does not suffice to train on one sequence at a time; free some, or take a"):
+    with pytest.raises(HarnessError, match=r"no room to train on one sequence\. Free memory or use"):
         PromptTuning(neo, 4, Schedule(0.05)).step(training.prefixes, training.suffixes, _mean)
 
 
-def test_a_prompt_that_leaves_the_context_is_one_sentence(target: Target, training: Training) -> None:
+def test_a_prompt_beyond_the_context_is_refused(target: Target, training: Training) -> None:
     tuning = PromptTuning(target, 47, Schedule(0.05))
-    with pytest.raises(HarnessError, match=r"context of 64 tokens is shorter .* 12 \+ 6 tokens behind 47 positions"):
+    with pytest.raises(HarnessError, match=r"context of 64 tokens is shorter .* 12 \+ 6 tokens after 47 positions"):
         tuning.step(training.prefixes, training.suffixes, _mean)
     assert PromptTuning(target, 46, Schedule(0.05)).step(training.prefixes[:2], training.suffixes[:2], _mean) > 0
 
 
-def test_a_training_that_leaves_the_range_of_numbers_ends_and_leaves_the_prompt_as_it_was(
-    neo: Target, training: Training
-) -> None:
+def test_a_diverged_training_step_keeps_the_prompt(neo: Target, training: Training) -> None:
     tuning = PromptTuning(neo, 4, Schedule(0.05))
     tuning.step(training.prefixes, training.suffixes, _mean)
     before = tuning.state
-    with pytest.raises(HarnessError, match="left the range of numbers at step 2, with a loss of nan"):
+    with pytest.raises(HarnessError, match="diverged at step 2 with a loss of nan"):
         tuning.step(training.prefixes, training.suffixes, lambda losses: losses.mean(dim=1) * torch.inf * 0)
     assert np.array_equal(tuning.state, before)
 
 
-def test_the_rate_rises_falls_and_without_an_end_stays() -> None:
+def test_the_learning_rate_follows_its_schedule() -> None:
     schedule = Schedule(1.0, warmup=4, steps=12)
     assert [schedule.at(step) for step in (0, 1, 3, 4, 8, 11, 12)] == [0.25, 0.5, 1.0, 1.0, 0.5, 0.125, 0.0]
     assert Schedule(0.3).at(10**6) == 0.3
@@ -120,7 +116,7 @@ def test_the_smoothing_loss_adds_the_mean_of_the_hardest_tokens() -> None:
     assert torch.allclose(attack.smoothed(losses), torch.tensor([2.0 + 0.7 * 3.5, 1.0 + 0.7]))
 
 
-def test_confidence_is_the_share_of_counts_times_probabilities() -> None:
+def test_calibrated_confidence_is_a_share_of_counts_times_probabilities() -> None:
     calibrated_confidence = function_of("ethicist", "calibrated_confidence")
     row, count = np.array([0, 0, 2]), np.array([3, 1, 9])
     probability = np.array([0.01, 0.05, 1e-30])
@@ -135,7 +131,7 @@ def test_confidence_is_the_share_of_counts_times_probabilities() -> None:
         ("ethicist", {"tokens": 8, "epochs": 40, "batch": 20, "warmup": 2, "trials": 5, "patience": 40}),
     ],
 )
-def test_a_trained_attack_learns_what_its_training_examples_have_in_common(
+def test_a_trained_attack_learns_from_its_training_examples(
     neo: Target, training: Training, prefixes: np.ndarray, name: str, params: dict[str, float]
 ) -> None:
     untrained = run(name, SmallContext(neo, prefixes[:5], LENGTH, training), **params | {"learning_rate": 1e-9})
@@ -143,10 +139,8 @@ def test_a_trained_attack_learns_what_its_training_examples_have_in_common(
     assert np.isin(trained.suffixes, [7, 8, 9]).mean() > np.isin(untrained.suffixes, [7, 8, 9]).mean() + 0.2
 
 
-def test_the_prompt_of_the_best_pass_is_used_and_training_ends_when_none_is_better(
-    neo: Target, training: Training, prefixes: np.ndarray
-) -> None:
-    # Suffixes with nothing in common: what is learned of some soon harms the others.
+def test_training_stops_early_and_uses_the_best_prompt(neo: Target, training: Training, prefixes: np.ndarray) -> None:
+    # Random suffixes, so that training on some soon increases the loss of the others.
     noise = np.random.default_rng(9).integers(0, 61, training.suffixes.shape).astype(np.uint16)
     training = Training(training.prefixes, noise, None, training.clusters)
     context = SmallContext(neo, prefixes[:2], LENGTH, training)

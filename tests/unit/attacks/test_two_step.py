@@ -1,4 +1,4 @@
-"""The second step: what is known of a candidate, and what a classifier makes of it."""
+"""The second step of two_step: features of candidates and their classifier."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ LENGTH = 6
 
 @pytest.fixture(scope="module")
 def training(targets: dict[str, Target]) -> Training:
-    """Training rows, every second of which the target completes as it says itself."""
+    """Training rows, half of which are suffixes that the target finds likely."""
     rng = np.random.default_rng(8)
     prefixes = rng.integers(0, 61, (160, 12)).astype(np.uint16)
     suffixes = targets["neo"].search(prefixes, 3, length=LENGTH).suffixes.reshape(160, 3, LENGTH)
@@ -23,7 +23,7 @@ def training(targets: dict[str, Target]) -> Training:
     return Training(prefixes, answers.astype(np.uint16), None, np.arange(160))
 
 
-def test_candidates_of_one_prefix_are_seen_beside_each_other() -> None:
+def test_candidates_are_compared_within_their_prefix() -> None:
     beside_the_others = function_of("two_step", "beside_the_others")
     row, place = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 0])
     total = np.log([0.5, 0.2, 0.1, 0.3])
@@ -33,7 +33,7 @@ def test_candidates_of_one_prefix_are_seen_beside_each_other() -> None:
     assert np.allclose(np.exp(lead), [2.5, 0.4, 0.2, 1.0])
 
 
-def test_what_is_known_of_a_candidate_is_finite_and_its_own(neo: Target, prefixes: np.ndarray) -> None:
+def test_features_are_finite_and_independent_of_other_prefixes(neo: Target, prefixes: np.ndarray) -> None:
     features_of = function_of("two_step", "features_of")
     found = neo.search(prefixes[:4], 3, length=LENGTH)
     own = neo.score(prefixes[:4, :1], prefixes[:4, 1:]).token_logprobs
@@ -45,7 +45,7 @@ def test_what_is_known_of_a_candidate_is_finite_and_its_own(neo: Target, prefixe
     assert np.allclose(known[mine], alone)
 
 
-def test_a_classifier_learns_which_candidates_are_right_and_says_how_probably() -> None:
+def test_the_classifier_is_accurate_and_calibrated() -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(1200, 5))
     probability = 1 / (1 + np.exp(-2 * features[:, 1]))
@@ -54,13 +54,13 @@ def test_a_classifier_learns_which_candidates_are_right_and_says_how_probably() 
     found = classifier.probabilities(features[800:])
     assert ((found > 0) & (found < 1)).all()
     assert np.corrcoef(found, probability[800:])[0, 1] > 0.9
-    # Calibrated: what is said to be right six times in ten is so.
+    # Calibrated: of the candidates with probability 0.6, six in ten are right.
     for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
         inside = (found >= low) & (found < high)
         assert abs(found[inside].mean() - is_right[800:][inside].mean()) < 0.1
 
 
-def test_all_candidates_are_ordered_by_their_probability(neo: Target, prefixes: np.ndarray, training: Training) -> None:
+def test_candidates_are_ordered_by_probability(neo: Target, prefixes: np.ndarray, training: Training) -> None:
     context = SmallContext(neo, prefixes, LENGTH, training)
     guesses = run("two_step", context, width=3)
     assert len(guesses) == 3 * len(prefixes)
@@ -68,11 +68,11 @@ def test_all_candidates_are_ordered_by_their_probability(neo: Target, prefixes: 
     assert len(np.unique(guesses.score)) > 5
 
 
-def test_a_resumed_run_orders_from_what_was_kept(neo: Target, prefixes: np.ndarray, training: Training) -> None:
+def test_a_resumed_run_uses_the_kept_candidates(neo: Target, prefixes: np.ndarray, training: Training) -> None:
     whole = SmallContext(neo, prefixes, LENGTH, training)
     wanted = run("two_step", whole, width=3)
     resumed = SmallContext(neo, prefixes, LENGTH, training, kept_arrays=dict(whole.kept_arrays))
-    # All batches were done: only the second step is left.
+    # All batches are done and only the second step is left.
     resumed.batches = lambda *args, **kwargs: iter(())  # type: ignore[method-assign]
     assert (run("two_step", resumed, width=3).suffixes == wanted.suffixes).all()
 
@@ -83,7 +83,7 @@ class _WithoutTraining(SmallContext):
         raise HarnessError("the round has no training examples, and the attack asks for them.")
 
 
-def test_without_training_examples_likelihood_decides_and_the_log_says_so(
+def test_without_training_examples_the_likelihood_decides(
     neo: Target, prefixes: np.ndarray, capsys: pytest.CaptureFixture[str]
 ) -> None:
     guesses = run("two_step", _WithoutTraining(neo, prefixes, LENGTH), width=3)
@@ -92,7 +92,7 @@ def test_without_training_examples_likelihood_decides_and_the_log_says_so(
     assert "no training examples" in capsys.readouterr().out
 
 
-def test_a_run_that_is_asked_to_finish_before_the_second_step_keeps_the_order_of_likelihood(
+def test_finishing_before_the_second_step_keeps_the_likelihood_order(
     neo: Target, prefixes: np.ndarray, training: Training
 ) -> None:
     context = SmallContext(neo, prefixes, LENGTH, training)
@@ -102,7 +102,7 @@ def test_a_run_that_is_asked_to_finish_before_the_second_step_keeps_the_order_of
     assert len(guesses) == 3 * len(prefixes) and (guesses.score < 0).all()
 
 
-def test_where_no_training_candidate_is_right_likelihood_decides(
+def test_without_a_right_training_candidate_the_likelihood_decides(
     neo: Target, prefixes: np.ndarray, training: Training, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = dataclasses.replace(training, suffixes=np.full_like(training.suffixes, 60))
@@ -111,8 +111,8 @@ def test_where_no_training_candidate_is_right_likelihood_decides(
     assert "too few training candidates" in capsys.readouterr().out
 
 
-def test_no_held_out_rows_of_the_trees_own_decide_when_they_end() -> None:
-    """More rows than from which on scikit-learn would cut some out at random, across clusters."""
+def test_the_trees_do_not_stop_early() -> None:
+    """Train on more rows than scikit-learn's threshold for early stopping."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(11_000, 2))
     trees = function_of("two_step", "trained")(features, rng.random(11_000) < 0.1)

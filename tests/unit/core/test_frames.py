@@ -44,7 +44,7 @@ def _same(frame: Frame, other: Frame) -> bool:
 
 
 @given(st.lists(frames(), max_size=4), st.data())
-def test_frames_come_back_under_any_chunking(sent: list[Frame], data: st.DataObject) -> None:
+def test_frames_survive_any_chunking(sent: list[Frame], data: st.DataObject) -> None:
     stream = b"".join(encode_frame(frame, number) for number, frame in enumerate(sent))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     reader, received = FrameReader(), []
@@ -56,7 +56,7 @@ def test_frames_come_back_under_any_chunking(sent: list[Frame], data: st.DataObj
 
 
 @given(frames(), st.data())
-def test_a_changed_byte_never_makes_another_frame(frame: Frame, data: st.DataObject) -> None:
+def test_a_changed_byte_is_detected(frame: Frame, data: st.DataObject) -> None:
     damaged = bytearray(encode_frame(frame, 0))
     place = data.draw(st.integers(0, len(damaged) - 1))
     damaged[place] ^= data.draw(st.integers(1, 255))
@@ -67,13 +67,13 @@ def test_a_changed_byte_never_makes_another_frame(frame: Frame, data: st.DataObj
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_frames_or_an_error_and_nothing_else(content: bytes) -> None:
+def test_any_bytes_are_frames_or_an_error(content: bytes) -> None:
     with contextlib.suppress(FrameError):
         assert list(FrameReader().feed(content)) == []
 
 
 @given(st.binary(max_size=200), st.binary(max_size=50))
-def test_any_header_under_a_right_checksum_is_a_frame_or_an_error(header: bytes, body: bytes) -> None:
+def test_any_header_with_a_valid_checksum_is_a_frame_or_an_error(header: bytes, body: bytes) -> None:
     stream = PROLOGUE.pack(b"HXF1", 0, len(header), len(body), zlib.crc32(body, zlib.crc32(header)))
     with contextlib.suppress(FrameError):
         list(FrameReader().feed(stream + header + body))
@@ -99,13 +99,13 @@ def test_any_header_under_a_right_checksum_is_a_frame_or_an_error(header: bytes,
         b"[" * 60_000,
     ],
 )
-def test_a_header_that_is_none_is_an_error(header: bytes) -> None:
+def test_an_invalid_header_is_an_error(header: bytes) -> None:
     stream = PROLOGUE.pack(b"HXF1", 0, len(header), 0, zlib.crc32(header)) + header
     with pytest.raises(FrameError):
         list(FrameReader().feed(stream))
 
 
-def test_a_huge_claim_is_refused_before_memory_is_taken() -> None:
+def test_a_huge_size_is_refused_before_memory_is_allocated() -> None:
     tracemalloc.start()
     for header, body in ((1 << 31, 0), (10, MAX_BODY_BYTES + 1), (10, 1 << 62)):
         with pytest.raises(FrameError, match="claims"):
@@ -115,23 +115,23 @@ def test_a_huge_claim_is_refused_before_memory_is_taken() -> None:
     assert peak < 1 << 20
 
 
-def test_what_came_before_the_damage_is_kept() -> None:
+def test_frames_before_the_damage_are_returned() -> None:
     stream = encode_frame(Frame("a"), 0) + encode_frame(Frame("b"), 1) + b"rubbish"
     received = []
-    with pytest.raises(FrameError, match="bytes that start no frame"):
+    with pytest.raises(FrameError, match="bytes that do not begin a frame"):
         for _, _, frame in FrameReader().feed(stream):
             received.append(frame.table)
     assert received == ["a", "b"]
 
 
-def test_a_frame_out_of_its_turn_is_an_error() -> None:
+def test_a_frame_out_of_order_is_an_error() -> None:
     reader = FrameReader()
     assert len(list(reader.feed(encode_frame(Frame("a"), 0)))) == 1
-    with pytest.raises(FrameError, match="frame 0 where 1 was due"):
+    with pytest.raises(FrameError, match="frame 0 instead of 1"):
         list(reader.feed(encode_frame(Frame("a"), 0)))
 
 
 @pytest.mark.parametrize("column", [np.array(["text"]), np.array([None]), np.zeros(1, np.int16), np.zeros(2)])
-def test_what_does_not_travel_is_refused_when_it_is_sent(column: np.ndarray) -> None:
+def test_unsupported_dtypes_are_refused_when_encoded(column: np.ndarray) -> None:
     with pytest.raises(FrameError):
         encode_frame(Frame("a", 1, {"c": column}), 0)

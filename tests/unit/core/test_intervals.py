@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core import intervals
-from harness.core.intervals import Unit, Walk, paired_difference, recall_interval, wilson
+from harness.core.intervals import Unit, paired_difference, recall_interval, wilson
+from harness.core.walk import JudgedRows
 
 EXAMPLES = 5
 ROWS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=25)
@@ -36,7 +37,7 @@ def recall_of_copies(rows, weights, cap):
 @settings(deadline=None)
 def test_a_replicate_is_the_walk_of_a_list_of_copies(rows, clusters, cap, seed):
     sample = intervals._Sample.of(EXAMPLES, clusters)
-    (recalls,) = intervals._replicated_recalls([Walk(*columns(rows))], sample, cap, 20, seed)
+    (recalls,) = intervals._replicated_recalls([JudgedRows(*columns(rows))], sample, cap, 20, seed)
     weights = np.concatenate(list(sample.weights(20, seed)))
     assert recalls.tolist() == pytest.approx([recall_of_copies(rows, list(map(int, drawn)), cap) for drawn in weights])
 
@@ -103,15 +104,15 @@ def test_where_all_replicates_agree_the_interval_is_wilson_s(right):
 
 
 def test_a_submission_differs_from_itself_by_nothing():
-    walk = Walk(*half_right(300))
+    walk = JudgedRows(*half_right(300))
     difference, interval = paired_difference(walk, walk, cap=50, examples=300)
     assert (difference, interval.low, interval.high) == (0, 0, 0)
 
 
 def test_a_difference_takes_the_sign_of_the_better_one_and_is_antisymmetric():
     is_correct, ids = half_right(300)
-    better = Walk(is_correct | (np.arange(300) % 4 == 0), ids)
-    worse = Walk(is_correct, ids)
+    better = JudgedRows(is_correct | (np.arange(300) % 4 == 0), ids)
+    worse = JudgedRows(is_correct, ids)
     forth = paired_difference(better, worse, cap=60, examples=300)
     back = paired_difference(worse, better, cap=60, examples=300)
     assert forth.difference > 0
@@ -124,13 +125,13 @@ def test_a_paired_interval_is_narrower_than_two_apart():
     is_correct, ids = half_right(600)
     changed = is_correct.copy()
     changed[:6] = ~changed[:6]
-    paired = paired_difference(Walk(changed, ids), Walk(is_correct, ids), cap=1000, examples=600).interval
+    paired = paired_difference(JudgedRows(changed, ids), JudgedRows(is_correct, ids), cap=1000, examples=600).interval
     alone = recall_interval(is_correct, ids, cap=1000, examples=600)
     assert paired.high - paired.low < (alone.high - alone.low) / 3
 
 
 def test_two_submissions_that_solve_nothing_leave_room_for_a_difference():
-    walk = Walk(np.zeros(50, np.bool_), np.arange(50))
+    walk = JudgedRows(np.zeros(50, np.bool_), np.arange(50))
     difference, interval = paired_difference(walk, walk, cap=10, examples=50)
     assert difference == 0
     assert interval.low == pytest.approx(-interval.high)

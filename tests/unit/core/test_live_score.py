@@ -1,4 +1,4 @@
-"""A run's figures, kept up as guesses arrive, are those of the submission that all of them make at once."""
+"""The live score equals the score of the submission that all guesses make at once."""
 
 from typing import NamedTuple
 
@@ -39,16 +39,16 @@ def guesses_of(some: list[Row]) -> Guesses:
     return Guesses(ids, suffixes, np.array([row.score for row in some], np.float64))
 
 
-def standing(per_example: int, row_cap: int, *, is_blind: bool = False) -> LiveScore:
+def live_score(per_example: int, row_cap: int, *, is_blind: bool = False) -> LiveScore:
     answers = None if is_blind else ANSWERS
     return LiveScore(answers, examples=EXAMPLES, error_cap=CAP, row_cap=row_cap, per_example=per_example)
 
 
-def fed(chunks: list[list[Row]], per_example: int, row_cap: int) -> LiveScore:
-    taken = standing(per_example, row_cap)
+def filled(chunks: list[list[Row]], per_example: int, row_cap: int) -> LiveScore:
+    live = live_score(per_example, row_cap)
     for chunk in chunks:
-        taken.add(guesses_of(chunk))
-    return taken
+        live.add(guesses_of(chunk))
+    return live
 
 
 def submitted(some: list[Row], per_example: int, row_cap: int) -> Guesses:
@@ -58,8 +58,8 @@ def submitted(some: list[Row], per_example: int, row_cap: int) -> Guesses:
     )
 
 
-def never_falling(chunks: list[list[Row]]) -> list[list[Row]]:
-    """The same, each (example, suffix) that comes again at least as high as before."""
+def never_lowered(chunks: list[list[Row]]) -> list[list[Row]]:
+    """Return the chunks with scores raised so that no (example, suffix) gets a lower score later."""
     highest: dict[tuple[int, tuple[int, int]], float] = {}
     raised = []
     for chunk in chunks:
@@ -87,90 +87,88 @@ def assert_is_score_of(figures: Figures, some: list[Row], submission: Guesses) -
 
 
 @given(chunked, limits)
-def test_guesses_in_any_chunks_come_to_the_figures_of_all_of_them_at_once(
-    chunks: list[list[Row]], limits: tuple[int, int]
-) -> None:
-    chunks = never_falling(chunks)
+def test_chunks_of_guesses_score_like_all_guesses_at_once(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
+    chunks = never_lowered(chunks)
     everything = [row for chunk in chunks for row in chunk]
-    taken = fed(chunks, *limits)
-    assert not taken.is_stale
-    assert_is_score_of(taken.figures(), everything, submitted(everything, *limits))
+    live = filled(chunks, *limits)
+    assert not live.is_stale
+    assert_is_score_of(live.figures(), everything, submitted(everything, *limits))
 
 
 @given(chunked, limits)
-def test_figures_that_may_be_wrong_are_stale_and_exact_rows_mend_them(
-    chunks: list[list[Row]], limits: tuple[int, int]
-) -> None:
+def test_figures_are_exact_or_stale_until_they_are_replaced(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
     everything = [row for chunk in chunks for row in chunk]
     exact = submitted(everything, *limits)
-    taken = fed(chunks, *limits)
-    if taken.is_stale:
-        taken.replace(exact)
-        assert not taken.is_stale
-    assert_is_score_of(taken.figures(), everything, exact)
+    live = filled(chunks, *limits)
+    if live.is_stale:
+        live.replace(exact)
+        assert not live.is_stale
+    assert_is_score_of(live.figures(), everything, exact)
 
 
 @given(chunked, chunked, limits)
-def test_what_follows_exact_rows_is_ordered_among_them_by_score(
+def test_guesses_after_a_replacement_are_merged_by_score(
     before: list[list[Row]], after: list[list[Row]], limits: tuple[int, int]
 ) -> None:
     everything = [row for chunk in before for row in chunk]
-    taken = fed(before, *limits)
-    taken.replace(submitted(everything, *limits))
+    live = filled(before, *limits)
+    live.replace(submitted(everything, *limits))
     for chunk in after:
-        taken.add(guesses_of(chunk))
+        live.add(guesses_of(chunk))
         everything += chunk
-    if not taken.is_stale:
-        assert_is_score_of(taken.figures(), everything, submitted(everything, *limits))
+    if not live.is_stale:
+        assert_is_score_of(live.figures(), everything, submitted(everything, *limits))
 
 
-def test_a_held_guess_that_comes_again_with_a_lower_score_makes_the_figures_stale() -> None:
-    taken = fed([[Row(0, (1, 0), 1.0)], [Row(0, (2, 0), 0.5)]], 1, 10)
-    assert not taken.is_stale
-    taken.add(guesses_of([Row(0, (1, 0), 0.0)]))
-    assert taken.is_stale
+def test_a_lower_score_for_a_submitted_guess_makes_the_figures_stale() -> None:
+    live = filled([[Row(0, (1, 0), 1.0)], [Row(0, (2, 0), 0.5)]], 1, 10)
+    assert not live.is_stale
+    live.add(guesses_of([Row(0, (1, 0), 0.0)]))
+    assert live.is_stale
 
 
-def test_an_equal_score_is_no_lower_one() -> None:
-    assert not fed([[Row(0, (1, 0), 1.0)], [Row(0, (1, 0), 1.0)]], 1, 10).is_stale
+def test_an_equal_score_makes_nothing_stale() -> None:
+    assert not filled([[Row(0, (1, 0), 1.0)], [Row(0, (1, 0), 1.0)]], 1, 10).is_stale
 
 
 @given(chunked, limits)
-def test_nothing_that_is_held_outgrows_the_submission(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
-    taken = fed(chunks, *limits)
-    sizes = [len(value) for value in vars(taken).values() if isinstance(value, np.ndarray | Guesses | list | dict)]
+def test_memory_is_bounded_by_the_submission(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
+    live = filled(chunks, *limits)
+    live.figures()
+    sizes = [len(value) for value in vars(live).values() if isinstance(value, np.ndarray | Guesses | list | dict)]
     assert max(sizes) <= max(limits[1], EXAMPLES)
 
 
-def test_a_final_order_stands_whatever_its_scores_until_a_guess_comes() -> None:
+def test_a_final_order_counts_whatever_comes_after_it() -> None:
     some = [Row(0, (1, 0), 9.0), Row(1, (2, 0), 5.0), Row(2, (2, 0), 4.0), Row(3, (2, 0), 3.0)]
-    taken = fed([some], 1, 10)
-    assert taken.figures().recall_at_cap == pytest.approx(1 / EXAMPLES)
+    live = filled([some], 1, 10)
+    assert live.figures().recall_at_cap == pytest.approx(1 / EXAMPLES)
     turned = guesses_of(some[::-1])
-    taken.set_final(Guesses(turned.ids, turned.suffixes, np.zeros(len(turned))))
-    figures = taken.figures()
+    live.set_final(Guesses(turned.ids, turned.suffixes, np.zeros(len(turned))))
+    figures = live.figures()
     assert figures.recall_at_cap == 0.0 and figures.rows == 4
     assert (figures.score_edges[0], figures.score_edges[-1]) == (3.0, 9.0)
-    taken.add(guesses_of([Row(4, (1, 0), 8.0)]))
-    assert taken.figures().recall_at_cap == pytest.approx(2 / EXAMPLES)
+    live.add(guesses_of([Row(4, (1, 0), 8.0)]))
+    assert live.figures().recall_at_cap == 0.0
+    assert live.point() == (4, 0, 3, 0.0)
 
 
 @given(chunked, limits)
-def test_a_blind_round_has_counts_and_scores_alone(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
-    taken = standing(*limits, is_blind=True)
-    for chunk in never_falling(chunks):
-        taken.add(guesses_of(chunk))
-    everything = [row for chunk in never_falling(chunks) for row in chunk]
-    figures = taken.figures()
+def test_a_blind_round_has_only_counts(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
+    live = live_score(*limits, is_blind=True)
+    for chunk in never_lowered(chunks):
+        live.add(guesses_of(chunk))
+    everything = [row for chunk in never_lowered(chunks) for row in chunk]
+    figures = live.figures()
     assert (figures.errors, figures.recall, figures.recall_at_cap, figures.exact_at_1, figures.any_of_n) == (None,) * 5
     assert figures.rows == len(submitted(everything, *limits))
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=EXAMPLES))
-def test_the_spread_of_any_scores_counts_every_finite_one(scores: list[float]) -> None:
-    taken = standing(1, 1000)
-    taken.add(guesses_of([Row(example, (0, 0), score) for example, score in enumerate(scores)]))
-    figures = taken.figures()
+def test_the_histogram_counts_every_finite_score(scores: list[float]) -> None:
+    live = live_score(1, 1000)
+    live.add(guesses_of([Row(example, (0, 0), score) for example, score in enumerate(scores)]))
+    figures = live.figures()
     finite = [score for score in scores if np.isfinite(score)]
     assert figures.score_counts.sum() == len(finite)
     assert len(figures.score_edges) == len(figures.score_counts) + 1
@@ -178,16 +176,16 @@ def test_the_spread_of_any_scores_counts_every_finite_one(scores: list[float]) -
         assert (figures.score_edges[0], figures.score_edges[-1]) == (min(finite), max(finite))
 
 
-def test_scores_a_hair_apart_have_a_spread() -> None:
-    taken = standing(1, 10)
-    taken.add(guesses_of([Row(0, (0, 0), 1.0), Row(1, (0, 0), float(np.nextafter(1.0, 2.0)))]))
-    assert taken.figures().score_counts.sum() == 2
+def test_scores_that_are_almost_equal_have_a_histogram() -> None:
+    live = live_score(1, 10)
+    live.add(guesses_of([Row(0, (0, 0), 1.0), Row(1, (0, 0), float(np.nextafter(1.0, 2.0)))]))
+    assert live.figures().score_counts.sum() == 2
 
 
-def test_a_long_curve_is_thinned_to_both_of_its_ends() -> None:
-    taken = LiveScore(ANSWERS, examples=EXAMPLES, error_cap=CAP, row_cap=5000, per_example=0)
+def test_a_thinned_curve_keeps_both_ends() -> None:
+    live = LiveScore(ANSWERS, examples=EXAMPLES, error_cap=CAP, row_cap=5000, per_example=0)
     suffixes = np.stack([np.arange(3000) + 2, np.zeros(3000, np.int64)], axis=1).astype(np.uint16)
-    taken.add(Guesses(np.zeros(3000, np.int64), suffixes, np.zeros(3000)))
-    figures = taken.figures()
+    live.add(Guesses(np.zeros(3000, np.int64), suffixes, np.zeros(3000)))
+    figures = live.figures()
     assert figures.errors is not None and len(figures.errors) <= 160
     assert (figures.errors[0], figures.errors[-1]) == (1, 3001)

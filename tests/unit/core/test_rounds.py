@@ -91,7 +91,7 @@ def test_a_round_takes_from_its_base_what_it_does_not_say(folder):
 
 def test_a_base_that_leads_back_to_itself_is_refused(folder):
     (folder / "small.toml").write_text('base = "other.toml"\n')
-    assert "leads back" in fault_of(folder / "other.toml", 'base = "small.toml"\n')
+    assert "refers back" in fault_of(folder / "other.toml", 'base = "small.toml"\n')
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_fold_attacks_training_rows_and_trains_on_the_rest_without_sharing_a_c
 
 
 def test_a_fold_beyond_the_last_is_refused(folder):
-    with pytest.raises(HarnessError, match="folds count from 0"):
+    with pytest.raises(HarnessError, match="folds are numbered from 0"):
         load_round(f"{folder / 'small.toml'}:fold3of3")
 
 
@@ -155,11 +155,15 @@ def test_folds_never_split_a_cluster_and_differ_by_no_more_than_the_largest(clus
 @pytest.mark.parametrize(
     ("field", "rows", "sentence"),
     [
-        ("preprefix", np.zeros((19, 5), np.uint16), r"preprefix\.npy: 19 rows beside 20 attacked prefixes"),
-        ("preprefix", np.zeros((20, 5)), r"preprefix\.npy: wanted integers"),
-        ("train_preprefix", np.zeros((41, 5), np.uint16), r"train_preprefix\.npy: 41 rows beside 40 training prefixes"),
-        ("train_preprefix", np.full((40, 5), 100), r"train_preprefix\.npy: row 0 holds a token outside 0\.\.99"),
-        ("train_prefix", np.zeros((39, 40), np.uint16), r"train_suffix\.npy: 40 rows beside 39 training prefixes"),
+        ("preprefix", np.zeros((19, 5), np.uint16), r"preprefix\.npy has 19 rows, but there are 20 attacked"),
+        ("preprefix", np.zeros((20, 5)), r"preprefix\.npy: expected integers"),
+        (
+            "train_preprefix",
+            np.zeros((41, 5), np.uint16),
+            r"train_preprefix\.npy has 41 rows, but there are 40 training",
+        ),
+        ("train_preprefix", np.full((40, 5), 100), r"train_preprefix\.npy: row 0 contains a token outside 0\.\.99"),
+        ("train_prefix", np.zeros((39, 40), np.uint16), r"train_suffix\.npy has 40 rows, but there are 39 training"),
         ("train_suffix", np.zeros((40, 4), np.uint16), r"train_suffix\.npy: rows of 4 tokens where the round has 3"),
     ],
 )
@@ -178,7 +182,7 @@ def test_pre_prefixes_may_be_absent(folder):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("~no-such-user/round.toml", "no such user's home"), ("/dev/zero", "a folder or a device"), ("./", "a folder")],
+    [("~no-such-user/round.toml", "unknown user"), ("/dev/zero", "not a regular file"), ("./", "not a regular file")],
 )
 def test_a_round_that_is_no_file_is_refused_in_a_sentence(name: str, sentence: str) -> None:
     with pytest.raises(HarnessError, match=sentence):

@@ -26,7 +26,7 @@ def columns(texts: list[str]) -> dict[str, Any]:
 
 
 @given(st.lists(_ANY_TEXT, max_size=20))
-def test_rows_survive_the_wire(texts: list[str]) -> None:
+def test_rows_survive_frames(texts: list[str]) -> None:
     checked = validate_columns(TABLE, columns(texts))
     parts = []
     for sequence, arrays in enumerate(split_into_frames(TABLE, checked)):
@@ -42,7 +42,7 @@ def test_rows_survive_the_wire(texts: list[str]) -> None:
         assert np.array_equal(arrived["each"], checked["each"])
 
 
-def test_a_long_text_takes_frames_of_bounded_size_and_not_its_neighbours_room() -> None:
+def test_a_long_text_does_not_enlarge_other_frames() -> None:
     texts = ["x" * 900_000 if number == 5 else "short" for number in range(200)]
     parts = list(split_into_frames(TABLE, validate_columns(TABLE, columns(texts))))
     assert len(parts) > 1
@@ -56,16 +56,16 @@ def test_a_long_text_takes_frames_of_bounded_size_and_not_its_neighbours_room() 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"text": None}, "wants texts"),
-        ({"item": [0.5, 1.0]}, "another kind"),
-        ({"item": [[1], [2]]}, "wants 1 dimension"),
-        ({"each": [1.0, 2.0]}, "wants 2 dimension"),
+        ({"text": None}, "expected a list of texts"),
+        ({"item": [0.5, 1.0]}, "another type"),
+        ({"item": [[1], [2]]}, "expected 1 dimension"),
+        ({"each": [1.0, 2.0]}, "expected 2 dimension"),
         ({"item": [1]}, "different lengths"),
         ({"further": [1, 2]}, "have the columns"),
-        ({"text": ["a", "y" * (1 << 21)]}, "at most"),
+        ({"text": ["a", "y" * (1 << 21)]}, "the limit is"),
     ],
 )
-def test_what_is_no_row_of_the_table_is_refused_in_a_sentence(change: dict[str, Any], words: str) -> None:
+def test_columns_that_do_not_fit_the_table_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(HarnessError, match=words):
         validate_columns(TABLE, columns(["a", "b"]) | change)
 

@@ -45,31 +45,31 @@ def submitted(guesses, per_example, row_cap):
 
 
 @given(GUESSES, st.integers(0, 3), st.integers(0, 12))
-def test_the_order_is_that_of_its_definition(guesses, per_example, row_cap):
+def test_the_order_follows_its_definition(guesses, per_example, row_cap):
     assert submitted(guesses, per_example, row_cap) == listed_by_hand(guesses, per_example, row_cap)
 
 
 @given(st.data(), GUESSES, st.integers(0, 3))
-def test_arrival_decides_nothing_about_distinct_guesses(data, guesses, per_example):
+def test_arrival_does_not_change_the_order_of_distinct_guesses(data, guesses, per_example):
     distinct = list({guess[:2]: guess for guess in guesses}.values())
     shuffled = data.draw(st.permutations(distinct))
     assert submitted(distinct, per_example, None) == submitted(shuffled, per_example, None)
 
 
-def test_guesses_that_share_a_fingerprint_stay_apart(monkeypatch):
+def test_guesses_with_equal_fingerprints_stay_distinct(monkeypatch):
     monkeypatch.setattr(submission, "_MULTIPLIER", np.uint64(0))
     ids = np.array([1, 2, 1, 2, 1])
     suffixes = np.array([[5, 7], [5, 7], [6, 7], [5, 7], [6, 7]], np.uint16)
     assert current_rows(ids, suffixes).tolist() == [0, 3, 4]
 
 
-def test_suffixes_are_compared_by_token_and_not_by_byte_or_digit():
+def test_suffixes_are_ordered_token_by_token():
     suffixes = np.array([[256, 0], [255, 9], [9, 300], [9, 45]], np.uint16)
     order = submission_order(np.zeros(4, np.int64), suffixes, np.zeros(4), per_example=0)
     assert order.tolist() == [3, 2, 1, 0]
 
 
-def test_a_row_of_the_csv_is_as_the_challenge_has_it():
+def test_rows_have_the_format_of_the_challenge():
     file = io.BytesIO()
     write_submission(file, np.array([616, 0]), np.array([[1, 20, 50256], [0, 9, 10]], np.uint16))
     assert file.getvalue() == b'Example ID,Suffix Guess\n616,"[1,20,50256]"\n0,"[0,9,10]"\n'
@@ -95,14 +95,7 @@ def test_numbers_of_any_size_are_written_in_plain_decimals(rows):
     assert file.getvalue().decode() == "Example ID,Suffix Guess\n" + "".join(lines)
 
 
-def test_rows_beyond_one_block_follow_in_order(monkeypatch):
-    monkeypatch.setattr(submission, "_BLOCK_ROWS", 3)
-    file = io.BytesIO()
-    write_submission(file, np.arange(10), np.arange(10, dtype=np.uint16).reshape(10, 1))
-    assert [line.split(b",")[0] for line in file.getvalue().splitlines()[1:]] == [b"%d" % row for row in range(10)]
-
-
-def test_a_path_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path):
+def test_a_path_is_replaced_and_no_temporary_file_is_left(tmp_path: Path):
     path = tmp_path / "submission.csv"
     path.write_text("older")
     write_submission(path, np.array([3]), np.array([[4]], np.uint16))

@@ -1,4 +1,4 @@
-"""Cutting arrays out of a small invented Pile, by both kinds of pointer."""
+"""Cut arrays out of a small invented Pile, by both kinds of pointer."""
 
 import hashlib
 import json
@@ -67,14 +67,14 @@ def silent(done):
 BY_TOKENS = (-1, -1, -1, -1, -1, 200)
 
 
-def test_a_pointer_by_tokens_cuts_them_out_of_the_whole_document(pile, tokenizer):
+def test_a_token_pointer_selects_tokens_of_the_whole_document(pile, tokenizer):
     pointers = pile.pointers((7, (1, 2), *BY_TOKENS, 11, 211))
     rows = cut_rows(pile.folder, pointers, tokenizer, silent)
     assert rows.dtype == np.uint16
     assert rows.tolist() == [tokenizer.encode(pile.texts[1, 2]).ids[11:211]]
 
 
-def test_a_pointer_by_bytes_cuts_the_text_first_and_drops_broken_characters(pile, tokenizer):
+def test_a_byte_pointer_drops_broken_characters(pile, tokenizer):
     text = pile.texts[0, 1].encode()
     start = text.index("ï".encode()) + 1  # inside a character of two bytes
     end = start + 1500
@@ -82,30 +82,30 @@ def test_a_pointer_by_bytes_cuts_the_text_first_and_drops_broken_characters(pile
     assert rows.tolist() == [tokenizer.encode(text[start:end].decode("utf-8", "ignore")).ids[:200]]
 
 
-def test_bytes_taken_around_and_the_internal_offset_move_the_cut(pile, tokenizer):
+def test_surrounding_bytes_and_internal_offset_move_the_cut(pile, tokenizer):
     text = pile.texts[0, 2].encode()
     rows = cut_rows(pile.folder, pile.pointers((0, (0, 2), 300, 1700, 50, 40, 11, 200, -1, -1)), tokenizer, silent)
     assert rows.tolist() == [tokenizer.encode(text[250:1740].decode("utf-8", "ignore")).ids[11:211]]
 
 
-def test_where_the_bytes_leave_nothing_a_letter_goes_in_front_and_its_token_is_dropped(pile, tokenizer):
+def test_an_empty_cut_is_repeated_behind_a_letter(pile, tokenizer):
     text = pile.texts[0, 0].encode()
     rows = cut_rows(pile.folder, pile.pointers((0, (0, 0), 10, 1700, 50, 0, 0, 200, -1, -1)), tokenizer, silent)
     assert text[10 - 50 : 1700] == b""
     assert rows.tolist() == [tokenizer.encode("z" + text[10:1700].decode("utf-8", "ignore")).ids[1:201]]
 
 
-def test_rows_come_in_the_order_of_example_ids_whatever_the_order_of_pointers(pile, tokenizer):
+def test_rows_are_ordered_by_example_id(pile, tokenizer):
     places = [(30, (1, 0)), (2, (0, 2)), (11, (0, 0))]
     pointers = pile.pointers(*((example, place, *BY_TOKENS, 0, 200) for example, place in places))
     rows = cut_rows(pile.folder, pointers, tokenizer, silent)
     assert rows.tolist() == [tokenizer.encode(pile.texts[place]).ids[:200] for _, place in sorted(places)]
 
 
-def test_arrays_are_written_when_the_md5_is_right_and_only_then(pile, tokenizer, tmp_path):
+def test_arrays_are_written_only_with_the_right_md5(pile, tokenizer, tmp_path):
     rows = cut_rows(pile.folder, pile.pointers((0, (0, 0), *BY_TOKENS, 0, 200)), tokenizer, silent)
     out = tmp_path / "out"
-    with pytest.raises(HarnessError, match="official 0000"):
+    with pytest.raises(HarnessError, match="official one is 0000"):
         write_split(Split("small", 1, "0" * 32), rows, out)
     assert not out.exists()
     write_split(Split("small", 1, hashlib.md5(rows.tobytes()).hexdigest()), rows, out)
@@ -120,36 +120,36 @@ def refusal(pile, tokenizer, pointers):
     return str(caught.value)
 
 
-def test_another_copy_of_the_pile_is_told_apart(pile, tokenizer):
+def test_a_different_copy_of_the_pile_is_refused(pile, tokenizer):
     pointers = pile.pointers((0, (0, 1), *BY_TOKENS, 0, 200))
     shifted = (pile.folder / "00.jsonl").read_bytes()
     (pile.folder / "00.jsonl").write_bytes(b'{"text": 3}\n' + shifted)
-    assert "another copy" in refusal(pile, tokenizer, pointers)
+    assert "different copy" in refusal(pile, tokenizer, pointers)
     (pile.folder / "00.jsonl").write_bytes(b'{"text": "short"}\n')
-    assert "behind the end" in refusal(pile, tokenizer, pointers)
+    assert "beyond the end" in refusal(pile, tokenizer, pointers)
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"text": "too short"}\n', "9 tokens|tokens where 200"),
+        (b'{"text": "too short"}\n', "tokens instead of 200"),
         (b'{"text": "\\ud800 alone"}\n', "not Unicode"),
-        (b'{"text": 3}\n', "without a text"),
+        (b'{"text": 3}\n', "has no text"),
         (b"[" * 100_000 + b"\n", "no line of JSON"),
         (b"\xff\xfe\n", "no line of JSON"),
     ],
 )
-def test_a_hostile_document_is_one_sentence(pile, tokenizer, line, reason):
+def test_a_hostile_document_is_refused_in_one_sentence(pile, tokenizer, line, reason):
     pointers = pile.pointers((0, (0, 0), *BY_TOKENS, 0, 200))
     (pile.folder / "00.jsonl").write_bytes(line)
     with pytest.raises(HarnessError, match=reason):
         cut_rows(pile.folder, pointers, tokenizer, silent)
 
 
-def test_a_packed_pile_is_recognized(pile, tokenizer):
+def test_a_compressed_pile_is_recognized(pile, tokenizer):
     pointers = pile.pointers((0, (0, 0), *BY_TOKENS, 0, 200))
     (pile.folder / "00.jsonl").rename(pile.folder / "00.jsonl.zst")
-    assert "unpack it" in refusal(pile, tokenizer, pointers)
+    assert "Unpack 00.jsonl.zst" in refusal(pile, tokenizer, pointers)
 
 
 @pytest.mark.parametrize(
@@ -162,13 +162,13 @@ def test_a_packed_pile_is_recognized(pile, tokenizer):
         ("1,0,-3,0,5,0,0,0,200,-1,-1,-1", "negative"),
         ("1,0,3,0,5,0,0,0,999999,-1,-1,-1", "size"),
         ("1,0,3,-1,5,0,0,0,200,-1,-1,-1", "negative"),
-        ("1,0,3,9,5,0,0,0,200,-1,-1,-1", "end stands before"),
+        ("1,0,3,9,5,0,0,0,200,-1,-1,-1", "end is before start"),
         ("1,0,3,-1,-1,-1,-1,-1,200,4,999,-1", "end_token"),
         ("9" * 300 + ",0,3,9,5,0,0,0,200,-1,-1,-1", "12 integers"),
-        ("4,0,3,0,5,0,0,0,200,-1,-1,-1", "was on line 1 already"),
+        ("4,0,3,0,5,0,0,0,200,-1,-1,-1", "is already on line 1"),
     ],
 )
-def test_a_faulty_pointer_is_one_sentence_with_its_line(tmp_path, line, reason):
+def test_a_faulty_pointer_is_refused_with_its_line(tmp_path, line, reason):
     path = tmp_path / "pointers.csv"
     path.write_text(f"4,0,3,0,5,0,0,0,200,-1,-1,-1\n{line}\n")
     with pytest.raises(HarnessError, match=reason) as caught:
@@ -177,7 +177,7 @@ def test_a_faulty_pointer_is_one_sentence_with_its_line(tmp_path, line, reason):
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_pointers_or_one_sentence(tmp_path_factory, content):
+def test_any_bytes_are_pointers_or_a_one_line_error(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("pointers") / "pointers.csv"
     path.write_bytes(content)
     try:
@@ -186,12 +186,12 @@ def test_any_bytes_are_pointers_or_one_sentence(tmp_path_factory, content):
         assert "\n" not in str(error)
 
 
-def test_a_tokenizer_is_taken_from_a_file_or_its_folder_and_rubbish_refused(tokenizer, tmp_path):
+def test_a_tokenizer_is_loaded_from_a_file_or_a_directory(tokenizer, tmp_path):
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     for place in (tmp_path, tmp_path / "tokenizer.json"):
         assert load_tokenizer(place).encode("river").ids == tokenizer.encode("river").ids
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(HarnessError, match="not a tokenizer"):
         load_tokenizer(tmp_path)
-    with pytest.raises(HarnessError, match="no tokenizer there"):
+    with pytest.raises(HarnessError, match="does not exist"):
         load_tokenizer(tmp_path / "absent.json")

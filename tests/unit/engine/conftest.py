@@ -9,7 +9,7 @@ import torch
 from transformers import Gemma2Config, GPT2Config, GPTNeoConfig, PreTrainedConfig
 from transformers.models.auto import AutoModelForCausalLM
 
-from harness.engine import Target, load_target, trunk
+from harness.engine import Target, load_target, model_runner
 
 VOCABULARY = 61
 CONFIGURATIONS: dict[str, PreTrainedConfig] = {
@@ -35,7 +35,7 @@ CONFIGURATIONS: dict[str, PreTrainedConfig] = {
         bos_token_id=0,
         eos_token_id=0,
     ),
-    # Its logits are no plain product with the output embedding, and half of its layers forget.
+    # Its logits are not a plain product with the output embedding, and half of its layers have a sliding window.
     "gemma2": Gemma2Config(
         vocab_size=VOCABULARY,
         hidden_size=32,
@@ -65,7 +65,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def targets(folders: dict[str, Path]) -> dict[str, Target]:
-    # Two threads would only wait for each other on models this small.
+    # Two threads would only wait for each other in models this small.
     return {name: load_target(folder, device="cpu", rows_at_once=32, threads=1) for name, folder in folders.items()}
 
 
@@ -101,8 +101,8 @@ def surrogate_folder() -> Path:
 
 @pytest.fixture
 def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Called with a number of rows: from then on memory runs out where more go through the model together."""
-    whole_pass = trunk.forward_pass
+    """Return a function of a number of rows: from then on, passes with more rows run out of memory."""
+    whole_pass = model_runner.forward_pass
 
     def limited(most: int) -> None:
         def scarce(call, rows, *rest, **inputs):
@@ -110,6 +110,6 @@ def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return whole_pass(call, rows, *rest, **inputs)
 
-        monkeypatch.setattr(trunk, "forward_pass", scarce)
+        monkeypatch.setattr(model_runner, "forward_pass", scarce)
 
     return limited

@@ -1,11 +1,11 @@
-"""Probabilities and draws by the longest way round: whole sequences through the model, one token after the other."""
+"""Slow reference implementations: whole sequences go through the model, one token at a time."""
 
 import numpy as np
 import torch
 
 from harness.core.policy import Policy
 from harness.engine import Target
-from harness.engine.shaping import drawn, shaped
+from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.uniforms import prefix_keys, uniforms
 
 
@@ -16,7 +16,7 @@ def dense_probabilities(target: Target, sequences: np.ndarray, policy: Policy) -
     for part in tokens.split(4096):
         with torch.inference_mode():
             logits = target.model(part, use_cache=False).logits[:, -1].float()
-        support = shaped(logits, policy, part)
+        support = apply_policy(logits, policy, part)
         ids = torch.arange(target.vocabulary).expand(len(part), -1) if support.ids is None else support.ids
         parts.append(
             torch.zeros(len(part), target.vocabulary).double().scatter(1, ids, support.logprobs.double().exp())
@@ -46,7 +46,7 @@ def plain_draws(target: Target, prefix: np.ndarray, policy: Policy, trials: int,
             with torch.inference_mode():
                 logits = target.model(sequence, use_cache=False).logits[:, -1].float()
             uniform = torch.tensor([[float(uniforms(seed, key[None], [draw], position)[0])]], dtype=torch.float64)
-            token, _ = drawn(shaped(logits, policy, sequence), uniform)
+            token, _ = sample_tokens(apply_policy(logits, policy, sequence), uniform)
             sequence = torch.cat([sequence, token], dim=1)
         suffixes[draw] = sequence[0, -length:].numpy()
     return suffixes

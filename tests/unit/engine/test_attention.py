@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from harness.engine.attention import attended, joined
+from harness.engine.attention import attend, merge_parts
 
 
 def _wanted(query, keys, values):
@@ -11,27 +11,27 @@ def _wanted(query, keys, values):
 
 @pytest.mark.parametrize("is_fused", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_part_answers_with_its_mean_and_its_normaliser(monkeypatch, is_fused, dtype):
+def test_attend_returns_weighted_values_and_the_normaliser(monkeypatch, is_fused, dtype):
     torch.manual_seed(0)
     query, keys, values = (torch.randn(3, 2, count, 8, dtype=dtype) for count in (4, 9, 9))
     monkeypatch.setattr("harness.engine.attention._FUSED_ON_CPU", is_fused)
-    found, total = attended(query, keys, values, 0.7)
+    found, total = attend(query, keys, values, 0.7)
     wanted, wanted_total = _wanted(query, keys, values)
     tolerance = 1e-5 if dtype is torch.float32 else 3e-2
     assert torch.allclose(found.double(), wanted, atol=tolerance)
     assert torch.allclose(total.double(), wanted_total, atol=tolerance)
 
 
-def test_parts_join_to_the_attention_over_all_positions():
+def test_merged_parts_equal_attention_over_all_positions():
     torch.manual_seed(1)
     query, keys, values = (torch.randn(2, 3, count, 16) for count in (5, 20, 20))
-    parts = [attended(query, keys[:, :, part], values[:, :, part], 1.0) for part in (slice(0, 7), slice(7, 20))]
-    whole, _ = attended(query, keys, values, 1.0)
-    assert torch.allclose(joined(parts), whole, atol=1e-5)
+    parts = [attend(query, keys[:, :, part], values[:, :, part], 1.0) for part in (slice(0, 7), slice(7, 20))]
+    whole, _ = attend(query, keys, values, 1.0)
+    assert torch.allclose(merge_parts(parts), whole, atol=1e-5)
 
 
-def test_scores_far_beyond_the_range_of_half_precision_stay_finite():
+def test_scores_beyond_half_precision_stay_finite():
     query, keys = torch.full((1, 1, 1, 64), 60.0), torch.full((1, 1, 2, 64), 60.0)
     keys[0, 0, 1] = -60.0
-    found, total = attended(query, keys, torch.tensor([[[[1.0] * 64, [0.0] * 64]]]), 1.0)
+    found, total = attend(query, keys, torch.tensor([[[[1.0] * 64, [0.0] * 64]]]), 1.0)
     assert torch.allclose(found, torch.ones_like(found)) and total.item() == pytest.approx(230_400)

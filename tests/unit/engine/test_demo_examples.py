@@ -1,4 +1,4 @@
-"""The demo round that ships: its laws, and that the seeded script makes it again."""
+"""The shipped demo round: its properties, and that the seeded script reproduces it."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ from harness.engine.demo.examples import (
     is_well_specified,
     token_entropy,
 )
-from harness.engine.demo.tokenizer import trained_tokenizer
+from harness.engine.demo.tokenizer import train_tokenizer
 
 LARGEST_CLUSTER = 20
 
@@ -37,7 +37,7 @@ class Shipped(NamedTuple):
 
 
 class Regenerated(NamedTuple):
-    """What the seeded script makes before it trains the model."""
+    """The results of the seeded script before it trains the model."""
 
     documents: list[Document]
     tokenizer: Tokenizer
@@ -53,14 +53,14 @@ def shipped() -> Shipped:
 @pytest.fixture(scope="module")
 def regenerated() -> Regenerated:
     documents = corpus(SEED)
-    tokenizer = trained_tokenizer(document.text for document in documents)
+    tokenizer = train_tokenizer(document.text for document in documents)
     texts = [encoding.ids for encoding in tokenizer.encode_batch([document.text for document in documents])]
     repetitions = [document.repetitions for document in documents]
     examples = cut_examples(texts, repetitions, wanted=ATTACKED + TRAINING, seed=SEED)
     return Regenerated(documents, tokenizer, texts, examples)
 
 
-def test_the_round_file_finds_the_shipped_arrays(shipped: Shipped) -> None:
+def test_the_round_file_loads_the_shipped_arrays(shipped: Shipped) -> None:
     round_ = load_round("demo")
     training = load_training(round_)
     assert (round_.target, round_.budget, round_.error_cap, round_.row_cap) == ("demo", 600.0, 100, 100_000)
@@ -70,7 +70,7 @@ def test_the_round_file_finds_the_shipped_arrays(shipped: Shipped) -> None:
     assert np.array_equal(np.concatenate([load_answers(round_), training.suffixes]), shipped.suffixes)
 
 
-def test_the_arrays_are_a_thousand_attacked_and_a_thousand_training_rows_of_fifty_uint16_tokens() -> None:
+def test_the_arrays_have_1000_attacked_and_1000_training_rows_of_50_tokens() -> None:
     for name in ("prefix", "suffix", "train_prefix", "train_suffix"):
         array = np.load(ROUND_ARRAYS / f"{name}.npy")
         assert (array.shape, array.dtype) == ((1_000, 50), np.uint16), name
@@ -79,17 +79,17 @@ def test_the_arrays_are_a_thousand_attacked_and_a_thousand_training_rows_of_fift
         assert (array.shape, array.dtype) == ((1_000,), np.uint16), name
 
 
-def test_the_seeded_generator_makes_the_shipped_arrays_again(shipped: Shipped, regenerated: Regenerated) -> None:
+def test_the_generator_reproduces_the_shipped_arrays(shipped: Shipped, regenerated: Regenerated) -> None:
     assert np.array_equal(shipped.prefixes, regenerated.examples.prefixes)
     assert np.array_equal(shipped.suffixes, regenerated.examples.suffixes)
     assert np.array_equal(shipped.repetitions, regenerated.examples.repetitions)
 
 
-def test_the_seeded_generator_makes_the_shipped_tokenizer_again(regenerated: Regenerated) -> None:
+def test_the_generator_reproduces_the_shipped_tokenizer(regenerated: Regenerated) -> None:
     assert regenerated.tokenizer.to_str(pretty=True) == (WEIGHTS / "tokenizer.json").read_text()
 
 
-def test_the_tokenizer_gives_back_every_text_of_the_corpus(regenerated: Regenerated) -> None:
+def test_the_tokenizer_decodes_every_text_of_the_corpus(regenerated: Regenerated) -> None:
     decoded = regenerated.tokenizer.decode_batch(regenerated.texts)
     assert decoded == [document.text for document in regenerated.documents]
 
@@ -103,7 +103,7 @@ def test_no_suffix_is_trivial(shipped: Shipped) -> None:
     assert token_entropy(shipped.suffixes).min() >= 1.0
 
 
-def test_every_example_comes_from_another_document(shipped: Shipped, regenerated: Regenerated) -> None:
+def test_every_example_has_its_own_document(shipped: Shipped, regenerated: Regenerated) -> None:
     assert len(np.unique(regenerated.examples.documents)) == ATTACKED + TRAINING
     assert len(np.unique(shipped.prefixes, axis=0)) == ATTACKED + TRAINING
 
@@ -115,7 +115,7 @@ def test_near_duplicates_are_few(shipped: Shipped) -> None:
     assert sizes[sizes > 1].sum() < 0.2 * len(rows)
 
 
-def test_repetitions_spread_evenly_over_the_powers_of_two_up_to_64(shipped: Shipped) -> None:
+def test_repetitions_are_log_uniform_up_to_64(shipped: Shipped) -> None:
     assert shipped.repetitions.min() == 1
     assert shipped.repetitions.max() <= MOST_REPETITIONS
     edges = [1, 2, 4, 8, 16, 32, 65]
@@ -131,7 +131,7 @@ def test_a_prefix_with_a_second_continuation_is_not_well_specified() -> None:
     assert not is_well_specified(row[:, :50], row[:, 50:], continuations([first, first[:80]])).any()
 
 
-def test_short_cycles_repeats_of_the_prefix_and_low_entropy_are_trivial() -> None:
+def test_cycles_repeated_prefixes_and_low_entropy_are_trivial() -> None:
     prefix = np.arange(50, dtype=np.uint16)
     cycle = np.tile(np.arange(100, 110), 5)
     constant = np.concatenate([np.full(47, 7), np.array([8, 9, 10])])
@@ -140,7 +140,7 @@ def test_short_cycles_repeats_of_the_prefix_and_low_entropy_are_trivial() -> Non
     assert is_non_trivial(np.tile(prefix, (4, 1)), suffixes).tolist() == [False, False, False, True]
 
 
-def test_names_lead_nowhere_real(regenerated: Regenerated) -> None:
+def test_addresses_and_numbers_are_reserved_ones(regenerated: Regenerated) -> None:
     lines = [line for document in regenerated.documents for line in document.text.splitlines()]
     mail = [line for line in lines if "@" in line]
     phones = [line for line in lines if line.startswith("Phone: ")]
@@ -148,7 +148,7 @@ def test_names_lead_nowhere_real(regenerated: Regenerated) -> None:
     assert phones and all(line.startswith("Phone: +999 ") for line in phones)
 
 
-def test_the_weights_are_small_and_load_as_a_gpt_neo_with_local_and_global_layers() -> None:
+def test_the_weights_are_a_small_gpt_neo_with_local_and_global_layers() -> None:
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(
@@ -173,5 +173,5 @@ def _both(part: str) -> Tokens:
     return np.concatenate([np.load(ROUND_ARRAYS / f"{part}.npy"), np.load(ROUND_ARRAYS / f"train_{part}.npy")])
 
 
-def test_every_shipped_size_is_known_by_its_name() -> None:
+def test_every_shipped_size_is_a_known_target() -> None:
     assert tuple(size.name for size in SIZES) == SHIPPED_TARGETS

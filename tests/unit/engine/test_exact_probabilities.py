@@ -6,11 +6,11 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import exact, load_target, trunk
+from harness.engine import exact, load_target, model_runner
 from harness.engine.branches import Logits
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.exact import target_logprobs
-from harness.engine.shaping import shaped
+from harness.engine.shaping import apply_policy
 from tests.unit.engine.exact import dense_probabilities
 
 POLICIES = (
@@ -29,7 +29,7 @@ POLICIES = (
 
 
 def _by_shaped(scores, targets, policy, before):
-    support = shaped(scores, policy, before)
+    support = apply_policy(scores, policy, before)
     if support.ids is None:
         return support.logprobs.double().gather(1, targets.unsqueeze(1)).squeeze(1)
     is_target = support.ids == targets.unsqueeze(1)
@@ -38,7 +38,7 @@ def _by_shaped(scores, targets, policy, before):
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize("spread", [0.3, 2.0, 6.0])
-def test_exact_probabilities_are_those_of_the_shaped_support_on_random_logits(policy, spread):
+def test_exact_probabilities_equal_those_of_apply_policy(policy, spread):
     generator = torch.Generator().manual_seed(5)
     scores = torch.randn(40, 5000, generator=generator) * spread
     likely = scores.topk(30, dim=1).indices.gather(1, torch.randint(30, (40, 1), generator=generator))[:, 0]
@@ -54,7 +54,7 @@ def test_exact_probabilities_are_those_of_the_shaped_support_on_random_logits(po
 
 
 @pytest.mark.parametrize("policy", [Policy(temperature=0.3), Policy(typical_p=0.6), *POLICIES], ids=str)
-def test_a_token_that_is_all_but_certain_is_never_more_than_certain(policy):
+def test_no_probability_exceeds_one(policy):
     generator = torch.Generator().manual_seed(9)
     scores = torch.randn(400, 50, generator=generator) + 40 * torch.rand(400, 1, generator=generator)
     scores[:, 7] = scores.amax(1) + 60 * torch.rand(400, generator=generator)
@@ -62,19 +62,19 @@ def test_a_token_that_is_all_but_certain_is_never_more_than_certain(policy):
     logits = Logits(slice(0, 400), scores, torch.logsumexp(scores, 1))
     (found,) = target_logprobs(logits, targets, [policy], targets.unsqueeze(1))
     assert float(found.max()) <= 0 and not found.isnan().any()
-    # Division in two types would be off by as much as the scores are rounded.
+    # Dividing in two types would differ by the rounding of the scores.
     assert torch.allclose(found.exp(), _by_shaped(scores, targets, policy, targets.unsqueeze(1)).exp(), atol=1e-6)
 
 
-def test_short_heads_settle_what_they_can_and_longer_ones_are_made_for_the_rest_alone(monkeypatch):
+def test_only_unsettled_rows_use_longer_heads(monkeypatch):
     sorted_counts = []
-    whole = exact.highest
+    whole = exact.top_scores
 
     def watched(scores, count):
         sorted_counts.append((len(scores), count))
         return whole(scores, count)
 
-    monkeypatch.setattr(exact, "highest", watched)
+    monkeypatch.setattr(exact, "top_scores", watched)
     scores = torch.zeros(3, 5000)
     scores[0, :5] = 20.0  # five tokens hold everything
     scores[1, :600] = 20.0  # six hundred do
@@ -84,7 +84,7 @@ def test_short_heads_settle_what_they_can_and_longer_ones_are_made_for_the_rest_
     assert torch.allclose(found.exp(), torch.tensor([1 / 5, 1 / 540, 1 / 4500], dtype=torch.float64), rtol=1e-2)
 
 
-def test_equal_scores_are_allowed_by_their_ids_as_draws_take_them():
+def test_equal_scores_are_kept_by_id_as_in_sampling():
     scores = torch.zeros(4, 300)
     logits = Logits(slice(0, 4), scores, torch.logsumexp(scores, 1))
     targets = torch.tensor([0, 9, 10, 299])
@@ -94,14 +94,14 @@ def test_equal_scores_are_allowed_by_their_ids_as_draws_take_them():
 
 @pytest.mark.parametrize("logit_bytes", [1, 61 * 4 * 9 * 5, 1 << 20])
 @pytest.mark.parametrize("rows_at_once", [1, 32])
-def test_each_token_has_the_policys_probability_behind_all_before_it(
+def test_each_token_has_the_policys_probability_given_its_context(
     target, prefixes, monkeypatch, logit_bytes, rows_at_once
 ):
-    monkeypatch.setattr(target.trunk, "logit_bytes", logit_bytes)
+    monkeypatch.setattr(target.runner, "logit_bytes", logit_bytes)
     target.rows_at_once = rows_at_once
     suffixes = np.random.default_rng(4).integers(0, 61, (9, 7)).astype(np.uint16)
     policies = [Policy(top_k=20), Policy(top_p=0.7), Policy(typical_p=0.8), Policy(repetition_penalty=1.5)]
-    found = target.exact(prefixes, suffixes, policies)
+    found = target.exact_logprobs(prefixes, suffixes, policies)
     assert found.shape == (4, 9, 7) and found.dtype == np.float64
     for number, policy in enumerate(policies):
         for position in range(7):
@@ -111,52 +111,52 @@ def test_each_token_has_the_policys_probability_behind_all_before_it(
             assert np.allclose(np.exp(found[number, :, position]), wanted, atol=1e-4)
 
 
-def test_the_demo_targets_probabilities_are_those_of_the_shaped_support():
+def test_the_demo_targets_probabilities_equal_those_of_apply_policy():
     demo = load_target(WEIGHTS, device="cpu", threads=1)
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:40], np.load(ROUND_ARRAYS / "suffix.npy")[:40]
     policies = [policy for policy in POLICIES if policy.repetition_penalty == 1]
-    found = demo.exact(prefixes, suffixes, policies)
+    found = demo.exact_logprobs(prefixes, suffixes, policies)
     whole = np.concatenate([prefixes, suffixes], 1).astype(np.int64)
     with torch.inference_mode():
         logits = demo.model(torch.tensor(whole)).logits[:, 49:-1].float()
     targets = torch.tensor(suffixes.astype(np.int64)).reshape(-1)
     for number, policy in enumerate(policies):
         wanted = _by_shaped(logits.reshape(2000, -1), targets, policy, None).exp().numpy()
-        # A token at the very edge of a set may fall on either side of it by a rounding.
+        # Rounding decides whether a token at the boundary of a set is kept.
         assert (np.abs(np.exp(found[number].reshape(-1)) - wanted) > 1e-4).sum() <= 2, policy
 
 
-def test_the_probabilities_of_all_suffixes_add_up_to_one(neo, prefixes):
+def test_the_probabilities_of_all_suffixes_sum_to_one(neo, prefixes):
     suffixes = np.array(list(itertools.product(range(61), repeat=2)))
     repeated = np.repeat(prefixes[:1], len(suffixes), axis=0)
-    for logprobs in neo.exact(repeated, suffixes, POLICIES[:6]):
+    for logprobs in neo.exact_logprobs(repeated, suffixes, POLICIES[:6]):
         assert np.exp(logprobs.sum(axis=1)).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_the_plain_policy_agrees_with_score(neo, prefixes):
-    (found,) = neo.exact(prefixes, prefixes, [Policy()])
+    (found,) = neo.exact_logprobs(prefixes, prefixes, [Policy()])
     assert np.allclose(found, neo.score(prefixes, prefixes).token_logprobs, atol=1e-5)
 
 
-def test_memory_running_out_halves_the_rows(neo, prefixes, monkeypatch):
-    wanted = neo.exact(prefixes, prefixes, POLICIES[:3])
-    whole_pass = trunk.forward_pass
+def test_out_of_memory_halves_the_rows(neo, prefixes, monkeypatch):
+    wanted = neo.exact_logprobs(prefixes, prefixes, POLICIES[:3])
+    whole_pass = model_runner.forward_pass
 
     def scarce(call, rows, *rest, **inputs):
         if len(rows) > 2 and rows.dtype == torch.int64:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return whole_pass(call, rows, *rest, **inputs)
 
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
-    assert np.allclose(neo.exact(prefixes, prefixes, POLICIES[:3]), wanted, atol=1e-5)
+    monkeypatch.setattr(model_runner, "forward_pass", scarce)
+    assert np.allclose(neo.exact_logprobs(prefixes, prefixes, POLICIES[:3]), wanted, atol=1e-5)
     assert neo.rows_at_once == 2
 
 
-def test_what_does_not_fit_is_refused_in_a_sentence(neo, prefixes):
-    with pytest.raises(HarnessError, match="one prefix a suffix"):
-        neo.exact(prefixes, prefixes[:2], [Policy()])
+def test_invalid_input_is_refused(neo, prefixes):
+    with pytest.raises(HarnessError, match="differ in number"):
+        neo.exact_logprobs(prefixes, prefixes[:2], [Policy()])
     with pytest.raises(HarnessError, match=r"0\.\.60"):
-        neo.exact(prefixes, prefixes + 50, [Policy()])
+        neo.exact_logprobs(prefixes, prefixes + 50, [Policy()])
     with pytest.raises(HarnessError, match="shorter than"):
-        neo.exact(prefixes, np.zeros((9, 60), np.uint16), [Policy()])
-    assert neo.exact(prefixes[:0], prefixes[:0], [Policy()]).shape == (1, 0, 12)
+        neo.exact_logprobs(prefixes, np.zeros((9, 60), np.uint16), [Policy()])
+    assert neo.exact_logprobs(prefixes[:0], prefixes[:0], [Policy()]).shape == (1, 0, 12)

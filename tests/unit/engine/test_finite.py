@@ -1,4 +1,4 @@
-"""A target whose numbers leave their range in the middle: every call says so, none answers with what is left."""
+"""A target that overflows at some position: every call raises an error instead of returning partial results."""
 
 import shutil
 from pathlib import Path
@@ -15,12 +15,12 @@ from harness.engine import Target, load_target
 from harness.engine.benchmark import measure
 
 OVERFLOWING_POSITION = 14
-"""Behind the prefixes' twelve tokens, so that the first tokens of a suffix are numbers still."""
+"""After the twelve prefix tokens, so that the first tokens of a suffix are still finite."""
 
 
 @pytest.fixture(scope="module", params=["neo", "gpt2"])
 def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_factory) -> Path:
-    """A model of finite weights that answers NaN from one position on."""
+    """A model with finite weights that returns NaN from one position on."""
     folder = Path(shutil.copytree(folders[request.param], tmp_path_factory.mktemp("overflowing") / "model"))
     tensors = load_file(folder / "model.safetensors")
     tensors["transformer.wpe.weight"][OVERFLOWING_POSITION] = 3e38
@@ -30,7 +30,7 @@ def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_fa
 
 @pytest.fixture(scope="module")
 def overflowing(folder: Path) -> Target:
-    """It as a target."""
+    """The model as a target."""
     return load_target(folder, device="cpu", rows_at_once=32, threads=1)
 
 
@@ -59,23 +59,23 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_what_overflows_in_the_middle_of_a_suffix_is_one_sentence(overflowing, prefixes, call):
-    with pytest.raises(HarnessError, match=r"answered NaN.* in float32: its weights are damaged, or") as error:
+def test_overflow_within_a_suffix_is_an_error(overflowing, prefixes, call):
+    with pytest.raises(HarnessError, match=r"returned NaN.* in float32\. Its weights are damaged or") as error:
         call(overflowing, prefixes)
     assert "\n" not in str(error.value)
 
 
-def test_suffixes_that_end_before_it_are_answered(overflowing, prefixes):
+def test_suffixes_before_the_overflow_are_returned(overflowing, prefixes):
     assert len(overflowing.sample(prefixes, Policy(top_k=1), length=2)) == len(prefixes)
 
 
-def test_a_measurement_of_it_is_one_sentence(folder, prefixes):
-    with pytest.raises(HarnessError, match="answered NaN"):
+def test_a_benchmark_of_an_overflowing_target_is_an_error(folder, prefixes):
+    with pytest.raises(HarnessError, match="returned NaN"):
         measure(folder, prefixes, length=6, device="cpu", dtypes=("float32",), threads=1, turns=1)
 
 
 class _Infinite(torch.nn.Module):
-    """A head with one token of infinite logit."""
+    """A head with one infinite logit."""
 
     def __init__(self, head: torch.nn.Module) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class _Infinite(torch.nn.Module):
 
 
 @pytest.mark.parametrize("name", ["greedy", "top-k", "width", "score"])
-def test_a_logit_beyond_all_numbers_is_named_as_well(neo, prefixes, monkeypatch, name):
-    monkeypatch.setattr(neo.trunk, "head", _Infinite(neo.trunk.head))
-    with pytest.raises(HarnessError, match="answered NaN"):
+def test_an_infinite_logit_is_an_error(neo, prefixes, monkeypatch, name):
+    monkeypatch.setattr(neo.runner, "head", _Infinite(neo.runner.head))
+    with pytest.raises(HarnessError, match="returned NaN"):
         CALLS[name](neo, np.where(prefixes == 7, 8, prefixes))

@@ -10,7 +10,7 @@ from transformers.models.auto import AutoModelForCausalLM
 from harness.core.policy import Policy
 from harness.engine import Target, inexact, load_target
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
-from harness.engine.inexact import beginnings
+from harness.engine.inexact import count_partial_suffixes
 from tests.unit.engine.exact import exact_probabilities
 
 POLICIES = (
@@ -67,9 +67,9 @@ def _by_brute_force(target, prefix, suffix, policy) -> tuple[np.ndarray, dict[tu
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_the_tree_agrees_with_brute_force_over_all_suffixes_of_six_tokens(six, pairs, policy):
+def test_the_search_agrees_with_brute_force(six, pairs, policy):
     prefixes, suffixes = pairs
-    found = six.inexact(prefixes, suffixes, policy, errors=2, branches=10_000, least=0)
+    found = six.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=10_000, least=0)
     assert found.probability.shape == (5, 3)
     for row in range(5):
         wanted, each = _by_brute_force(six, prefixes[row], suffixes[row], policy)
@@ -85,10 +85,10 @@ def test_the_tree_agrees_with_brute_force_over_all_suffixes_of_six_tokens(six, p
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(top_p=0.9), Policy(typical_p=0.9)], ids=str)
 @pytest.mark.parametrize(("branches", "least", "head"), [(3, 0.0, 256), (256, 0.02, 256), (256, 0.0, 2)])
-def test_what_is_not_followed_is_bounded(six, pairs, monkeypatch, policy, branches, least, head):
+def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, branches, least, head):
     monkeypatch.setattr(inexact, "_HEAD", head)
     prefixes, suffixes = pairs
-    found = six.inexact(prefixes, suffixes, policy, errors=2, branches=branches, least=least)
+    found = six.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=branches, least=least)
     assert found.bound.max() > 1e-3
     for row in range(5):
         wanted, _ = _by_brute_force(six, prefixes[row], suffixes[row], policy)
@@ -96,35 +96,37 @@ def test_what_is_not_followed_is_bounded(six, pairs, monkeypatch, policy, branch
         assert (wanted[:3] <= found.probability[row] + found.bound[row] + 1e-5).all()
 
 
-def test_where_top_k_leaves_few_suffixes_all_are_followed_whatever_the_limits(six, pairs):
-    limited = six.inexact(*pairs, Policy(top_k=3), branches=1, least=0.5)
+def test_few_partial_suffixes_are_all_followed(six, pairs):
+    limited = six.inexact_probabilities(*pairs, Policy(top_k=3), branches=1, least=0.5)
     assert (limited.bound == 0).all()
-    assert np.allclose(limited.probability, six.inexact(*pairs, Policy(top_k=3), branches=999).probability)
-    assert beginnings(Policy(top_k=10), 8, 2) == 1 + 7 * 9 + 21 * 81
+    assert np.allclose(
+        limited.probability, six.inexact_probabilities(*pairs, Policy(top_k=3), branches=999).probability
+    )
+    assert count_partial_suffixes(Policy(top_k=10), 8, 2) == 1 + 7 * 9 + 21 * 81
 
 
-def test_a_suffix_of_one_token_has_the_complement_for_one_substitution(six, pairs):
+def test_one_substitution_of_a_single_token_has_the_complement(six, pairs):
     prefixes, suffixes = pairs
-    found = six.inexact(prefixes, suffixes[:, :1], Policy(), errors=1)
+    found = six.inexact_probabilities(prefixes, suffixes[:, :1], Policy(), errors=1)
     assert found.probability.sum(axis=1) == pytest.approx(1)
 
 
-def test_suffixes_that_crowd_are_followed_by_halves_to_the_same_answer(six, pairs):
-    wanted = six.inexact(*pairs, Policy(top_k=5))
+def test_splitting_the_suffixes_changes_no_result(six, pairs):
+    wanted = six.inexact_probabilities(*pairs, Policy(top_k=5))
     rows_at_once = six.rows_at_once
     six.rows_at_once = 70
-    found = six.inexact(*pairs, Policy(top_k=5))
+    found = six.inexact_probabilities(*pairs, Policy(top_k=5))
     six.rows_at_once = rows_at_once
     assert np.allclose(found.probability, wanted.probability, atol=1e-6)
     assert found.matches.tolist() == wanted.matches.tolist()
 
 
-def test_substitutes_are_drawn_from_what_the_policy_leaves_without_the_suffixes_own_token(six, pairs):
+def test_substitutes_follow_the_policy_without_the_suffixes_token(six, pairs):
     prefixes, suffixes = pairs[0][:1], pairs[1][:1]
     draws = 4000
     positions = np.full((1, draws), 2)
     uniform = (np.arange(draws)[None, :] + 0.5) / draws
-    drawn = six.substitutes(prefixes, suffixes, positions, uniform, Policy(temperature=0.8))
+    drawn = six.draw_substitutes(prefixes, suffixes, positions, uniform, Policy(temperature=0.8))
     probabilities = exact_probabilities(six, np.append(prefixes, suffixes[:, :2]), Policy(temperature=0.8), 1)
     probabilities[suffixes[0, 2]] = 0
     shares = np.bincount(drawn[0], minlength=6) / draws
@@ -132,10 +134,10 @@ def test_substitutes_are_drawn_from_what_the_policy_leaves_without_the_suffixes_
 
 
 @pytest.mark.parametrize("policy", [Policy(top_k=10), Policy(top_p=0.9)], ids=str)
-def test_substitutions_are_as_frequent_among_draws_of_the_demo_target(policy):
+def test_substitution_probabilities_equal_sampled_frequencies(policy):
     demo = load_target(WEIGHTS, device="cpu", threads=1)
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:6], np.load(ROUND_ARRAYS / "suffix.npy")[:6, :4]
-    found = demo.inexact(prefixes, suffixes, policy, errors=2, branches=2000, least=1e-7)
+    found = demo.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=2000, least=1e-7)
     trials = 4000
     drawn = demo.sample(prefixes, policy, trials=trials, seed=1, length=4)
     wrong = (drawn.suffixes != suffixes[drawn.row]).sum(axis=1)

@@ -9,7 +9,7 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.engine import resolving
 from harness.engine.demo import SIZES
-from harness.engine.resolving import require_no_further_tokens, require_room, resolve_target
+from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -22,7 +22,7 @@ def cache(monkeypatch, tmp_path) -> Path:
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path) -> Path:
-    """An empty hub cache of its own; the folder that snapshots of owner/model lie in."""
+    """The folder of owner/model in an empty hub cache."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub" / "models--owner--model"
 
@@ -42,7 +42,7 @@ def _cached(hub: Path) -> Path:
     return _model(hub / "snapshots" / COMMIT)
 
 
-def test_a_folder_resolves_to_the_hash_of_what_sha256sum_prints(tmp_path):
+def test_the_hash_is_that_of_the_output_of_sha256sum(tmp_path):
     folder = _model(tmp_path / "model")
     found = resolve_target(str(folder))
     lines = "".join(
@@ -54,20 +54,20 @@ def test_a_folder_resolves_to_the_hash_of_what_sha256sum_prints(tmp_path):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
-def test_each_size_of_the_demo_target_is_found_by_its_name(size):
+def test_each_demo_target_is_found_by_name(size):
     found = resolve_target(size.name)
     assert found.path == size.weights and found.commit is None
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_the_hash_changes_with_each_file_and_is_not_mistaken_for_the_remembered_one(tmp_path, name):
+def test_the_hash_changes_with_each_file(tmp_path, name):
     folder = _model(tmp_path / "model")
     before = resolve_target(str(folder)).weights_sha256
     (folder / name).write_bytes((folder / name).read_bytes() + b" ")
     assert resolve_target(str(folder)).weights_sha256 != before
 
 
-def test_a_hash_is_remembered_until_the_file_changes(tmp_path, monkeypatch, cache):
+def test_a_hash_is_cached_until_the_file_changes(tmp_path, monkeypatch, cache):
     folder = _model(tmp_path / "model", b"w" * 1000)
     calls = []
     first = resolve_target(str(folder), on_progress=lambda done, total: calls.append((done, total)))
@@ -82,7 +82,7 @@ def test_a_hash_is_remembered_until_the_file_changes(tmp_path, monkeypatch, cach
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"x": 3}', "\x00"])
-def test_a_damaged_memory_of_hashes_is_made_again(tmp_path, cache, content):
+def test_a_damaged_hash_cache_is_rebuilt(tmp_path, cache, content):
     folder = _model(tmp_path / "model")
     wanted = resolve_target(str(folder))
     remembered = json.loads((cache / "hashes.json").read_text())
@@ -91,7 +91,7 @@ def test_a_damaged_memory_of_hashes_is_made_again(tmp_path, cache, content):
     assert json.loads((cache / "hashes.json").read_text()).items() >= remembered.items()
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, cache):
+def test_an_unwritable_hash_cache_is_ignored(tmp_path, cache):
     cache.write_text("a file where the folder should be")
     assert resolve_target(str(_model(tmp_path / "model"))).bytes == 11
 
@@ -103,7 +103,7 @@ def test_a_cached_hub_model_is_found_offline_with_its_commit(hub):
     assert resolve_target("owner/model", COMMIT, offline=True).path == folder
 
 
-def test_offline_with_an_empty_cache_says_what_is_missing_and_how_to_fetch_it(hub):
+def test_offline_with_an_empty_cache_names_the_download_command(hub):
     with pytest.raises(
         HarnessError, match=r"'owner/model' is not in the cache.*`hf download owner/model`.*HF_HOME"
     ) as e:
@@ -113,7 +113,7 @@ def test_offline_with_an_empty_cache_says_what_is_missing_and_how_to_fetch_it(hu
         resolve_target("owner/model", "v2", offline=True)
 
 
-def test_an_unfinished_download_does_not_pass_for_the_model(hub):
+def test_an_unfinished_download_is_not_used(hub):
     folder = _cached(hub)
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
     shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
@@ -124,26 +124,27 @@ def test_an_unfinished_download_does_not_pass_for_the_model(hub):
     assert resolve_target("owner/model", offline=True).bytes == 15
 
 
-def test_an_unreachable_hub_is_one_sentence(hub, monkeypatch):
+def test_an_unreachable_hub_is_an_error(hub, monkeypatch):
     def unreachable(*arguments, local_files_only=False, **others):
         from huggingface_hub.errors import LocalEntryNotFoundError
 
         raise LocalEntryNotFoundError("x") if local_files_only else OSError("Name or service\nnot known")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
-    with pytest.raises(HarnessError, match="cannot be fetched \\(Name or service not known\\): run `hf download") as e:
+    sentence = r"cannot be downloaded \(Name or service not known\)\. Run `hf download"
+    with pytest.raises(HarnessError, match=sentence) as e:
         resolve_target("owner/model", offline=False)
     assert "\n" not in str(e.value)
 
 
 @pytest.mark.parametrize("id_", ["./nowhere", "/no/where", "~/no-where-at-all", "../nowhere"])
-def test_an_absent_folder_is_not_looked_for_on_the_hub(id_):
+def test_a_missing_folder_is_not_searched_on_the_hub(id_):
     with pytest.raises(HarnessError, match="no such folder"):
         resolve_target(id_, offline=True)
 
 
 @pytest.mark.parametrize("id_", ["", "a b", "a/b/c", "de mo"])
-def test_what_can_be_no_name_is_refused(hub, id_):
+def test_invalid_names_are_refused(hub, id_):
     with pytest.raises(HarnessError):
         resolve_target(id_)
 
@@ -156,37 +157,37 @@ def _round(vocabulary: int, length: int) -> Round:
 
 
 @pytest.mark.parametrize("name", ["max_position_embeddings", "n_positions"])
-def test_room_is_what_the_configuration_says_in_its_own_words(tmp_path, name):
+def test_the_capacity_is_read_from_the_configuration(tmp_path, name):
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(json.dumps({"vocab_size": 61, name: 20}))
     target = resolve_target(str(folder))
-    require_room(target, _round(61, 10))
-    with pytest.raises(HarnessError, match="attends to 20 tokens; the round's prefix and suffix take 22"):
-        require_room(target, _round(61, 11))
-    with pytest.raises(HarnessError, match="predicts 61 tokens and the round has 62; name another target"):
-        require_room(target, _round(62, 10))
+    require_capacity(target, _round(61, 10))
+    with pytest.raises(HarnessError, match="a context of 20 tokens and the round's prefix and suffix need 22"):
+        require_capacity(target, _round(61, 11))
+    with pytest.raises(HarnessError, match=r"predicts 61 tokens and the round has 62\. Choose another target"):
+        require_capacity(target, _round(62, 10))
 
 
-def test_a_larger_vocabulary_leaves_room_and_is_another_one(tmp_path):
+def test_a_larger_vocabulary_is_enough_but_not_equal(tmp_path):
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(json.dumps({"vocab_size": 64}))
     target = resolve_target(str(folder))
-    require_room(target, _round(61, 10))
-    require_no_further_tokens(target, _round(64, 10))
-    with pytest.raises(HarnessError, match=r"64 tokens and the round has 61; .* a round of `vocabulary = 64`"):
-        require_no_further_tokens(target, _round(61, 10))
+    require_capacity(target, _round(61, 10))
+    require_round_vocabulary(target, _round(64, 10))
+    with pytest.raises(HarnessError, match=r"64 tokens and the round has 61\. .* a round with `vocabulary = 64`"):
+        require_round_vocabulary(target, _round(61, 10))
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"vocab_size": "many", "n_positions": null}'])
-def test_a_configuration_that_says_nothing_is_asked_again_when_the_model_is_loaded(tmp_path, content):
+def test_a_configuration_without_numbers_passes_the_check(tmp_path, content):
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(content)
     target = resolve_target(str(folder))
-    require_room(target, _round(61, 10))
-    require_no_further_tokens(target, _round(61, 10))
+    require_capacity(target, _round(61, 10))
+    require_round_vocabulary(target, _round(61, 10))
 
 
-def test_a_folder_without_weights_is_named(tmp_path):
+def test_a_folder_without_weights_is_refused(tmp_path):
     folder = _model(tmp_path / "model")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(HarnessError, match=r"no \*\.safetensors"):

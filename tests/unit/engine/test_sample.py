@@ -7,8 +7,8 @@ from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import Drawn, Target, load_target, trunk
-from harness.engine.shaping import shaped
+from harness.engine import Samples, Target, load_target, model_runner
+from harness.engine.shaping import apply_policy
 from tests.unit.engine.exact import exact_probabilities, plain_draws
 
 POLICIES = [
@@ -20,7 +20,7 @@ POLICIES = [
 ]
 
 
-def _assert_same(found: Drawn, wanted: Drawn) -> None:
+def _assert_same(found: Samples, wanted: Samples) -> None:
     assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
     assert (found.count == wanted.count).all()
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
@@ -44,7 +44,7 @@ def test_counts_sum_to_the_trials_and_rows_are_distinct_and_ordered(target, pref
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_rows_at_once_change_no_draw(target, prefixes, policy):
+def test_rows_at_once_changes_no_draw(target, prefixes, policy):
     wanted = target.sample(prefixes, policy, trials=6, seed=2, length=4)
     for rows_at_once in (1, 4, 16, 64):
         target.rows_at_once = rows_at_once
@@ -62,7 +62,7 @@ def test_grouping_and_type_of_prefixes_change_no_draw(target, prefixes):
             assert (found.count[found.row == place] == wanted.count[wanted.row == row]).all()
 
 
-def test_more_trials_keep_the_first_ones_and_longer_suffixes_keep_their_beginning(neo, prefixes):
+def test_more_trials_and_longer_suffixes_keep_the_earlier_draws(neo, prefixes):
     short = neo.sample(prefixes, trials=4, seed=3, length=3)
     more = neo.sample(prefixes, trials=9, seed=3, length=3)
     longer = neo.sample(prefixes, trials=4, seed=3, length=6)
@@ -86,7 +86,7 @@ def test_equal_prefixes_draw_equal_suffixes(target, prefixes):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_log_probabilities_equal_those_of_a_teacher_forced_pass(target, prefixes, policy):
+def test_log_probabilities_equal_those_of_score(target, prefixes, policy):
     found = target.sample(prefixes, policy, trials=4, seed=5, length=10)
     scored = target.score(prefixes[found.row], found.suffixes)
     assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
@@ -99,14 +99,14 @@ def test_log_probabilities_equal_those_of_a_teacher_forced_pass(target, prefixes
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_policy_log_probabilities_are_those_of_the_shaped_distributions(target, prefixes, policy):
+def test_policy_log_probabilities_equal_those_of_apply_policy(target, prefixes, policy):
     found = target.sample(prefixes, policy, trials=4, seed=5, length=4)
     whole = torch.tensor(np.concatenate([prefixes[found.row], found.suffixes], axis=1).astype(np.int64))
     with torch.inference_mode():
         logits = target.model(whole).logits.float()
     wanted = torch.zeros(len(found), dtype=torch.float64)
     for position in range(12, 16):
-        support = shaped(logits[:, position - 1], policy, whole[:, :position])
+        support = apply_policy(logits[:, position - 1], policy, whole[:, :position])
         ids = torch.arange(61).expand(len(found), -1) if support.ids is None else support.ids
         is_drawn = (ids == whole[:, position : position + 1]) & ~support.logprobs.isinf()
         assert (is_drawn.sum(1) == 1).all()
@@ -130,7 +130,7 @@ def _chi_square_p(observed: np.ndarray, expected: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_the_tree_holds_exactly_the_suffixes_that_draws_take_one_by_one(target, prefixes, policy):
+def test_the_tree_contains_exactly_the_independent_draws(target, prefixes, policy):
     found = target.sample(prefixes[:4], policy, trials=9, seed=6, length=7)
     for row in range(4):
         wanted, count = np.unique(
@@ -139,7 +139,7 @@ def test_the_tree_holds_exactly_the_suffixes_that_draws_take_one_by_one(target, 
         assert (found.suffixes[found.row == row] == wanted).all() and (found.count[found.row == row] == count).all()
 
 
-def test_draws_that_agree_share_a_pass(neo, prefixes):
+def test_equal_draws_share_a_forward_pass(neo, prefixes):
     neo.rows_at_once = 128
     before = neo.evaluations
     found = neo.sample(prefixes[:2], Policy(top_k=2, temperature=0.2), trials=50, seed=1, length=10)
@@ -150,12 +150,12 @@ def test_draws_that_agree_share_a_pass(neo, prefixes):
 @pytest.mark.parametrize(
     "policy", [Policy(), Policy(top_k=5, temperature=1.5), Policy(top_p=0.7, repetition_penalty=1.5)], ids=repr
 )
-def test_frequencies_are_the_policys_probabilities_and_a_wrong_sampler_is_found_out(neo, prefixes, policy):
+def test_frequencies_match_the_policy_and_detect_a_wrong_sampler(neo, prefixes, policy):
     neo.rows_at_once = 1024
     trials = 4000
     expected = trials * exact_probabilities(neo, prefixes[0], policy, length=2)
 
-    def frequencies(drawn: Drawn) -> np.ndarray:
+    def frequencies(drawn: Samples) -> np.ndarray:
         counts = np.zeros((61, 61))
         np.add.at(counts, (drawn.suffixes[:, 0], drawn.suffixes[:, 1]), drawn.count)
         return counts
@@ -178,13 +178,13 @@ def test_greedy_equals_hugging_face(target, prefixes):
         max_new_tokens=20,
         pad_token_id=0,
     )
-    # `min_new_tokens` forbids the end of text, which the engine does not treat apart.
+    # `min_new_tokens` forbids the end-of-text token, which the engine treats like any other.
     ends = np.isin(found.suffixes, np.atleast_1d(target.model.generation_config.eos_token_id)).any(axis=1)
     assert (found.suffixes == wanted[:, 12:].numpy())[~ends].all() and (~ends).sum() >= 3
     assert (found.count == 3).all() and (found.row == np.arange(9)).all()
 
 
-def test_greedy_on_the_surrogate_equals_hugging_face_on_real_prefixes(surrogate_folder):
+def test_greedy_equals_hugging_face_on_the_surrogate(surrogate_folder):
     target = load_target(surrogate_folder / "surrogate-11m", device="cpu", rows_at_once=64, threads=1)
     prefixes = np.load(surrogate_folder / "satml" / "train_prefix.npy", mmap_mode="r")[14000:14064]
     found = target.sample(prefixes, Policy(top_k=1), length=20)
@@ -209,25 +209,25 @@ def test_greedy_on_the_surrogate_equals_hugging_face_on_real_prefixes(surrogate_
     ],
     ids=["cuda", "cpu", "python"],
 )
-def test_when_memory_runs_out_the_call_starts_again_with_half_the_rows(neo, prefixes, monkeypatch, error):
+def test_out_of_memory_restarts_the_call_with_half_the_rows(neo, prefixes, monkeypatch, error):
     wanted = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
-    whole_pass = trunk.forward_pass
+    whole_pass = model_runner.forward_pass
     calls = []
 
     def scarce(call, rows, *rest, **inputs):
         calls.append(len(rows))
-        # Only in the middle of a walk, so that half-made results are thrown away.
+        # Fail in the middle of a call, so that partial results are discarded.
         if len(rows) > 4 and len(calls) % 5 == 4:
             raise error
         return whole_pass(call, rows, *rest, **inputs)
 
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
+    monkeypatch.setattr(model_runner, "forward_pass", scarce)
     found = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
     assert neo.rows_at_once == 4
     _assert_same(found, wanted)
 
 
-def test_a_call_record_is_asked_before_a_call_and_told_what_it_ended_with(neo, prefixes, monkeypatch):
+def test_a_call_record_sets_and_receives_the_rows(neo, prefixes, monkeypatch):
     class Record:
         def __init__(self) -> None:
             self.asked = [8, None]
@@ -246,36 +246,36 @@ def test_a_call_record_is_asked_before_a_call_and_told_what_it_ended_with(neo, p
     assert neo.calls.told == [8, 4]
 
 
-def test_when_one_row_is_too_much_the_error_says_so(neo, prefixes, monkeypatch):
+def test_too_little_memory_for_one_row_is_an_error(neo, prefixes, monkeypatch):
     def nothing_left(call, rows, *rest, **inputs):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(trunk, "forward_pass", nothing_left)
+    monkeypatch.setattr(model_runner, "forward_pass", nothing_left)
     with pytest.raises(HarnessError, match="one sequence at a time"):
         neo.sample(prefixes, length=5)
 
 
-def test_other_errors_of_the_model_are_not_taken_for_a_lack_of_memory(neo, prefixes, monkeypatch):
+def test_other_model_errors_are_not_out_of_memory(neo, prefixes, monkeypatch):
     def broken(call, rows, *rest, **inputs):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(trunk, "forward_pass", broken)
+    monkeypatch.setattr(model_runner, "forward_pass", broken)
     with pytest.raises(RuntimeError, match="mat1"):
         neo.sample(prefixes, length=5)
     assert neo.rows_at_once == 32
 
 
-def test_a_prefix_of_one_token_has_no_likelihood_of_its_own(target):
+def test_a_prefix_of_one_token_has_no_likelihood(target):
     found = target.sample(np.array([[5], [6]]), trials=2, length=3)
     assert np.isnan(found.last_prefix_logprob).all() and np.isfinite(found.token_logprobs).all()
 
 
-def test_no_prefixes_draw_nothing(neo):
+def test_no_prefixes_give_no_samples(neo):
     found = neo.sample(np.empty((0, 12), np.uint16), trials=2, length=3)
     assert len(found) == 0 and found.suffixes.shape == (0, 3) and found.last_prefix_logprob.shape == (0,)
 
 
-def test_the_models_weights_and_caches_are_left_as_they_were(neo, prefixes):
+def test_sampling_leaves_the_model_unchanged(neo, prefixes):
     first = neo.sample(prefixes, trials=2, length=6)
     neo.score(prefixes, prefixes)
     _assert_same(neo.sample(prefixes, trials=2, length=6), first)
@@ -284,22 +284,22 @@ def test_the_models_weights_and_caches_are_left_as_they_were(neo, prefixes):
 @pytest.mark.parametrize(
     ("prefixes_", "arguments", "sentence"),
     [
-        (np.array([[61, 0]]), {}, "outside the target's 0..60"),
-        (np.array([[-1, 0]]), {}, "outside the target's 0..60"),
+        (np.array([[61, 0]]), {}, "outside the target's vocabulary 0..60"),
+        (np.array([[-1, 0]]), {}, "outside the target's vocabulary 0..60"),
         (np.array([[0.5, 0]]), {}, "must be integers"),
         (np.array([1, 2]), {}, "must be integers"),
         (np.empty((3, 0), np.int64), {}, "must be integers"),
-        (np.array([[1, 2]]), {"trials": 0}, "at least one trial"),
-        (np.array([[1, 2]]), {"length": 0}, "at least one trial"),
+        (np.array([[1, 2]]), {"trials": 0}, "trials and length of at least 1"),
+        (np.array([[1, 2]]), {"length": 0}, "trials and length of at least 1"),
         (np.array([[1, 2]]), {"length": 63}, r"context of 64 tokens is shorter"),
     ],
 )
-def test_bad_input_is_one_sentence(neo, prefixes_, arguments, sentence):
+def test_invalid_input_is_refused(neo, prefixes_, arguments, sentence):
     with pytest.raises(HarnessError, match=sentence):
         neo.sample(prefixes_, **{"length": 3, **arguments})
 
 
-def test_a_suffix_may_fill_the_context_to_its_last_token(target):
+def test_a_suffix_may_fill_the_context(target):
     assert target.sample(np.array([[1, 2]]), length=62).suffixes.shape == (1, 62)
 
 
@@ -311,7 +311,7 @@ def test_a_suffix_may_fill_the_context_to_its_last_token(target):
     at_once=st.integers(1, 9),
     seed=st.integers(0, 99),
 )
-def test_any_shape_of_call_keeps_the_laws(neo_for_laws, rows, width, trials, at_once, seed):
+def test_calls_of_any_shape_keep_the_laws(neo_for_laws, rows, width, trials, at_once, seed):
     neo_for_laws.rows_at_once = at_once
     prefixes = np.random.default_rng(seed).integers(0, 61, (rows, width))
     found = neo_for_laws.sample(prefixes, Policy(top_k=3), trials=trials, seed=seed, length=3)

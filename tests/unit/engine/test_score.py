@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from harness.core.errors import HarnessError
-from harness.engine import trunk
+from harness.engine import model_runner
 from harness.engine.branches import Logits
 from harness.engine.likelihood import _block_scores
 
@@ -27,8 +27,8 @@ def _explicit(target, prefixes, suffixes):
 
 @pytest.mark.parametrize("logit_bytes", [1, 61 * 4 * 9 * 5, 1 << 20])
 @pytest.mark.parametrize("rows_at_once", [1, 4, 32])
-def test_scores_equal_an_explicit_forward_however_it_is_cut(target, prefixes, monkeypatch, logit_bytes, rows_at_once):
-    monkeypatch.setattr(target.trunk, "logit_bytes", logit_bytes)
+def test_scores_equal_an_explicit_forward_pass(target, prefixes, monkeypatch, logit_bytes, rows_at_once):
+    monkeypatch.setattr(target.runner, "logit_bytes", logit_bytes)
     target.rows_at_once = rows_at_once
     suffixes = np.random.default_rng(4).integers(0, 61, (9, 17)).astype(np.uint16)
     found = target.score(prefixes, suffixes)
@@ -41,29 +41,29 @@ def test_scores_equal_an_explicit_forward_however_it_is_cut(target, prefixes, mo
     assert len(found) == 9 and found.token_logprobs.shape == (9, 17)
 
 
-def test_no_more_logits_than_the_bound_exist_at_once(target, prefixes, monkeypatch):
-    monkeypatch.setattr(target.trunk, "logit_bytes", 61 * 4 * 20)
+def test_logits_stay_within_their_memory_bound(target, prefixes, monkeypatch):
+    monkeypatch.setattr(target.runner, "logit_bytes", 61 * 4 * 20)
     sizes = []
-    blocks_of = target.trunk.logit_blocks
+    blocks_of = target.runner.logit_blocks
 
     def watched(states):
         for block in blocks_of(states):
             sizes.append(len(block.scores))
             yield block
 
-    monkeypatch.setattr(target.trunk, "logit_blocks", watched)
-    monkeypatch.setattr(trunk, "_PRODUCT_ROWS", 30)
-    target.trunk._tables.clear()
+    monkeypatch.setattr(target.runner, "logit_blocks", watched)
+    monkeypatch.setattr(model_runner, "_PRODUCT_ROWS", 30)
+    target.runner._tables.clear()
     target.score(prefixes, prefixes)
     assert max(sizes) <= 20 and sum(sizes) == 9 * 13
-    assert all(len(table) <= 30 for table in target.trunk._tables.values())
+    assert all(len(table) <= 30 for table in target.runner._tables.values())
 
 
 def _logits(scores: torch.Tensor) -> Logits:
     return Logits(slice(0, len(scores)), scores, torch.logsumexp(scores, dim=1))
 
 
-def test_ranks_among_equal_tokens_follow_their_ids_as_supports_do():
+def test_ranks_of_equal_tokens_follow_their_ids():
     logits = torch.tensor([[1.0, 3.0, 3.0, 3.0, 0.0]]).expand(5, 5)
     assert _block_scores(_logits(logits), torch.arange(5))[2].tolist() == [3, 0, 1, 2, 4]
 
@@ -73,16 +73,16 @@ def test_impossible_tokens_add_nothing_to_the_entropy():
     assert torch.allclose(_block_scores(_logits(logits), torch.tensor([0]))[3], torch.tensor(2.0).log())
 
 
-def test_memory_running_out_halves_the_rows_of_a_score_too(neo, prefixes, monkeypatch):
+def test_out_of_memory_halves_the_rows_of_a_score(neo, prefixes, monkeypatch):
     wanted = neo.score(prefixes, prefixes)
-    whole_pass = trunk.forward_pass
+    whole_pass = model_runner.forward_pass
 
     def scarce(call, rows, *rest, **inputs):
         if len(rows) > 2 and rows.dtype == torch.int64:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return whole_pass(call, rows, *rest, **inputs)
 
-    monkeypatch.setattr(trunk, "forward_pass", scarce)
+    monkeypatch.setattr(model_runner, "forward_pass", scarce)
     found = neo.score(prefixes, prefixes)
     assert neo.rows_at_once == 2
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
@@ -93,7 +93,7 @@ def test_a_prefix_of_one_token_can_be_scored(target):
     assert np.isfinite(found.token_logprobs).all() and np.isnan(found.last_prefix_logprob).all()
 
 
-def test_nothing_to_score_is_nothing(neo):
+def test_no_suffixes_give_no_scores(neo):
     found = neo.score(np.empty((0, 12), np.uint16), np.empty((0, 5), np.uint16))
     assert found.token_logprobs.shape == (0, 5) and found.last_prefix_logprob.shape == (0,)
 
@@ -101,12 +101,12 @@ def test_nothing_to_score_is_nothing(neo):
 @pytest.mark.parametrize(
     ("prefixes_", "suffixes", "sentence"),
     [
-        (np.zeros((2, 3), int), np.zeros((3, 3), int), "one prefix a suffix"),
-        (np.zeros((2, 3), int), np.full((2, 3), 61), "suffixes hold a token outside"),
+        (np.zeros((2, 3), int), np.zeros((3, 3), int), "differ in number"),
+        (np.zeros((2, 3), int), np.full((2, 3), 61), "suffixes contain a token outside"),
         (np.zeros((2, 60), int), np.zeros((2, 5), int), "context of 64 tokens"),
         (np.zeros((2, 3), int), np.zeros((2, 0), int), "suffixes must be integers"),
     ],
 )
-def test_bad_input_is_one_sentence(neo, prefixes_, suffixes, sentence):
+def test_invalid_input_is_refused(neo, prefixes_, suffixes, sentence):
     with pytest.raises(HarnessError, match=sentence):
         neo.score(prefixes_, suffixes)

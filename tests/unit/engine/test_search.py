@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import Found, Target, load_target
+from harness.engine import SearchResult, Target, load_target
 from tests.unit.engine.exact import exact_probabilities
 
 POLICIES = [
@@ -20,14 +20,14 @@ POLICIES = [
 ]
 
 
-def _assert_same(found: Found, wanted: Found) -> None:
+def _assert_same(found: SearchResult, wanted: SearchResult) -> None:
     assert (found.row == wanted.row).all() and (found.suffixes == wanted.suffixes).all()
     assert np.allclose(found.policy_logprob, wanted.policy_logprob, atol=1e-4)
     assert np.allclose(found.certificate, wanted.certificate, atol=1e-4)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_a_wide_search_finds_the_likeliest_suffixes_of_all(target, prefixes, policy):
+def test_a_wide_search_finds_the_likeliest_suffixes(target, prefixes, policy):
     exact = exact_probabilities(target, prefixes[0], policy, length=2)
     best = np.sort(exact.reshape(-1))[::-1]
     found = target.search(prefixes[:1], width=61, policy=policy, length=2)
@@ -39,7 +39,7 @@ def test_a_wide_search_finds_the_likeliest_suffixes_of_all(target, prefixes, pol
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_no_suffix_that_is_left_out_is_likelier_than_the_certificate(target, prefixes, policy, width):
+def test_no_missing_suffix_is_likelier_than_the_certificate(target, prefixes, policy, width):
     exact = exact_probabilities(target, prefixes[0], policy, length=2)
     found = target.search(prefixes[:1], width=width, policy=policy, length=2)
     assert 1 <= len(found) <= width
@@ -49,7 +49,7 @@ def test_no_suffix_that_is_left_out_is_likelier_than_the_certificate(target, pre
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("least", [0.05, 0.003])
-def test_a_least_probability_gives_every_suffix_that_reaches_it(target, prefixes, policy, least):
+def test_a_least_probability_finds_every_suffix_above_it(target, prefixes, policy, least):
     for row in (0, 3):
         exact = exact_probabilities(target, prefixes[row], policy, length=2)
         found = target.search(prefixes[row : row + 1], policy=policy, least=least, length=2)
@@ -58,7 +58,7 @@ def test_a_least_probability_gives_every_suffix_that_reaches_it(target, prefixes
         assert found.certificate[0] < np.log(least)
 
 
-def test_the_default_order_is_by_the_models_own_probability(target, prefixes):
+def test_the_default_order_is_the_models_probability(target, prefixes):
     found = target.search(prefixes, width=6, length=5)
     assert np.allclose(found.policy_logprob, found.token_logprobs.sum(1), atol=1e-4)
     scored = target.score(prefixes[found.row], found.suffixes)
@@ -75,14 +75,14 @@ def test_a_width_of_one_is_greedy(target, prefixes):
     assert (found.suffixes == greedy.suffixes).all() and (found.row == np.arange(9)).all()
 
 
-def test_a_wider_search_gives_up_less(neo, prefixes):
+def test_a_wider_search_has_a_lower_certificate(neo, prefixes):
     narrow, wide = (neo.search(prefixes, width=width, length=8) for width in (2, 30))
     best = [np.array([found.policy_logprob[found.row == row][0] for row in range(9)]) for found in (narrow, wide)]
     assert best[1].mean() > best[0].mean()
     assert (wide.certificate < narrow.certificate).all()
 
 
-def test_suffixes_at_the_very_edge_of_a_least_probability_are_found(neo, prefixes):
+def test_suffixes_of_exactly_the_least_probability_are_found(neo, prefixes):
     model = copy.deepcopy(neo.model)
     model.transformer.wte.weight.data.zero_()
     found = Target(model).search(prefixes[:1], least=61.0**-2, length=2)
@@ -90,7 +90,7 @@ def test_suffixes_at_the_very_edge_of_a_least_probability_are_found(neo, prefixe
 
 
 @pytest.mark.parametrize("bounds", [{"width": 4}, {"least": 1e-3}, {"width": 3, "least": 1e-3}], ids=str)
-def test_rows_at_once_and_grouping_change_nothing(target, prefixes, bounds):
+def test_rows_at_once_and_grouping_change_no_result(target, prefixes, bounds):
     wanted = target.search(prefixes, policy=Policy(temperature=0.5), length=5, **bounds)
     for rows_at_once in (1, 5, 64):
         target.rows_at_once = rows_at_once
@@ -112,11 +112,11 @@ def test_prefixes_without_a_likely_suffix_have_none(neo, prefixes):
     assert len(found) == 0 and found.suffixes.shape == (0, 6) and np.isfinite(found.certificate).all()
 
 
-def test_no_prefixes_find_nothing(neo):
+def test_no_prefixes_give_no_results(neo):
     assert len(neo.search(np.empty((0, 12), np.uint16), width=2, length=3)) == 0
 
 
-def test_when_memory_runs_out_the_search_starts_again_with_half_the_rows(neo, prefixes, memory_for):
+def test_out_of_memory_restarts_the_search_with_half_the_rows(neo, prefixes, memory_for):
     wanted = neo.search(prefixes, width=4, length=6)
     memory_for(8)
     _assert_same(neo.search(prefixes, width=4, length=6), wanted)
@@ -125,19 +125,19 @@ def test_when_memory_runs_out_the_search_starts_again_with_half_the_rows(neo, pr
 
 @pytest.mark.parametrize(
     ("bounds", "sentence"),
-    [({"width": 8}, "a search of width 8 of one prefix"), ({"least": 1e-4}, "the suffixes of one prefix")],
+    [({"width": 8}, "a search of width 8 for one prefix"), ({"least": 1e-4}, "the suffixes of one prefix")],
 )
-def test_a_search_whose_one_prefix_is_too_much_says_what_it_was(neo, prefixes, memory_for, bounds, sentence):
+def test_too_little_memory_for_one_prefix_is_an_error(neo, prefixes, memory_for, bounds, sentence):
     memory_for(4)
-    with pytest.raises(HarnessError, match=f"does not suffice for {sentence}"):
+    with pytest.raises(HarnessError, match=f"no room for {sentence}"):
         neo.search(prefixes, policy=Policy(temperature=0.5), length=6, **bounds)
 
 
-def test_weights_that_overflow_are_named(neo, prefixes, monkeypatch):
-    monkeypatch.setattr(neo.trunk, "head", torch.nn.Linear(32, 61).to(torch.float32))
+def test_weights_that_overflow_are_refused(neo, prefixes, monkeypatch):
+    monkeypatch.setattr(neo.runner, "head", torch.nn.Linear(32, 61).to(torch.float32))
     with torch.no_grad():
-        neo.trunk.head.weight.fill_(torch.nan)
-    with pytest.raises(HarnessError, match="answered NaN"):
+        neo.runner.head.weight.fill_(torch.nan)
+    with pytest.raises(HarnessError, match="returned NaN"):
         neo.search(prefixes, width=2, length=2)
 
 
@@ -145,13 +145,13 @@ def test_weights_that_overflow_are_named(neo, prefixes, monkeypatch):
     ("arguments", "sentence"),
     [
         ({}, "a width or a least probability"),
-        ({"width": 0}, "width and a length of at least 1"),
-        ({"least": 0.0}, "least probability in"),
-        ({"least": 1.5}, "least probability in"),
+        ({"width": 0}, "Width and length must be at least 1"),
+        ({"least": 0.0}, r"least in \(0, 1\]"),
+        ({"least": 1.5}, r"least in \(0, 1\]"),
         ({"width": 1, "length": 63}, "context of 64 tokens"),
     ],
 )
-def test_bad_input_is_one_sentence(neo, arguments, sentence):
+def test_invalid_input_is_refused(neo, arguments, sentence):
     with pytest.raises(HarnessError, match=sentence):
         neo.search(np.array([[1, 2]]), **{"length": 3, **arguments})
 
@@ -164,7 +164,7 @@ def test_bad_input_is_one_sentence(neo, arguments, sentence):
     at_once=st.integers(1, 9),
     seed=st.integers(0, 99),
 )
-def test_any_shape_of_search_keeps_the_laws(neo_for_laws, rows, width, prefix, at_once, seed):
+def test_searches_of_any_shape_keep_the_laws(neo_for_laws, rows, width, prefix, at_once, seed):
     neo_for_laws.rows_at_once = at_once
     prefixes = np.random.default_rng(seed).integers(0, 61, (rows, prefix))
     found = neo_for_laws.search(prefixes, width=width, length=3)

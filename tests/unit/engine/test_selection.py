@@ -18,7 +18,7 @@ def _by_sorting(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.T
     distinct=st.sampled_from([1, 3, 40, 10**9]),
     seed=st.integers(0, 10**6),
 )
-def test_the_highest_scores_are_those_of_a_stable_sort(columns, count, distinct, seed):
+def test_most_likely_equals_a_stable_sort(columns, count, distinct, seed):
     scores = torch.randint(0, distinct, (4, columns), generator=torch.Generator().manual_seed(seed)).float()
     values, ids = most_likely(scores, min(count, columns))
     wanted = _by_sorting(scores, min(count, columns))
@@ -26,7 +26,7 @@ def test_the_highest_scores_are_those_of_a_stable_sort(columns, count, distinct,
 
 
 @pytest.mark.parametrize("where", [0, 95, 96, 50_000, 50_207, 50_208, 50_256])
-def test_a_single_high_score_is_found_wherever_it_stands(where):
+def test_a_single_high_score_is_found_at_any_position(where):
     scores = torch.zeros(2, 50_257)
     scores[1, where] = 1
     values, ids = most_likely(scores, 3)
@@ -35,7 +35,7 @@ def test_a_single_high_score_is_found_wherever_it_stands(where):
     assert ids.tolist() == [[0, 1, 2], [where, *others[:2]]]
 
 
-def test_impossible_tokens_come_last_and_add_nothing():
+def test_impossible_tokens_come_last_and_contribute_nothing():
     scores = torch.full((1, 5000), -torch.inf)
     scores[0, [7, 4321]] = torch.tensor([0.0, 1.0])
     values, ids = most_likely(scores, 3)

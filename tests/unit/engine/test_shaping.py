@@ -14,9 +14,9 @@ from transformers.generation.logits_process import (
 )
 
 from harness.core.policy import Policy
-from harness.engine.shaping import Support, drawn, most_likely, shaped
+from harness.engine.shaping import Support, apply_policy, most_likely, sample_tokens
 
-VOCABULARY = 700  # beyond the first look for top-p
+VOCABULARY = 700  # more than top-p examines first
 NOTHING_SEEN = torch.zeros(1, 0, dtype=torch.int64)
 
 
@@ -64,12 +64,12 @@ def _by_hugging_face(logits: torch.Tensor, policy: Policy, seen: torch.Tensor) -
     ],
     ids=repr,
 )
-def test_supports_agree_with_hugging_face_where_nothing_ties(policy):
+def test_supports_equal_hugging_face_without_ties(policy):
     generator = torch.Generator().manual_seed(1)
     logits = 3 * torch.randn(40, VOCABULARY, generator=generator)
     seen = torch.randint(0, VOCABULARY, (40, 60), generator=generator)
     before = logits.clone()
-    found, wanted = _dense(shaped(logits, policy, seen), VOCABULARY), _by_hugging_face(logits, policy, seen)
+    found, wanted = _dense(apply_policy(logits, policy, seen), VOCABULARY), _by_hugging_face(logits, policy, seen)
     assert torch.equal(found.isinf(), wanted.isinf())
     assert torch.allclose(found, wanted, atol=1e-5, rtol=0)
     assert torch.equal(logits, before)
@@ -88,8 +88,10 @@ POLICIES = st.builds(
 
 @settings(deadline=None)
 @given(logits=LOGITS, policy=POLICIES)
-def test_a_support_is_normalised_and_ordered_by_probability_then_id(logits, policy):
-    support = shaped(torch.tensor(logits, dtype=torch.float32), policy, torch.zeros(len(logits), 2, dtype=torch.int64))
+def test_a_support_is_normalised_and_ordered(logits, policy):
+    support = apply_policy(
+        torch.tensor(logits, dtype=torch.float32), policy, torch.zeros(len(logits), 2, dtype=torch.int64)
+    )
     assert torch.allclose(support.logprobs.double().exp().sum(1), torch.ones(len(logits)).double(), atol=1e-6)
     if support.ids is None:
         return
@@ -101,58 +103,60 @@ def test_a_support_is_normalised_and_ordered_by_probability_then_id(logits, poli
 
 @settings(deadline=None)
 @given(logits=LOGITS, count=st.integers(1, 9))
-def test_the_most_likely_tokens_are_those_of_a_stable_sort_whatever_ties(logits, count):
+def test_most_likely_breaks_ties_by_id(logits, count):
     scores = torch.tensor(logits, dtype=torch.float32)
     values, ids = most_likely(scores, count)
     wanted = scores.sort(dim=1, descending=True, stable=True)
     assert torch.equal(values, wanted.values[:, :count]) and torch.equal(ids, wanted.indices[:, :count])
 
 
-def test_top_k_keeps_exactly_k_of_equal_tokens_where_hugging_face_keeps_all():
+def test_top_k_keeps_exactly_k_of_equal_tokens():
     logits = torch.zeros(1, 8)
-    assert shaped(logits, Policy(top_k=3), NOTHING_SEEN).ids.tolist() == [[0, 1, 2]]
+    assert apply_policy(logits, Policy(top_k=3), NOTHING_SEEN).ids.tolist() == [[0, 1, 2]]
     assert (~_by_hugging_face(logits, Policy(top_k=3), NOTHING_SEEN).isinf()).sum() == 8
 
 
-def test_typical_p_keeps_the_fewest_of_equal_tokens_where_hugging_face_keeps_all():
+def test_typical_p_keeps_the_fewest_of_equal_tokens():
     logits = torch.zeros(1, 8)
-    assert shaped(logits, Policy(typical_p=0.3), NOTHING_SEEN).ids.tolist() == [[0, 1, 2]]
+    assert apply_policy(logits, Policy(typical_p=0.3), NOTHING_SEEN).ids.tolist() == [[0, 1, 2]]
     assert (~_by_hugging_face(logits, Policy(typical_p=0.3), NOTHING_SEEN).isinf()).sum() == 8
 
 
 def test_top_p_is_the_smallest_set_with_at_least_that_mass():
     logits = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log()
     for top_p, kept in ((0.4, 1), (0.51, 2), (0.74, 2), (0.76, 3), (0.9, 4)):
-        assert shaped(logits, Policy(top_p=top_p), NOTHING_SEEN).logprobs.shape[1] == kept
+        assert apply_policy(logits, Policy(top_p=top_p), NOTHING_SEEN).logprobs.shape[1] == kept
 
 
-def test_the_repetition_penalty_counts_a_token_once_however_often_it_was_seen():
+def test_the_repetition_penalty_applies_once_per_token():
     logits = torch.tensor([[2.0, -2.0, 1.0]])
-    support = shaped(logits, Policy(repetition_penalty=2), torch.tensor([[0, 0, 0, 1]]))
+    support = apply_policy(logits, Policy(repetition_penalty=2), torch.tensor([[0, 0, 0, 1]]))
     assert torch.allclose(support.logprobs, torch.log_softmax(torch.tensor([[1.0, -4.0, 1.0]]), dim=1))
 
 
-def test_a_draw_takes_the_first_token_whose_cumulative_mass_exceeds_the_uniform():
+def test_a_draw_is_inverse_cdf_sampling():
     support = Support(
         torch.tensor([[7, 3, 5]]).expand(6, 3), torch.tensor([[0.5, 0.5, 0.0]]).double().log().expand(6, 3)
     )
     uniform = torch.tensor([0, 0.25, 0.5 - 2**-53, 0.5, 0.75, 1 - 2**-53], dtype=torch.float64)
-    tokens, logprobs = (found.squeeze(1) for found in drawn(support, uniform.unsqueeze(1)))
+    tokens, logprobs = (found.squeeze(1) for found in sample_tokens(support, uniform.unsqueeze(1)))
     assert tokens.tolist() == [7, 7, 7, 3, 3, 3]
     assert torch.allclose(logprobs, torch.tensor(0.5).double().log())
 
 
 @pytest.mark.parametrize("vocabulary", [3, 1000, 50257])
-def test_the_largest_uniform_never_draws_an_impossible_token(vocabulary):
+def test_the_largest_uniform_draws_no_impossible_token(vocabulary):
     logits = torch.randn(16, vocabulary, generator=torch.Generator().manual_seed(0))
     logits[:, -1] = -math.inf
     largest = torch.full((16,), 1 - 2**-53, dtype=torch.float64)
-    tokens, logprobs = (found.squeeze(1) for found in drawn(shaped(logits, Policy()), largest.unsqueeze(1)))
+    tokens, logprobs = (
+        found.squeeze(1) for found in sample_tokens(apply_policy(logits, Policy()), largest.unsqueeze(1))
+    )
     assert (tokens < vocabulary - 1).all() and logprobs.isfinite().all()
 
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(top_k=3), Policy(top_p=0.5), Policy(typical_p=0.5)], ids=str)
-def test_of_logits_that_are_no_numbers_a_token_is_drawn_whose_log_probability_says_so(policy):
+def test_a_draw_from_nan_logits_has_log_probability_nan(policy):
     logits = torch.full((2, 7), torch.nan)
-    tokens, logprobs = drawn(shaped(logits, policy, NOTHING_SEEN), torch.tensor([[0.1, 0.9], [0.5, 0.5]]))
+    tokens, logprobs = sample_tokens(apply_policy(logits, policy, NOTHING_SEEN), torch.tensor([[0.1, 0.9], [0.5, 0.5]]))
     assert ((tokens >= 0) & (tokens < 7)).all() and torch.isnan(logprobs).all()

@@ -39,7 +39,7 @@ def test_neighbours_in_every_argument_are_independent():
 @given(
     seed=st.integers(-(2**70), 2**70), row=st.integers(0, 199), draw=st.integers(0, 2**40), position=st.integers(0, 99)
 )
-def test_a_uniform_depends_on_its_own_arguments_alone(seed, row, draw, position):
+def test_a_uniform_depends_only_on_its_arguments(seed, row, draw, position):
     alone = uniforms(seed, KEYS[row : row + 1], np.array([draw]), position)
     among = uniforms(seed, KEYS[:, None], np.array([draw, draw + 1]), position)
     assert alone.shape == (1,) and among.shape == (200, 2)
@@ -47,13 +47,13 @@ def test_a_uniform_depends_on_its_own_arguments_alone(seed, row, draw, position)
 
 
 def test_known_values_never_change():
-    # A different generator would silently change what a resumed run draws.
+    # A different generator would silently change the draws of a resumed run.
     keys = prefix_keys(np.array([[1, 2, 3], [4, 5, 6]]))
     assert keys.tolist() == KNOWN_KEYS
     assert uniforms(42, keys, np.array([0, 7]), 3).tolist() == KNOWN_UNIFORMS
 
 
-def test_keys_depend_on_the_tokens_and_their_order_but_not_on_their_type():
+def test_keys_depend_on_tokens_and_order_but_not_on_dtype():
     tokens = np.random.default_rng(0).integers(0, 5, (2000, 9))
     keys = prefix_keys(tokens)
     for dtype in (np.uint16, np.int32, np.uint32, np.int64):

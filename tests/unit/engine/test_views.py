@@ -44,7 +44,7 @@ VIEWS = [
 
 
 @pytest.mark.parametrize("views", VIEWS, ids=["window", "shifted", "prompted", "windows", "mixed"])
-def test_the_mean_of_views_is_that_of_their_log_probabilities(target, prefixes, views):
+def test_views_are_averaged_by_log_probability(target, prefixes, views):
     shown = target.viewed(views)
     found = shown.search(prefixes[:2], width=2, length=6)
     for row in range(len(found)):
@@ -56,7 +56,7 @@ def test_the_mean_of_views_is_that_of_their_log_probabilities(target, prefixes, 
         assert np.allclose(found.token_logprobs[row], wanted, atol=1e-4)
 
 
-def test_votes_are_cast_for_five_tokens_and_likelihood_decides_among_equals(target, prefixes):
+def test_votes_go_to_five_tokens_and_likelihood_breaks_ties(target, prefixes):
     views = [PrefixView(), PrefixView(start=1, weight=0.9), PrefixView(start=4, weight=0.5)]
     found = _greedy(target.viewed(views, Combination.VOTES), prefixes[:3], length=5)
     for prefix, suffix in zip(prefixes[:3], found, strict=True):
@@ -72,7 +72,7 @@ def test_votes_are_cast_for_five_tokens_and_likelihood_decides_among_equals(targ
             assert suffix[position] == best[np.argmax(mean[position, best])]
 
 
-def test_a_view_as_in_training_changes_nothing(target, prefixes):
+def test_the_default_view_changes_nothing(target, prefixes):
     plain = target.sample(prefixes, Policy(top_k=10), trials=5, seed=1, length=6)
     shown = target.viewed([PrefixView()]).sample(prefixes, Policy(top_k=10), trials=5, seed=1, length=6)
     assert (plain.suffixes == shown.suffixes).all() and np.allclose(plain.token_logprobs, shown.token_logprobs)
@@ -88,19 +88,19 @@ def test_evaluations_count_every_view(neo, prefixes):
 @pytest.mark.parametrize(
     ("views", "sentence"),
     [
-        ([], "at least one view"),
-        ([PrefixView(start=-1)], "at least one view"),
-        ([PrefixView(weight=0.0)], "at least one view"),
-        ([PrefixView(prompt=np.zeros((3, 7)))], r"shape \[tokens, 32\]"),
-        ([PrefixView(start=11)], "leaves out 11 tokens of prefixes of 12"),
-        ([PrefixView(shift=50)], r"context of 64 tokens is shorter than .* 12 \+ 6 tokens behind 50 positions"),
+        ([], "one view or more"),
+        ([PrefixView(start=-1)], "one view or more"),
+        ([PrefixView(weight=0.0)], "one view or more"),
+        ([PrefixView(prompt=np.zeros((3, 7)))], r"needs \[tokens, 32\]"),
+        ([PrefixView(start=11)], "drops 11 of 12 prefix tokens"),
+        ([PrefixView(shift=50)], r"context of 64 tokens is shorter than .* 12 \+ 6 tokens after 50 positions"),
         (
             [PrefixView(), PrefixView(prompt=np.zeros((50, 32)))],
-            r"12 \+ 6 tokens behind 50 positions of a shift or a soft prompt",
+            r"12 \+ 6 tokens after 50 positions of a shift or a soft prompt",
         ),
     ],
 )
-def test_a_bad_view_is_one_sentence(neo, prefixes, views, sentence):
+def test_an_invalid_view_is_refused(neo, prefixes, views, sentence):
     with pytest.raises(HarnessError, match=sentence):
         neo.viewed(views).sample(prefixes, length=6)
 
@@ -108,7 +108,7 @@ def test_a_bad_view_is_one_sentence(neo, prefixes, views, sentence):
 @pytest.mark.parametrize(
     "view", [PrefixView(start=3), PrefixView(shift=5), PrefixView(prompt=PROMPT)], ids=["window", "shift", "prompt"]
 )
-def test_a_score_in_a_view_is_that_of_the_tokens_shown(target, prefixes, view):
+def test_a_score_in_a_view_uses_the_tokens_shown(target, prefixes, view):
     suffixes = prefixes[::-1, :7]
     scored = target.score(prefixes, suffixes, view)
     for row, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):
@@ -117,7 +117,7 @@ def test_a_score_in_a_view_is_that_of_the_tokens_shown(target, prefixes, view):
 
 
 @pytest.mark.parametrize("view", [PrefixView(shift=46), PrefixView(prompt=np.zeros((46, 32)))], ids=["shift", "prompt"])
-def test_a_score_in_a_view_beyond_the_context_is_one_sentence(target, prefixes, view):
+def test_a_score_in_a_view_beyond_the_context_is_refused(target, prefixes, view):
     assert len(target.score(prefixes, prefixes[:, :6], PrefixView(shift=45))) == len(prefixes)
     with pytest.raises(HarnessError, match=r"context of 64 tokens .* 46 positions"):
         target.score(prefixes, prefixes[:, :7], view)

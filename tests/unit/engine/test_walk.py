@@ -1,3 +1,5 @@
+"""Step-by-step decoding."""
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,7 @@ def _by_a_detour(walk):
 
 @pytest.mark.parametrize("follow", [_greedily, _by_a_detour])
 @pytest.mark.parametrize("rows_at_once", [1, 8, 64])
-def test_a_walk_that_takes_the_likeliest_token_is_greedy(target, prefixes, follow, rows_at_once):
+def test_a_walk_along_the_likeliest_tokens_is_greedy(target, prefixes, follow, rows_at_once):
     target.rows_at_once = rows_at_once
     found = target.walk(prefixes, follow, branches=4, length=9)
     assert (found == target.sample(prefixes, Policy(top_k=1), length=9).suffixes).all()
@@ -45,7 +47,7 @@ def test_states_are_the_models_last_hidden_states(neo, prefixes):
     assert neo.walk(prefixes, follow, length=1).tolist() == [[1]] * 9
 
 
-def test_leading_tokens_are_those_of_the_policy(target, prefixes):
+def test_leading_tokens_follow_the_policy(target, prefixes):
     def follow(walk):
         tokens, logprobs = walk.leading(5, Policy(top_k=3, repetition_penalty=1.2))
         assert tokens.shape == (len(walk.owner), 3)
@@ -55,17 +57,17 @@ def test_leading_tokens_are_those_of_the_policy(target, prefixes):
     target.walk(prefixes, follow, length=1)
 
 
-def test_when_memory_runs_out_a_walk_starts_again_with_fewer_prefixes(neo, prefixes, memory_for):
+def test_out_of_memory_restarts_a_walk_with_fewer_prefixes(neo, prefixes, memory_for):
     memory_for(8)
     found = neo.walk(prefixes, _by_a_detour, branches=4, length=5)
     assert neo.rows_at_once == 8
     assert (found == neo.walk(prefixes, _greedily, length=5)).all()
 
 
-def test_no_prefixes_walk_nowhere(neo):
+def test_no_prefixes_give_no_walk(neo):
     assert neo.walk(np.empty((0, 12), np.uint16), _greedily, length=3).shape == (0, 3)
 
 
-def test_a_walk_of_a_target_in_views_is_refused(neo, prefixes):
-    with pytest.raises(HarnessError, match="ask one without views"):
+def test_a_walk_with_views_is_refused(neo, prefixes):
+    with pytest.raises(HarnessError, match="does not support a target with views"):
         neo.viewed([PrefixView(start=2)]).walk(prefixes, _greedily, length=5)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.candidates import example_in
-from harness.analysis.comparison import compared
+from harness.analysis.candidates import load_example
+from harness.analysis.comparison import compare_runs
 from harness.analysis.decoded_text import TokenText
 from harness.analysis.reference_curve import best_earlier_curve
 from harness.core.errors import HarnessError
@@ -53,8 +53,8 @@ READERS: dict[str, Callable[[RunFolder], object]] = {
     "reproducibility": nondeterminism_reasons,
     "feed": lambda folder: RunFeed(folder).poll(),
     "search": search,
-    "example": lambda folder: example_in(folder, 3),
-    "comparison": lambda folder: compared([folder, RunFolder(folder.path.with_name("whol-some"))]),
+    "example": lambda folder: load_example(folder, 3),
+    "comparison": lambda folder: compare_runs([folder, RunFolder(folder.path.with_name("whol-some"))]),
 }
 ROWS = {
     "spent time": "UPDATE ledger SET spent = 'a while'",

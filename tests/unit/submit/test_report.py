@@ -56,7 +56,7 @@ def test_texts_that_mean_harm_are_shown_and_do_nothing(home: Path) -> None:
 def test_two_runs_are_compared_and_their_examples_shown_side_by_side(home: Path) -> None:
     better, worse = ended_run(home, solved=9, id_="good-run"), ended_run(home, solved=4, id_="less-run")
     parsed = assert_harmless(report_page([better, worse], redact=False))
-    assert "good-run less less-run, on all examples" in parsed.text
+    assert "good-run − less-run, on all examples" in parsed.text
     assert "Difference +0.312 [" in parsed.text
     assert "Examples on which the runs differ" in parsed.text
     assert parsed.text.index("Example 4") < parsed.text.index("Example 8") < parsed.text.index("Run good-run")
@@ -65,15 +65,15 @@ def test_two_runs_are_compared_and_their_examples_shown_side_by_side(home: Path)
 def test_each_further_run_is_set_against_the_first(home: Path) -> None:
     runs = [ended_run(home, solved=solved, id_=id_) for solved, id_ in ((9, "aaaa-x"), (4, "bbbb-x"), (2, "cccc-x"))]
     text = assert_harmless(report_page(runs, redact=False)).text
-    assert "aaaa-x less bbbb-x, on all examples" in text and "aaaa-x less cccc-x, on all examples" in text
-    assert "bbbb-x less cccc-x" not in text
+    assert "aaaa-x − bbbb-x, on all examples" in text and "aaaa-x − cccc-x, on all examples" in text
+    assert "bbbb-x − cccc-x" not in text
 
 
 def test_a_blind_round_is_reported_with_counts_and_without_verdicts(home: Path) -> None:
     runs = [ended_run(home, is_blind=True, id_=id_) for id_ in ("aaaa-x", "bbbb-x")]
     parsed = assert_harmless(report_page(runs, redact=False))
     assert parsed.tags["svg"] == 1
-    assert "without answers there is nothing to compare" in parsed.text
+    assert "Comparing runs needs its answers" in parsed.text
     assert "✓" not in parsed.text and "✗" not in parsed.text
     assert "The first rows; the round is blind:" in parsed.text
 
@@ -131,7 +131,7 @@ def test_runs_of_two_rounds_are_one_sentence(home: Path) -> None:
     other.spec_file.write_text(spec.model_copy(update={"round": renamed}).model_dump_json())
     with pytest.raises(HarnessError, match="only runs of one round can be compared"):
         report_page([run, other], redact=False)
-    with pytest.raises(HarnessError, match="named twice"):
+    with pytest.raises(HarnessError, match="given twice"):
         report_page([run, run], redact=False)
 
 

@@ -62,7 +62,7 @@ def test_a_table_without_text_shows_its_numbers() -> None:
     audit = recorded_audit(tables=(COUNTS, FIGURES))
     batch = audit.batch("count/0/0")
     with audit.store.transaction():
-        audit.store.add_rows(*batch, COUNTS, {"item": np.array([7])})
+        audit.store.add_rows(*batch, "audit_counts", {"item": np.array([7])})
     assert [row.text for row in AuditFeed(audit.folder).poll().rows] == ["item 7"]
 
 
@@ -86,7 +86,7 @@ def test_a_long_history_is_thinned_and_keeps_its_newest_point(audit: RecordedAud
     columns = {"name": ["f"] * 2500, "of": np.zeros(2500, np.int64)}
     columns |= {name: np.arange(2500.0) for name in ("value", "low", "high")}
     with audit.store.transaction():
-        audit.store.add_rows(*batch, FIGURES, columns)
+        audit.store.add_rows(*batch, "audit_figure", columns)
     values = AuditFeed(audit.folder).poll().histories["f"].value
     assert 500 <= len(values) <= 1000 and values[-1] == 2499.0 and (np.diff(values) > 0).all()
 
@@ -96,7 +96,7 @@ def test_thousands_of_batches_are_read_in_one_poll(audit: RecordedAudit) -> None
     columns = {"name": names, "of": np.arange(8)} | {name: np.arange(8.0) for name in ("value", "low", "high")}
     with audit.store.transaction():
         for first in range(8_000):
-            audit.store.add_rows(*audit.store.begin_batch(f"complete/0/{first}", 1.0), FIGURES, columns)
+            audit.store.add_rows(*audit.store.begin_batch(f"complete/0/{first}", 1.0), "audit_figure", columns)
     seen = AuditFeed(audit.folder).poll()
     assert [figure.name for figure in seen.figures] == names
     assert list(seen.summary.figures) == names

@@ -44,7 +44,7 @@ class Everything(Params):
 
 
 def form_of(schema: dict[str, Any], *, uses_target: bool = True, folder: Path | None = None) -> Form:
-    attack = AttackFile("some", Path("some.py"), "./attacks", uses_target=uses_target)
+    attack = AttackFile(name="some", path=Path("some.py"), origin="./attacks", uses_target=uses_target)
     return form_for(attack, AttackSchema(schema, "", None, ()), attacks_folder=folder)
 
 
@@ -138,7 +138,7 @@ def test_a_field_shows_its_bounds_default_and_description() -> None:
         (
             "--round",
             "~nobody-of-this-name/x.toml",
-            "~nobody-of-this-name/x.toml: there is no such user's home; write the whole path",
+            "~nobody-of-this-name/x.toml: unknown user. Write the complete path",
         ),
         ("--round", "", "required"),
     ],

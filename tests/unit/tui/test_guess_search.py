@@ -36,7 +36,9 @@ def test_an_id_finds_the_guesses_of_its_example_oldest_first(run: Recorded) -> N
 def test_an_example_that_is_not_in_the_round_is_not_found(run: Recorded) -> None:
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", {"example": np.array([99]), "suffix": run.answers[:1], "score": np.array([0.0])})
+        run.store.add_rows(
+            *batch, "guess", {"example": np.array([99]), "suffix": run.answers[:1], "score": np.array([0.0])}
+        )
     assert found(run, "99") == []
 
 

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from harness.jobs.audit.reader import AuditFigure
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.jobs.audit.reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed

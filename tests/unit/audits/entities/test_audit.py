@@ -20,7 +20,7 @@ from harness.core.findings import BarChart, HeatMap, LineChart
 from harness.core.rows import Rows
 from harness.core.spec import TargetConfig
 from harness.engine.classification import Span
-from harness.engine.demo_classifier import Family, fine_tuned, invented_names, write_names
+from harness.engine.demo_classifier import Family, fine_tune, invented_names, write_names
 from tests.unit.audits.in_memory import Cut, InMemory
 
 NAMES = invented_names(12)
@@ -35,7 +35,7 @@ interrogative\tDid you ever see MASK in town?
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("entities")
     for family in (Family.BERT, Family.ROBERTA):
-        fine_tuned(family, NAMES, root / family, steps=80)
+        fine_tune(family, NAMES, root / family, steps=80)
     write_names(NAMES, root)
     (root / "prompts.txt").write_text(PROMPTS)
     return root
@@ -254,7 +254,7 @@ def test_models_are_compared_and_one_without_person_labels_leaves_the_others_mea
     called_off = {stage for stage, items in context.announced.items() if not items}
     assert called_off == {"confidence 2", "best prompt 2", "worst prompt 2", "attention 2"}
     (warning,) = context.warnings
-    assert warning.startswith("Model 2 is left out: no label of the model stands for a person (O, ORG, LOC)")
+    assert warning.startswith("Model 2 is left out: the model has no label for a person. Its labels are O, ORG, LOC")
     findings = told(context, ("/x/bert", "/x/places", "/x/roberta"))
     assert [model["model"] for model in findings["figures"]["models"]] == ["bert", "roberta"]
     assert findings["figures"]["left_out"] == ["places: nothing to compare yet."]

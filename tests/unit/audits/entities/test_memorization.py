@@ -9,7 +9,7 @@ from harness.audits.entities.asking import Asked
 from harness.audits.entities.prompt import read_prompts
 from harness.audits.entities.ranking import chance_error, ranked
 from harness.core.spec import TargetConfig
-from harness.engine.demo_classifier import NAMES, Family, fine_tuned, invented_names
+from harness.engine.demo_classifier import NAMES, Family, fine_tune, invented_names
 
 STEPS = {Family.BERT: 500, Family.ALBERT: 450, Family.ROBERTA: 500}
 
@@ -18,7 +18,7 @@ STEPS = {Family.BERT: 500, Family.ALBERT: 450, Family.ROBERTA: 500}
 def test_names_that_were_read_stand_out_and_names_that_were_not_do_not(family, tmp_path: Path):
     # One random list: what tells the names apart is that some were read as names, beside places of the same make.
     names = invented_names(NAMES)
-    fine_tuned(family, names, tmp_path, steps=STEPS[family])
+    fine_tune(family, names, tmp_path, steps=STEPS[family])
     order = TargetConfig(path=tmp_path, device="cpu", dtype="float32", threads=1)
     asked = Asked(order, [*names.read, *names.unread, *names.unread_too], (), by_set=False)
     prompts = read_prompts(None)[0][::16]

@@ -77,7 +77,7 @@ def test_figures_are_those_of_the_targets_own_probabilities(swept):
     target = load_target(DEMO.path, device="cpu", threads=1)
     policies = context.audit.params.policies
     found = _findings(context, *models).figures["esp"]
-    logprobs = target.exact(pairs.prefixes, pairs.suffixes, list(policies.values()))
+    logprobs = target.exact_logprobs(pairs.prefixes, pairs.suffixes, list(policies.values()))
     for number, scheme in enumerate(policies):
         esp = np.exp(logprobs[number].sum(axis=1))
         assert found[scheme.value]["mean"] == pytest.approx(esp.mean(), abs=1e-5)
@@ -169,7 +169,9 @@ def test_one_substitution_of_a_long_suffix_is_estimated_around_what_following_al
     held = []
     for scheme in RANDOM_SCHEMES:
         policy = audit.params.policies[scheme]
-        wanted = target.inexact(pairs.prefixes, pairs.suffixes, policy, errors=1, branches=4000, least=1e-7)
+        wanted = target.inexact_probabilities(
+            pairs.prefixes, pairs.suffixes, policy, errors=1, branches=4000, least=1e-7
+        )
         mine = np.flatnonzero(rows["scheme"] == SCHEMES.index(scheme))
         for place in mine:
             row = int(rows["sequence"][place])
@@ -187,7 +189,9 @@ def test_the_likeliest_matches_are_so_though_one_sequence_has_most_of_them():
     (matches,) = [table for table in findings.tables if table.name == "matches"]
     target = load_target(DEMO.path, device="cpu", threads=1)
     policy = audit.params.policies[Scheme.TOP_K]
-    every = target.inexact(pairs.prefixes, pairs.suffixes, policy, errors=2, branches=4096, least=0, best=1000)
+    every = target.inexact_probabilities(
+        pairs.prefixes, pairs.suffixes, policy, errors=2, branches=4096, least=0, best=1000
+    )
     order = np.argsort(-every.logprob, kind="stable")[:100]
     mine = np.flatnonzero(np.array(matches.columns["scheme"]) == "top-k 10")
     assert np.array(matches.columns["probability"])[mine] == pytest.approx(np.exp(every.logprob[order]), rel=1e-4)
@@ -231,7 +235,7 @@ class _Marked(NamedTuple):
 class _Names:
     """Marks the invented names, as a token classifier that had learnt them would."""
 
-    def marked_entities(self, texts):
+    def find_entities(self, texts):
         return [[_Marked(*match.span(), "PER") for match in NAME.finditer(text)] for text in texts]
 
 

@@ -138,7 +138,7 @@ def _array(path: Path, array) -> Path:
     [
         (lambda p: p / "absent.npz", Size(), "no such file"),
         (lambda p: p / "absent.jsonl", Size(), "no such file"),
-        (lambda p: _array(p / "a.npy", np.zeros((3, 60))), Size(), "wanted integers"),
+        (lambda p: _array(p / "a.npy", np.zeros((3, 60))), Size(), "expected integers"),
         (lambda p: _array(p / "a.npy", np.zeros((3, 50), int)), Size(), "leave no suffix"),
         (lambda p: _array(p / "a.npy", np.full((3, 60), 999)), Size(), "demo-tiny has 384 tokens"),
         (lambda p: _array(p / "a.npy", np.full((3, 60), -1)), Size(), "below 0"),

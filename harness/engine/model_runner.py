@@ -1,6 +1,6 @@
-"""The model as the engine sees it: tokens in, states out, and a head that turns a few states at a time into logits.
+"""The only module that calls the model: tokens in, hidden states out, and logits of a few states at a time.
 
-The one place that calls the model. It knows nothing of policies, suffixes or batches.
+It knows nothing of policies, suffixes or batches.
 """
 
 import inspect
@@ -16,36 +16,36 @@ from transformers import DynamicCache, GPTNeoForCausalLM, PreTrainedModel
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
 from harness.core.view import PrefixView
-from harness.engine.branches import Branches, CachedBranches, Logits
-from harness.engine.cache import fresh_cache
-from harness.engine.finite import no_number
-from harness.engine.gpt_neo import NeoBody
+from harness.engine.branches import Branches, Logits
+from harness.engine.cache import new_cache
+from harness.engine.finite import non_finite_error
+from harness.engine.gpt_neo import NeoBackbone
 from harness.engine.memory import is_out_of_memory
 
 _LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 256 << 20}
-"""Float32 logits alive at once: what a CPU's caches hold, and what fills a GPU."""
+"""Size of the float32 logits that exist at once: what a CPU's caches hold, and what fills a GPU."""
 _PRODUCT_ROWS = 512
-"""Rows of one product with the head on a CPU: from there on a row costs the same."""
+"""Rows of one product with the head on a CPU. More rows do not reduce the cost per row."""
 
 _ALIGNED = 64
-"""Columns that a row of logits is rounded up to."""
+"""Rows of logits are padded to a multiple of this many columns."""
 
-_AS_IN_TRAINING = PrefixView()
+_WHOLE_PREFIX = PrefixView()
 
 Result = TypeVar("Result")
 
 
 def forward_pass(call: Callable[..., Result], rows: Tensor, *rest: Any, **inputs: Any) -> Result:
-    """`call(rows, …)`, where `rows` has one entry a sequence: all of the model's memory is asked for in here."""
+    """Return `call(rows, …)`, where `rows` has one entry per sequence. All model memory is allocated in here."""
     return call(rows, *rest, **inputs)
 
 
-class Trunk:
-    """A causal language model split into what runs on every position and the head that runs on a few.
+class ModelRunner:
+    """A causal language model, split into a backbone that runs on every position and a head that runs on a few.
 
-    Where the output embedding on top of the backbone gives the model's logits, states are hidden states; elsewhere
-    (soft caps, logit scales) states are the logits of the last positions. Which of them holds is tried, not guessed;
-    so is whether the engine's own GPT-Neo stands in for the model's code.
+    If the output embedding applied to the backbone gives the model's logits, states are hidden states. Otherwise (soft
+    caps, logit scales) states are the logits of the last positions. The constructor tests which of the two holds, and
+    whether the engine's own GPT-Neo can replace the model's code.
 
     Raises HarnessError for a model that the engine cannot run.
     """
@@ -57,40 +57,43 @@ class Trunk:
         self.logit_bytes = _LOGIT_BYTES.get(self.device.type, 64 << 20)
         self.backbone: nn.Module | None = None
         self.head: nn.Module | None = None
-        self.neo: NeoBody | None = None
+        self.neo: NeoBackbone | None = None
         self._tables: dict[str, Tensor] = {}
         with torch.inference_mode():
             self._probe()
 
     @property
     def copies(self) -> int:
-        """How often a branch's keys and values exist at the same time: while rows are selected, and as spare room."""
+        """How many copies of a branch's keys and values exist at once: while rows are selected, and as spare
+        capacity.
+        """
         return 3 if self.neo is None else 1
 
     def begin(
-        self, tokens: Tensor, *, rows: int, room: int, keep: int, view: PrefixView = _AS_IN_TRAINING
+        self, tokens: Tensor, *, rows: int, room: int, keep: int, view: PrefixView = _WHOLE_PREFIX
     ) -> tuple[Tensor, Branches]:
-        """The states of the last `keep` of tokens [prefixes, length] int64, and `rows` branches of `room` more.
+        """Return the states of the last `keep` of tokens [prefixes, length] int64, and branches.
 
-        States are [prefixes, keep, width]. view: how the tokens are shown.
+        States are [prefixes, keep, width]. There is capacity for `rows` branches of `room` more tokens. view: how the
+        tokens are shown.
         """
         tokens = tokens[:, view.start :]
         prompt = self.prompt(view)
         if self.neo is not None:
             states, branches = forward_pass(self.neo.begin, tokens, rows, room, view.shift, prompt)
             return states[:, -keep:], branches
-        cache = self.fresh_cache()
+        cache = self.new_cache()
         states = self.states(tokens, cache, keep=keep, shift=view.shift, prompt=prompt)
         return states, CachedBranches(self, cache, len(tokens), view.shift)
 
     def prompt(self, view: PrefixView) -> Tensor | None:
-        """The view's soft prompt as the model takes it, [tokens, width]."""
+        """Return the view's soft prompt in the model's dtype, [tokens, width]."""
         if view.prompt is None:
             return None
         return torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
 
     def advance(self, branches: Branches, tokens: Tensor, parents: Ints) -> Tensor:
-        """Append `tokens` [rows] int64 to the branches `parents` [rows]; their new states, [rows, width]."""
+        """Append `tokens` [rows] int64 to the branches `parents` [rows] and return their new states, [rows, width]."""
         return forward_pass(branches.advance, tokens, parents)
 
     def states(
@@ -102,10 +105,10 @@ class Trunk:
         shift: int = 0,
         prompt: Tensor | None = None,
     ) -> Tensor:
-        """The states of the last `keep` of `tokens` [rows, new] int64, [rows, keep, width].
+        """Return the states of the last `keep` of `tokens` [rows, new] int64, [rows, keep, width].
 
-        `cache` holds what stands before them and is extended by them; shift: positions that nothing stands at, before
-        everything; prompt: embeddings [tokens, width] that stand before the tokens.
+        cache: holds the tokens before them and is extended by them. shift: the number of empty positions before
+        everything. prompt: embeddings [tokens, width] before the tokens.
         """
         if self.neo is not None and cache is None:
             return forward_pass(self.neo.begin, tokens, 0, 0, shift, prompt)[0][:, -keep:]
@@ -151,68 +154,76 @@ class Trunk:
                 rows = slice(first + start, first + start + len(scores))
                 yield Logits(rows, scores, self._logsumexp(scores))
 
-    def fresh_cache(self) -> DynamicCache:
-        """An empty key/value cache."""
-        return fresh_cache(self.model)
+    def new_cache(self) -> DynamicCache:
+        """Return an empty key/value cache."""
+        return new_cache(self.model)
 
     def positions_at_once(self, rows: int) -> int | None:
-        """How many positions of `rows` sequences may have states at once; None for any number."""
+        """Return how many positions of `rows` sequences may have states at once, None for any number."""
         return None if self.head is not None else max(1, self.logit_bytes // (4 * self.vocabulary * rows))
 
     def _product(self, states: Tensor) -> Tensor:
-        """The head's product with states [rows, width], [rows, vocabulary] in the model's dtype."""
+        """Return the head's product with states [rows, width], [rows, vocabulary] in the model's dtype."""
         assert isinstance(self.head, nn.Linear)
         products = torch.mm(states, self.head.weight.T, out=self._table("products", len(states), states.dtype))
         return products if self.head.bias is None else products.add_(self.head.bias)
 
     def _logsumexp(self, scores: Tensor) -> Tensor:
-        """log sum exp of each row of [rows, vocabulary], [rows]."""
+        """Return log sum exp of each row of [rows, vocabulary], [rows]."""
         most = scores.amax(dim=1, keepdim=True)
         powers = torch.sub(scores, most, out=self._table("powers", len(scores), torch.float32)).exp_()
         return powers.sum(dim=1).log_().add_(most.squeeze(1))
 
     def _table(self, name: str, rows: int, dtype: torch.dtype) -> Tensor:
-        """An unwritten table [rows, vocabulary], the same memory each time: fresh pages cost more than the work."""
+        """Return an uninitialised table [rows, vocabulary] in reused memory, because fresh pages cost more than the
+        work.
+        """
         table = self._tables.get(name)
         if table is None or len(table) < rows:
-            # Rows that begin at a cache line: a product writes them a quarter faster.
+            # Products write rows that begin at a cache line 25 % faster.
             columns = -(-self.vocabulary // _ALIGNED) * _ALIGNED
             table = self._tables[name] = torch.empty(rows, columns, dtype=dtype, device=self.device)
         return table[:rows, : self.vocabulary]
 
     def _probe(self) -> None:
-        """Find head and vocabulary, and make sure that cached, branched decoding gives the model's own logits."""
+        """Find head and vocabulary, and check that cached, branched decoding gives the model's own logits."""
         tokens = torch.tensor([[0, 1, 2, 1, 0, 1], [1, 1, 0, 2, 2, 0]], device=self.device)  # [2, 6]
         try:
             wanted = forward_pass(self.model, tokens, use_cache=False).logits.float()  # [2, 6, vocabulary]
             self.vocabulary = int(wanted.shape[-1])
             if not bool(torch.isfinite(wanted).all()):
                 what = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
-                raise no_number(f"this {_kind(self.model)} model answers {what}", self.dtype)
+                raise non_finite_error(f"this {_kind(self.model)} model returns {what}", self.dtype)
             self.backbone, self.head = _split(self.model)
             if self.head is not None and not _agree(self.logits(self.states(tokens, keep=6)), wanted, 1e-6):
                 self.backbone = self.head = None
             if self.head is None and "logits_to_keep" not in inspect.signature(self.model.forward).parameters:
                 raise HarnessError(
-                    f"{_kind(self.model)} models give no logits of chosen positions, which attacks need."
+                    f"{_kind(self.model)} models cannot be run: attacks need the logits of selected positions, and "
+                    "forward() has no logits_to_keep. Choose another target."
                 )
             if self.head is not None and isinstance(self.model, GPTNeoForCausalLM):
                 self._try_neo(self.model, tokens, wanted[[1, 0, 1], 3:])
             found = self._branched_logits(tokens)
         except (TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
-            raise HarnessError(f"{_kind(self.model)} models cannot be run by the engine ({error}).") from error
+            raise HarnessError(
+                f"{_kind(self.model)} models cannot be run by the engine ({error}). Choose another target."
+            ) from error
         if not _agree(found, wanted[[1, 0, 1], 3:], 2e-2):
-            raise HarnessError(f"{_kind(self.model)} models decode differently with cached keys and values.")
+            raise HarnessError(
+                f"{_kind(self.model)} models cannot be run: they decode differently with cached keys and values. "
+                "Choose another target."
+            )
 
     def _try_neo(self, model: GPTNeoForCausalLM, tokens: Tensor, wanted: Tensor) -> None:
-        """Let the engine's own GPT-Neo stand in if it runs here and gives the model's logits [3, 3, vocabulary]."""
-        reason = "it answers differently"
+        """Use the engine's own GPT-Neo if it runs here and gives the model's logits [3, 3, vocabulary]."""
+        reason = "its logits differ"
         try:
-            self.neo = NeoBody(model.transformer)
+            self.neo = NeoBackbone(model.transformer)
             if _agree(self._branched_logits(tokens), wanted, 2e-2):
                 return
         except (RuntimeError, TypeError, AttributeError) as error:
-            # A kernel that this GPU or this torch lacks costs speed, and no more.
+            # A kernel that is missing on this GPU or in this torch costs only speed.
             if is_out_of_memory(error):
                 raise
             reason = f"{type(error).__name__}: {error}"
@@ -220,7 +231,9 @@ class Trunk:
         warnings.warn(f"the engine's own GPT-Neo is not used ({reason}); decoding is slower.", stacklevel=2)
 
     def _branched_logits(self, tokens: Tensor) -> Tensor:
-        """Logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1 of the first three."""
+        """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1 of the first
+        three.
+        """
         _, branches = self.begin(tokens[:, :3], rows=3, room=3, keep=1)
         parents = np.array([1, 0, 1])
         found = []
@@ -230,19 +243,38 @@ class Trunk:
         return torch.stack(found, dim=1)
 
 
+class CachedBranches:
+    """Branches of any model of `transformers`, each with its own copy of keys and values."""
+
+    def __init__(self, runner: ModelRunner, cache: DynamicCache, prefixes: int, shift: int) -> None:
+        self._runner = runner
+        self._cache = cache
+        self._rows = prefixes
+        self._shift = shift
+
+    def advance(self, tokens: Tensor, parents: Ints) -> Tensor:
+        self.select(parents)
+        return self._runner.states(tokens.unsqueeze(1), self._cache, keep=1, shift=self._shift)[:, 0]
+
+    def select(self, rows: Ints) -> None:
+        if len(rows) != self._rows or (rows != np.arange(len(rows))).any():
+            self._cache.batch_select_indices(torch.as_tensor(rows, device=self._runner.device))
+            self._rows = len(rows)
+
+
 def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:
-    """`module` on token ids [rows, new] or on embeddings [rows, new, width]."""
+    """Run `module` on token ids [rows, new] or on embeddings [rows, new, width]."""
     return module(**{"inputs_embeds" if inputs.is_floating_point() else "input_ids": inputs}, **use)
 
 
 def _split(model: PreTrainedModel) -> tuple[nn.Module | None, nn.Module | None]:
-    """Backbone and output embedding; None and None where the model has no such parts."""
+    """Return backbone and output embedding, or None twice if the model has no such parts."""
     backbone, head = model.base_model, model.get_output_embeddings()  # type: ignore[no-untyped-call]
     return (backbone, head) if backbone is not model and isinstance(head, nn.Module) else (None, None)
 
 
 def _agree(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
-    """Equal within a fraction of the spread of the logits wanted."""
+    """Return True if the logits are equal within a fraction of the range of `wanted`."""
     return found.shape == wanted.shape and bool(
         (found - wanted).abs().max() <= tolerance * max(1e-3, float(wanted.max() - wanted.min()))
     )

@@ -1,0 +1,48 @@
+"""The sandbox that was really applied to one process, as its record stores it and as `show` prints it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The value of a limit, and the mechanism that enforces it (`cgroup v1`, `RLIMIT_FSIZE`, ...)."""
+
+    most: int
+    by: str
+
+
+@dataclass(frozen=True)
+class AppliedSandbox:
+    """The backend (`means` in records), the mechanisms that its launcher applied, and the limits.
+
+    A limit is None if nothing enforces it. The fields have the names that they have in stored records.
+    """
+
+    means: str
+    applied: tuple[str, ...]
+    memory: Limit | None
+    processes: Limit | None
+    file_bytes: Limit | None
+    open_files: Limit | None
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "AppliedSandbox":
+        """Return what `as_record` stored. Raises ValidationError if `record` has another shape."""
+        return TypeAdapter(cls).validate_python(record)
+
+    @property
+    def summary(self) -> str:
+        """One line, such as `seccomp with a listener; 22.7 GB of memory (cgroup v1), ...`."""
+        memory = self.memory and f"{self.memory.most / 1e9:.1f} GB of memory ({self.memory.by})"
+        processes = self.processes and f"{self.processes.most:,} processes ({self.processes.by})"
+        file = self.file_bytes and f"{self.file_bytes.most / (1 << 30):.1f} GiB per file ({self.file_bytes.by})"
+        limits = (memory or "memory not limited", processes or "processes not limited", file or "files not limited")
+        return "; ".join(filter(None, (", ".join(self.applied), ", ".join(limits))))

@@ -1,0 +1,37 @@
+"""The sandbox backends, and the choice of one for this machine."""
+
+import functools
+import os
+
+from harness.core.errors import HarnessError
+from harness.sandbox.backend import SandboxBackend
+from harness.sandbox.backends.bubblewrap import Bubblewrap
+from harness.sandbox.backends.landlock import Landlock
+from harness.sandbox.backends.none import NoSandbox
+
+BACKENDS: tuple[SandboxBackend, ...] = (Bubblewrap(), Landlock(), NoSandbox())
+"""All backends. `detect_backend` takes the first that is available, so the strongest comes first."""
+
+
+def backend_named(name: str) -> SandboxBackend:
+    """Return the backend with this name. Raises KeyError if there is none."""
+    return {backend.name: backend for backend in BACKENDS}[name]
+
+
+@functools.cache
+def detect_backend() -> SandboxBackend:
+    """Return the strongest backend that works on this machine, or the one that HARNESS_SANDBOX names.
+
+    Raises HarnessError if HARNESS_SANDBOX names an unknown backend or one that does not work here.
+    """
+    requested = os.environ.get("HARNESS_SANDBOX", "")
+    if not requested:
+        return next(backend for backend in BACKENDS if backend.is_available())
+    try:
+        backend = backend_named(requested)
+    except KeyError:
+        names = ", ".join(backend.name for backend in BACKENDS)
+        raise HarnessError(f"HARNESS_SANDBOX={requested} is not a sandbox backend. Use one of: {names}.") from None
+    if not backend.is_available():
+        raise HarnessError(f"HARNESS_SANDBOX={requested} does not work on this machine. {backend.requirement}")
+    return backend

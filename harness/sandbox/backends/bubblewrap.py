@@ -1,0 +1,77 @@
+"""Isolation by bubblewrap: namespaces, and a root file system that contains only what the policy shows."""
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness.sandbox.backend import LauncherSetup
+from harness.sandbox.launching import can_start_process
+from harness.sandbox.policy import SHARED_MEMORY_BYTES, SandboxPolicy
+from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
+
+_HELP_SECONDS = 10.0
+
+
+class Bubblewrap:
+    """Run the command under bwrap."""
+
+    name = "bwrap"
+    promise = "own root without answers, data and home; read-only system, no network, own processes"
+    requirement = "It needs bubblewrap and the permission to create namespaces."
+    is_sandbox = True
+    namespaces = frozenset({"mount", "pid", "ipc", "net"})
+
+    def is_available(self) -> bool:
+        """Return True if bwrap is installed and may create namespaces."""
+        return shutil.which("bwrap") is not None and can_start_process(self)
+
+    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
+        """Return a setup for the inside of bwrap, which creates a user namespace unless root starts it."""
+        return LauncherSetup(has_user_namespace=True)
+
+    def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
+        """Return the bwrap command that starts `command` in `cwd`."""
+        bwrap = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
+        if not policy.network:
+            bwrap.append("--unshare-net")
+        # Otherwise root keeps its capabilities. The launcher needs CAP_SETPCAP to empty the bounding set, and then
+        # drops it too.
+        bwrap += ["--cap-drop", "ALL", *(["--cap-add", "CAP_SETPCAP"] if os.getuid() == 0 else [])]
+        return [*bwrap, *_mounts(file_view(policy)), "--chdir", str(cwd.resolve()), "--", *command]
+
+
+def _mounts(view: FileView) -> list[str]:
+    """Return the options that mount each path, parents first: a later mount covers what lies below it."""
+    options: list[str] = []
+    covers: list[str] = []
+    for path in sorted(view.paths, key=lambda path: len(path.parts)):
+        access, name = view.paths[path], str(path)
+        if access in (Access.READ, Access.WRITE):
+            options += ["--ro-bind" if access is Access.READ else "--bind", name, name]
+        elif access is Access.HIDDEN and view.access(path.parent) in (Access.READ, Access.WRITE):
+            if path.is_dir():
+                covers.append(name)
+                options += ["--tmpfs", name]
+            else:
+                options += ["--ro-bind", os.devnull, name]
+    options += ["--proc", "/proc", "--dev", "/dev"]
+    for node in map(str, accelerator_devices()):
+        options += ["--dev-bind", node, node]
+    for link, target in view.links.items():
+        options += ["--symlink", target, str(link)]
+    if _can_limit_tmpfs_size():
+        options += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 (the sandbox's own)
+    # Root can write to kernel settings in /proc even without capabilities. The other mounts are in memory without a
+    # size limit, and have to be writable until the mounts inside them exist.
+    for path_to_lock in ("/", "/dev", "/proc", *covers):
+        options += ["--remount-ro", path_to_lock]
+    return options
+
+
+@functools.cache
+def _can_limit_tmpfs_size() -> bool:
+    """Return True for bubblewrap 0.8 or newer. Older versions get no /dev/shm, because nothing would limit its size."""
+    usage = subprocess.run(["bwrap", "--help"], capture_output=True, timeout=_HELP_SECONDS, check=False)
+    return b"--size" in usage.stdout + usage.stderr

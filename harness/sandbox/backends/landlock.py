@@ -1,0 +1,64 @@
+"""Isolation by landlock, seccomp and those namespaces that the kernel lets an unprivileged process create."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.sandbox.backend import LandlockRule, LauncherSetup
+from harness.sandbox.launching import can_start_process
+from harness.sandbox.policy import SandboxPolicy
+from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
+
+_PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+class Landlock:
+    """Run the command under landlock rules, which the launcher applies to itself."""
+
+    name = "landlock"
+    promise = "answers, data and home unreadable; read-only system, no network; file names visible"
+    requirement = "It needs a kernel with landlock and seccomp."
+    is_sandbox = True
+    namespaces: frozenset[str] = frozenset()
+
+    def is_available(self) -> bool:
+        """Return True if the kernel accepts the rules and the seccomp filter."""
+        return can_start_process(self)
+
+    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
+        """Return a setup with one landlock rule for each path that `policy` shows."""
+        return LauncherSetup(landlock_rules=landlock_rules(file_view(policy)))
+
+    def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
+        """Return `command` itself: the launcher does all the work."""
+        return command
+
+
+def landlock_rules(view: FileView) -> list[LandlockRule]:
+    """Return the rules that allow what `view` shows.
+
+    A landlock rule allows a directory with everything below it. So a directory that contains a hidden path is allowed
+    child by child and may be listed: names below it are visible, contents are not.
+    """
+    rules = [(f"/dev/{name}", "device") for name in _PLAIN_DEVICES]
+    rules += [(str(node), "device") for node in accelerator_devices()]
+    for path, access in view.paths.items():
+        if access is Access.LIST:
+            rules.append((str(path), "list"))
+        elif access is not Access.HIDDEN:
+            rules += _rules_below(path, access, view)
+    return rules
+
+
+def _rules_below(path: Path, access: Access, view: FileView) -> Iterator[LandlockRule]:
+    if not any(other is Access.HIDDEN and path in below.parents for below, other in view.paths.items()):
+        yield str(path), access.value
+        return
+    yield str(path), "list"
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            child = path / entry.name
+            # A rule would follow the link. If its target is visible, the target has a rule of its own.
+            if not entry.is_symlink() and child not in view.paths:
+                yield from _rules_below(child, access, view)

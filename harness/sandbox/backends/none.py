@@ -1,0 +1,28 @@
+"""The backend for machines without a sandbox: only resource limits and the cleanup of processes remain."""
+
+from pathlib import Path
+
+from harness.sandbox.backend import LauncherSetup
+from harness.sandbox.policy import SandboxPolicy
+
+
+class NoSandbox:
+    """Run the command without isolation: every file is readable and the network is open."""
+
+    name = "none"
+    promise = "no sandbox: an attack could read the answers by path; only its resources are limited"
+    requirement = ""
+    is_sandbox = False
+    namespaces: frozenset[str] = frozenset()
+
+    def is_available(self) -> bool:
+        """Return True."""
+        return True
+
+    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
+        """Return a setup that only limits resources."""
+        return LauncherSetup(filters_system_calls=False)
+
+    def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
+        """Return `command` itself."""
+        return command

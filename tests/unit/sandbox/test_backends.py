@@ -1,0 +1,86 @@
+"""The choice of a sandbox backend, and what the launcher is told to apply."""
+
+import marshal
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.sandbox import SandboxBackend, SandboxPolicy, backends, detect_backend
+from harness.sandbox.backend import LauncherSetup
+from harness.sandbox.backends import BACKENDS, backend_named
+from harness.sandbox.launching import launcher_command, write_launcher_config
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A backend as somebody would add it."""
+
+    name: str
+    works: bool
+    promise: str = ""
+    requirement: str = "It needs a permit."
+    is_sandbox: bool = True
+    namespaces: frozenset[str] = frozenset()
+
+    def is_available(self) -> bool:
+        return self.works
+
+    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
+        return LauncherSetup()
+
+    def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
+        return ["jail", str(cwd), *command]
+
+
+@pytest.fixture(autouse=True)
+def two_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SandboxBackend, SandboxBackend]]:
+    pair = (Backend("strong", works=False), Backend("weak", works=True))
+    monkeypatch.setattr(backends, "BACKENDS", pair)
+    monkeypatch.delenv("HARNESS_SANDBOX", raising=False)
+    detect_backend.cache_clear()
+    yield pair
+    detect_backend.cache_clear()
+
+
+def test_the_first_backend_that_works_is_used() -> None:
+    assert detect_backend().name == "weak"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("chroot", "HARNESS_SANDBOX=chroot is not a sandbox backend. Use one of: strong, weak."),
+        ("strong", "HARNESS_SANDBOX=strong does not work on this machine. It needs a permit."),
+    ],
+)
+def test_a_requested_backend_that_cannot_be_used_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, name: str, sentence: str
+) -> None:
+    monkeypatch.setenv("HARNESS_SANDBOX", name)
+    with pytest.raises(HarnessError) as caught:
+        detect_backend()
+    assert str(caught.value) == sentence
+
+
+def test_records_name_the_backends_that_exist() -> None:
+    assert [backend.name for backend in BACKENDS] == ["bwrap", "landlock", "none"]
+
+
+def test_a_backend_wraps_the_launcher(two_backends: tuple[SandboxBackend, SandboxBackend]) -> None:
+    command = launcher_command(["run", "me"], 5, two_backends[1], SandboxPolicy(), cwd=Path("/x"))
+    assert command[:2] == ["jail", "/x"] and command[-4:] == ["5", "-1", "run", "me"]
+    assert backend_named("weak") is two_backends[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
+def test_the_launcher_filters_system_calls_in_every_sandbox(backend: SandboxBackend) -> None:
+    with os.fdopen(write_launcher_config(backend, SandboxPolicy(processes=7)), "rb") as file:
+        file.seek(0)
+        config = marshal.load(file)
+    assert config["processes"] == 7
+    assert bool(config["filters"]) is backend.is_sandbox
+    assert (config["landlock_rules"] is not None) is (backend.name == "landlock")
