@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.jobs.attack.results import every_guess
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
-from harness.jobs.attack.results import every_guess
 from harness.runs.summary import RunSummary, run_summary
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -162,7 +162,7 @@ def test_an_unreadable_audit_is_a_message(audit: RecordedAudit) -> None:
     audit.folder.spec_file.write_text("{}")
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "not a run's spec" in text_of(pilot, "#how-far"))
+        await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#how-far"))
 
     watched(audit.folder, scenario)
 

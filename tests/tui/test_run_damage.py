@@ -32,7 +32,7 @@ def test_an_unreadable_run_is_read_again(copy: RunFolder) -> None:
     copy.spec_file.write_bytes(b"{")
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "not a run's spec" in text_of(pilot, "#how-far"))
+        await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#how-far"))
         copy.spec_file.write_bytes(spec)
         await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
 

@@ -192,9 +192,7 @@ class CompareScreen(PanelScreen[None]):
         if not contrasts:
             self.query_one("#pair-text", Static).update("Only two runs are compared example by example.")
             return
-        lines = [
-            line for where, contrast in contrasts for line in tables.contrast_in_words(comparison, contrast, where)
-        ]
+        lines = [line for where, contrast in contrasts for line in tables.contrast_lines(comparison, contrast, where)]
         self.query_one("#pair-text", Static).update(Content("\n".join(map(sanitize, lines))))
         _, whole = contrasts[0]
         part = comparison.whole if comparison.unreachable is None else comparison.unreachable
@@ -232,8 +230,8 @@ class CompareScreen(PanelScreen[None]):
 
 
 def _curve(score: Score, index: int) -> Curve:
-    errors = log_spaced(len(score.curve), most=DRAWN_POINTS)
-    return Curve(np.log10(1.0 + errors), score.curve[errors - 1] / score.examples, index, is_marked=True)
+    curve = score.recall_curve(DRAWN_POINTS)
+    return Curve(np.log10(1.0 + curve.errors), curve.recall, index, is_marked=True)
 
 
 def _score_sections(comparison: Comparison) -> list[str]:
@@ -242,8 +240,8 @@ def _score_sections(comparison: Comparison) -> list[str]:
     section = partial(_section, names)
     return [
         section("", tables.scores_and_pace(comparison)),
-        section(tables.unreachable_in_words(comparison), tables.scores_on_unreachable(comparison)),
-        section(tables.recall_in_time_in_words(comparison), tables.recall_in_time(comparison)),
+        section(tables.unreachable_heading(comparison), tables.scores_on_unreachable(comparison)),
+        section(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
     ]
 
 

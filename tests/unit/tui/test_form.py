@@ -134,7 +134,7 @@ def test_a_field_shows_its_bounds_default_and_description() -> None:
         ("--round", "demo:fold1of5", None),
         ("--device", "mps", "expected auto, cpu, cuda or cuda:N"),
         ("--round", "demmo", "unknown round 'demmo': did you mean demo?"),
-        ("--round", "/dev/zero", "/dev/zero: a folder or a device, not a round file"),
+        ("--round", "/dev/zero", "/dev/zero: not a regular file"),
         (
             "--round",
             "~nobody-of-this-name/x.toml",

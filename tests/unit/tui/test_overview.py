@@ -33,6 +33,6 @@ def test_a_resumed_stopped_run_is_seen_while_its_rows_are_in_the_journal(tmp_pat
     run, feed = recorded_run(tmp_path, pid=os.getpid()), OverviewFeed(None)
     run.event("phase", phase="stopped", reason="it was stopped.")
     assert statuses(feed) == [Status.STOPPED]
-    assert run.folder.journal.exists()
+    assert run.folder.store.with_name("run.db-wal").exists()
     run.event("phase", phase="running")
     assert statuses(feed) == [Status.RUNNING]

@@ -94,7 +94,8 @@ HOSTILE = "[/bold]\x1b[31m\u202e\n"
 def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AuditSnapshot:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
-    return AuditFeed(recorded_audit(pid=os.getpid()).folder).poll()
+    recorded = recorded_audit(pid=os.getpid())
+    return AuditFeed(recorded.folder).poll()
 
 
 def test_a_figure_is_a_row_with_its_interval() -> None:
