@@ -33,6 +33,7 @@ def test_a_resumed_stopped_run_is_seen_while_its_rows_are_in_the_journal(tmp_pat
     run, feed = recorded_run(tmp_path, pid=os.getpid()), OverviewFeed(None)
     run.event("phase", phase="stopped", reason="it was stopped.")
     assert statuses(feed) == [Status.STOPPED]
-    assert run.folder.store.with_name("run.db-wal").exists()
+    assert run.folder.write_ahead_log.exists()
+    run.supervised_by(os.getpid())
     run.event("phase", phase="running")
     assert statuses(feed) == [Status.RUNNING]
