@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from textual import on
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -19,22 +19,8 @@ from textual.worker import get_current_worker
 from harness.core.text import sanitize
 from harness.tui.widgets.key_footer import KeyFooter
 
-AnswerT = TypeVar("AnswerT", covariant=True)
+AnswerT = TypeVar("AnswerT")
 ResultT = TypeVar("ResultT")
-
-
-class HarnessCommand(Protocol[AnswerT]):
-    """`run_command` or `start_run`."""
-
-    def __call__(
-        self,
-        command: Sequence[str],
-        *,
-        on_progress: Callable[[str], object],
-        is_cancelled: Callable[[], bool],
-        is_abandoned: Callable[[], bool],
-    ) -> AnswerT:
-        """Run the command."""
 
 
 class FormScreen(Screen[ResultT]):
@@ -68,8 +54,11 @@ class FormScreen(Screen[ResultT]):
                 yield Static(Content(""), id="message")
         yield KeyFooter()
 
-    def run_harness(self, run: HarnessCommand[AnswerT], command: Sequence[str], cancelled: Event) -> AnswerT:
-        """Run a command from a thread worker; it goes on if the application exits. Raises HarnessError if it fails."""
+    def run_harness(self, run: Callable[..., AnswerT], command: Sequence[str], cancelled: Event) -> AnswerT:
+        """Call `run_command` or `start_run` in a thread worker; the command continues if the application exits.
+
+        Raises HarnessError if the command fails.
+        """
         worker = get_current_worker()
         return run(
             command,
