@@ -43,7 +43,7 @@ class AuditInputs:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Write the inputs into the existing directory `folder`. Texts may contain any code point, also lone surrogates."""
+        """Write the inputs into the existing directory `folder`. Texts may contain lone surrogates."""
         if self.arrays:
             with (folder / _ARRAYS).open("wb") as file:
                 np.savez(file, **self.arrays)  # type: ignore[arg-type]

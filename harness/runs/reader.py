@@ -83,7 +83,7 @@ class RunReader:
         if version > SCHEMA_VERSION:
             self._db.close()
             raise HarnessError(
-                f"{path} has schema version {version}, and this harness reads up to {SCHEMA_VERSION}. Update the harness."
+                f"{path} has schema version {version}; this harness reads up to {SCHEMA_VERSION}. Update the harness."
             )
 
     def __enter__(self) -> Self:

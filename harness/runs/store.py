@@ -138,7 +138,7 @@ class RunStore:
         )
 
     def begin_batch(self, key: str, weight: float) -> tuple[int, int]:
-        """Begin a new attempt at the batch `key`, which voids the rows of earlier attempts; return batch and attempt."""
+        """Begin a new attempt at the batch `key`, which voids the rows of earlier ones; return batch and attempt."""
         batch = self._batches.get(key)
         if batch is None:
             batch = self._batches[key] = len(self._batches)

@@ -1,8 +1,8 @@
 """A tuning: runs of one attack under one parent, on folds of a round's training examples, and what to run next.
 
-Its record says what was asked for; how far it has come follows from its runs. Which parameters come next is Optuna's
-affair (tree-structured Parzen estimator, Bergstra et al. 2011), and so is which setting is not worth a further fold
-(the median rule, Golovin et al. 2017): it is told what every run so far has reached.
+The record of a tuning says what was asked for. Its progress follows from its runs, so Optuna's study is built from them
+at each step instead of being stored a second time. Optuna chooses the next parameters (tree-structured Parzen
+estimator, Bergstra et al. 2011) and prunes settings (median rule, Golovin et al. 2017).
 """
 
 import statistics
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     import optuna
 
 COUNTED = (Status.FINISHED, Status.OUT_OF_TIME)
-"""How a run ends whose recall says something of its parameters."""
+"""The final statuses of runs whose recall is compared."""
 
 _WIDE = 100
-"""A span whose end is so many times its beginning is searched by its logarithm."""
+"""A span is searched on a log scale if its end is this many times its beginning."""
 _UNPRUNED = 4
-"""Settings that are tried on every fold before any is given up."""
+"""Number of settings that are tried on every fold before any is pruned."""
 _ASKED = 20
-"""How often a setting that was not tried before is asked for."""
+"""How often Optuna is asked for a setting that was not tried before."""
 
 
 class Tuning(BaseModel):
-    """What was asked for. round: its name or file; folds: such as `fold0of5`; settings, vary: as typed."""
+    """The request. round: its name or file; folds: such as `fold0of5`; settings, vary: as typed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,7 +55,7 @@ class Tuning(BaseModel):
 
 @dataclass(frozen=True)
 class Tried:
-    """One run of a tuning: its parameters, its fold, and the recall that it has reached; None where it has none."""
+    """One run of a tuning, and its recall; None if it has none."""
 
     folder: RunFolder
     spec: AttackSpec
@@ -63,43 +63,43 @@ class Tried:
 
     @property
     def fold(self) -> str:
-        """The fold of the training examples that it attacked."""
+        """The fold of the training examples that the run attacks."""
         return self.spec.round.name.rpartition(":")[2]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One choice of the searched parameters, and its runs, the first fold's first."""
+    """One choice of the searched parameters, and its runs in the order of the folds."""
 
     params: dict[str, Any]
     runs: tuple[Tried, ...]
 
     @property
     def recalls(self) -> list[float]:
-        """What its runs have reached, in the order of the folds; those without a recall are left out."""
+        """The recalls of its runs in the order of the folds, without runs that have none."""
         return [run.recall for run in self.runs if run.recall is not None]
 
     @property
     def recall(self) -> float | None:
-        """The mean over its folds so far."""
+        """The mean recall over its folds so far."""
         return statistics.fmean(self.recalls) if self.recalls else None
 
     @property
     def has_failed(self) -> bool:
-        """One of its runs came to no recall."""
+        """True if one of its runs has no recall."""
         return len(self.recalls) < len(self.runs)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to run next: settings as `--set` takes them, on a fold."""
+    """The next run: settings as `--set` takes them, and the fold."""
 
     settings: list[str]
     fold: str
 
 
 def settings_tried(space: Mapping[str, Span], tried: Sequence[Tried]) -> list[Setting]:
-    """The settings of a tuning's runs, oldest first."""
+    """Return the settings of a tuning's runs, oldest first."""
     runs: dict[tuple[str, ...], list[Tried]] = {}
     for one in tried:
         runs.setdefault(tuple(repr(one.spec.params.get(name)) for name in space), []).append(one)
@@ -114,27 +114,27 @@ def next_step(
     *,
     seed: int,
 ) -> Step | None:
-    """What to run next, given what was tried: at first the attack's own defaults, and a setting on its next fold while
-    it is worth one. None when no setting is left.
+    """Return the next run, or None if no setting is left.
 
-    Raises HarnessError when Optuna is not installed.
+    The first setting is the attack's defaults. A setting continues on its next fold until it is pruned. Raises
+    HarnessError if Optuna is not installed.
     """
     past = settings_tried(space, tried)
     for number, one in enumerate(past):
-        # An earlier one than the newest may be unfinished where its run was lost, and resumed since.
+        # An earlier setting is unfinished if one of its runs was lost and has been resumed since.
         is_unfinished = not one.has_failed and len(one.runs) < len(folds)
-        if is_unfinished and not _is_given_up(space, past[: number + 1], folds):
+        if is_unfinished and not _is_pruned(space, past[: number + 1], folds):
             return Step(settings_of(space, one.params), folds[len(one.runs)])
     if not past and defaults is not None and all(name in defaults for name in space):
         return Step(settings_of(space, defaults), folds[0])
     known = {tuple(settings_of(space, one.params)) for one in past}
     for attempt in range(_ASKED):
-        # Seeded anew by how many there are, so that a tuning that was interrupted goes on as it would have.
+        # The seed follows from the number of runs, so that an interrupted tuning continues as it would have.
         study = _study(space, past, folds, seed=seed + len(tried) + attempt * 1_000_003)
         settings = settings_of(space, study.ask(_distributions(space)).params)
         if tuple(settings) not in known:
             return Step(settings, folds[0])
-    # The search keeps to a place that it knows: the first setting that it has not seen.
+    # Optuna repeats known settings, so the first unknown one is taken.
     for settings in every_setting(space):
         if tuple(settings) not in known:
             return Step(settings, folds[0])
@@ -142,29 +142,29 @@ def next_step(
 
 
 def best_of(past: Sequence[Setting]) -> Setting | None:
-    """The setting of the highest mean recall among those that went through the most folds; None without any recall."""
+    """Return the setting with the highest mean recall among those with the most folds; None if there is no recall."""
     done = [one for one in past if one.recall is not None and not one.has_failed]
     most = max((len(one.runs) for one in done), default=0)
     return max((one for one in done if len(one.runs) == most), key=lambda one: one.recall or 0.0, default=None)
 
 
 def require_optuna() -> None:
-    """Raise HarnessError when Optuna is not installed."""
+    """Raise HarnessError if Optuna is not installed."""
     _optuna()
 
 
 def begin_tuning(tuning: Tuning) -> None:
-    """Write down what is asked for, before the first run starts. Raises HarnessError when it cannot be written."""
+    """Write the record of a tuning. Raises HarnessError if it cannot be written."""
     file = _file_of(tuning.id)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(file, tuning.model_dump_json(indent=2) + "\n")
     except OSError as error:
-        raise HarnessError(f"{file}: cannot be written ({error.strerror}); HARNESS_HOME names another place.") from None
+        raise HarnessError(f"{file}: cannot be written ({error.strerror}). Set --home to another directory.") from None
 
 
 def tuning_named(id_: str) -> Tuning:
-    """The tuning called `id_`. Raises HarnessError when there is none, or its record cannot be read."""
+    """Return the tuning called `id_`. Raises HarnessError if there is none or if its record cannot be read."""
     file = _file_of(id_)
     try:
         return Tuning.model_validate_json(file.read_bytes())
@@ -176,13 +176,12 @@ def tuning_named(id_: str) -> Tuning:
 
 
 def runs_of(id_: str) -> list[Tried]:
-    """The runs under the parent `id_`, oldest first."""
+    """Return the runs of the tuning `id_`, oldest first."""
     found = []
     for folder in all_run_folders():
         try:
             spec = folder.spec()
         except HarnessError:
-            # Another run's damaged record says nothing of this tuning.
             continue
         if spec.parent == id_:
             summary = run_summary(folder)
@@ -192,12 +191,12 @@ def runs_of(id_: str) -> list[Tried]:
 
 def _file_of(id_: str) -> Path:
     if not id_ or Path(id_).name != id_ or id_.startswith("."):
-        raise HarnessError(f"{shorten(id_)!r} is no tuning's id.")
+        raise HarnessError(f"{shorten(id_)!r} is not the id of a tuning.")
     return runs_home().parent / "tunings" / f"{id_}.json"
 
 
 def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str], *, seed: int) -> "optuna.Study":
-    """What Optuna knows: each setting with its mean recall after each fold; those given up as pruned."""
+    """Return Optuna's study of the settings so far: the mean recall after each fold, unfinished ones as pruned."""
     library = _optuna()
     study: optuna.Study = library.create_study(
         direction="maximize",
@@ -210,10 +209,10 @@ def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[s
     return study
 
 
-def _is_given_up(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
-    """The last setting is so far below the median of those before it that went through every fold, after as many.
+def _is_pruned(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
+    """Return True if the last setting is below the median of the complete ones after as many folds.
 
-    Never where it lies outside the space, as an attack's defaults may: they are what the others are compared with.
+    A setting outside the space is never pruned: the attack's defaults may be one, and the others are compared with it.
     """
     if not _is_inside(space, past[-1]):
         return False

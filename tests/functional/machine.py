@@ -205,7 +205,7 @@ def last_event(folder: RunFolder, name: str) -> dict[str, Any] | None:
 def guess_count(folder: RunFolder) -> int:
     """Return the number of committed guesses."""
     with RunReader(folder.store) as reader:
-        return reader.guess_count()
+        return reader.row_count("guess")
 
 
 def kill_supervisor(folder: RunFolder) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from harness.supervisor.standby import read_standby
 
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_summary
 from harness.supervisor.ledger import CRASH_CHARGE_SECONDS
-from harness.supervisor.standby import read_standby
 from harness.tui.app import HarnessApp
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import (

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harness.core.submission import write_submission
-from harness.runs.folder import RunFolder
 from harness.jobs.attack.results import submission_with_scores
+from harness.runs.folder import RunFolder
 from tests.functional.machine import EXAMPLES, Machine
 from tests.functional.workshop import (
     OWN,

@@ -1,4 +1,4 @@
-"""The context of a running attack: inputs come from the scratch directory, guesses and progress go to the supervisor."""
+"""The context of a running attack: inputs come from its scratch directory, guesses go to the supervisor."""
 
 from collections.abc import Iterator
 from pathlib import Path

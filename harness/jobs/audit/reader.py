@@ -41,7 +41,7 @@ class AuditReader(RunReader):
     """A read-only view of the run.db of an audit."""
 
     def audit_rows(self, table: Table, *, after: int = 0, only_done: bool = False) -> AuditRows:
-        """Return the valid rows of `table` after sequence number `after`; with `only_done`, of batches that are done."""
+        """Return the valid rows of `table` after sequence number `after`; with `only_done`, only of done batches."""
         done = "AND batch IN (SELECT batch FROM done) " if only_done else ""
         rows = self.query(
             f"SELECT seq, at, {quoted(table.columns)} FROM audit_{table.name} {LAST_ATTEMPTS} "  # noqa: S608

@@ -13,8 +13,8 @@ from harness.analysis.replay import recall_after_guesses
 from harness.core.examples import load_answers
 from harness.core.scoring import correct_rows
 from harness.core.walk import JudgedRows
-from harness.runs.reader import RunReader
 from harness.jobs.attack.results import submission_of
+from harness.runs.reader import RunReader
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
