@@ -1,4 +1,4 @@
-"""The user's settings, from `$XDG_CONFIG_HOME/harness/config.toml`; faults name the file and the line."""
+"""The user's settings in `$XDG_CONFIG_HOME/harness/config.toml`."""
 
 import re
 import tomllib
@@ -14,9 +14,11 @@ _MAX_BYTES = 1 << 16
 
 
 class Configuration(BaseModel):
-    """theme: a Textual theme by name; round: the one that Home begins with; on_finish: a command, as a list of
-    arguments, that is started when a run ends while the screen is open; its environment has HARNESS_RUN and
-    HARNESS_STATUS."""
+    """The settings of the screen.
+
+    theme: the name of a Textual theme; round: the round that Home opens with; on_finish: a command and its arguments,
+    started when a run ends while the screen is open, with HARNESS_RUN and HARNESS_STATUS in its environment.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -26,16 +28,16 @@ class Configuration(BaseModel):
 
 
 def configuration_file() -> Path:
-    """Where it lies, whether it is there or not."""
+    """Return the path of the file, which may not exist."""
     return paths.config_home() / "config.toml"
 
 
 def read_configuration() -> Configuration:
-    """The user's settings, the defaults where there is no file. Raises HarnessError for a file that does not hold."""
+    """Return the user's settings, or the defaults if there is no file. Raises HarnessError if the file is not valid."""
     path = configuration_file()
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise HarnessError(f"{path}: larger than any configuration.")
+            raise HarnessError(f"{path}: larger than {_MAX_BYTES:,} bytes.")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return Configuration()
@@ -46,13 +48,13 @@ def read_configuration() -> Configuration:
     except tomllib.TOMLDecodeError as error:
         raise HarnessError(f"{path}: {shorten(str(error), 120)}.") from None
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        field = str(fault["loc"][0])
-        raise HarnessError(f"{path}, line {_line_of(field, text)}: {shorten(field)}: {fault['msg']}.") from None
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        raise HarnessError(f"{path}, line {_line_of(field, text)}: {shorten(field)}: {first['msg']}.") from None
 
 
-def fault_in_setting(field: str, reason: str) -> HarnessError:
-    """The error for a setting that is well-formed and will not do."""
+def invalid_setting(field: str, reason: str) -> HarnessError:
+    """Return the error for a setting that has the right type and a wrong value."""
     path = configuration_file()
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return HarnessError(f"{path}, line {_line_of(field, text)}: {field}: {reason}.")

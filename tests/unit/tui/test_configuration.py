@@ -1,4 +1,4 @@
-"""The user's settings: read whole, or refused in a sentence that names the file and the line."""
+"""The user's settings: read completely, or rejected with the file and the line."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return configuration_file()
 
 
-def test_without_a_file_the_defaults_hold() -> None:
+def test_the_defaults_apply_without_a_file() -> None:
     assert read_configuration() == Configuration(theme=None, round="demo", on_finish=[])
 
 
@@ -49,7 +49,7 @@ def test_every_setting_is_read(file: Path) -> None:
         ('"col\\nour" = 1\n', 1, "Extra inputs"),
     ],
 )
-def test_a_fault_names_the_file_and_the_line(file: Path, text: str, line: int, clause: str) -> None:
+def test_an_error_names_the_file_and_the_line(file: Path, text: str, line: int, clause: str) -> None:
     file.write_text(text)
     with pytest.raises(HarnessError) as raised:
         read_configuration()
@@ -58,25 +58,23 @@ def test_a_fault_names_the_file_and_the_line(file: Path, text: str, line: int, c
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * 70_000])
-def test_what_is_no_configuration_is_one_sentence(file: Path, content: bytes) -> None:
+def test_other_files_are_rejected(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(HarnessError, match=str(file)):
         read_configuration()
 
 
-def test_a_theme_that_there_is_not_is_refused_with_those_that_there_are(file: Path) -> None:
+def test_an_unknown_theme_is_rejected_with_a_list_of_themes(file: Path) -> None:
     file.write_text('theme = "plaid"\n')
-    with pytest.raises(HarnessError, match=r"config.toml, line 1: theme: unknown; there are .*textual-light"):
+    with pytest.raises(HarnessError, match=r"config.toml, line 1: theme: unknown theme. Choose one of .*textual-light"):
         HarnessApp()
 
 
-def ended(folder: RunFolder) -> HomeScreen.Ended:
-    return HomeScreen.Ended(run_summary(folder))
+def ended(folder: RunFolder) -> HomeScreen.RunEnded:
+    return HomeScreen.RunEnded(run_summary(folder))
 
 
-def test_the_command_at_the_end_is_started_as_it_is_written_with_the_run_and_its_status(
-    file: Path, tmp_path: Path
-) -> None:
+def test_on_finish_gets_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
     script = (
         "import json, os, sys; "
         "json.dump([sys.argv[2:], os.environ['HARNESS_RUN'], os.environ['HARNESS_STATUS']], open(sys.argv[1], 'w'))"
@@ -98,9 +96,7 @@ def test_the_command_at_the_end_is_started_as_it_is_written_with_the_run_and_its
 
 
 @pytest.mark.parametrize("command", [["no-such-command-[/"], ["a\x00b"], [""]])
-def test_a_command_that_does_not_start_is_a_message_and_the_application_goes_on(
-    file: Path, tmp_path: Path, command: list[str]
-) -> None:
+def test_an_on_finish_that_cannot_start_is_a_notification(file: Path, tmp_path: Path, command: list[str]) -> None:
     file.write_text(f"on_finish = {json.dumps(command)}\n")
     folder = recorded_run(tmp_path).folder
 
@@ -109,6 +105,6 @@ def test_a_command_that_does_not_start_is_a_message_and_the_application_goes_on(
         async with app.run_test() as pilot:
             app.post_message(ended(folder))
             said = await until(pilot, lambda: [message.message for message in app._notifications])
-            assert said[0].startswith("on_finish did not start") and said[0].isprintable()
+            assert said[0].startswith("on_finish cannot be started") and said[0].isprintable()
 
     asyncio.run(play())
