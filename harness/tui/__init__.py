@@ -1,1 +1,1 @@
-"""The screen: a client of run folders, which imports no torch and no plugin; closing it never touches a run."""
+"""The screen: a client of run directories that imports neither torch nor plugins. Closing it does not affect a run."""

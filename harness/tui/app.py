@@ -1,4 +1,4 @@
-"""The application: which screen stands first, the user's settings, and what concerns every screen."""
+"""The application: its first screen, the user's settings, and the actions that every screen has."""
 
 import contextlib
 import logging
@@ -22,23 +22,23 @@ from harness.core.rounds import load_round
 from harness.core.settings import Settings, read_settings, setting_error
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.logbook import open_logbook
+from harness.tui.screen_log import open_log
 from harness.tui.screens.home import HomeScreen
-from harness.tui.screens.opened import screen_of
-from harness.tui.screenshot import drawn_png, saved_svg
+from harness.tui.screens.run_or_audit import screen_for
+from harness.tui.screenshot import convert_to_png, save_svg
 
 _LOG = logging.getLogger(__name__)
 
 
 def show(app: "HarnessApp") -> None:
-    """Run `app` in this terminal until it is left. Raises what ended it otherwise, the terminal being itself again."""
+    """Run `app` until the user closes it. An unexpected error is raised after the terminal has been restored."""
     app.run()
-    if app.defect is not None:
-        raise app.defect
+    if app.crash is not None:
+        raise app.crash
 
 
 class HarnessApp(App[None]):
-    """Home, and above it whatever was opened; ending it touches no run."""
+    """Home, and above it the screens that were opened."""
 
     TITLE = "harness"
     CSS = """
@@ -46,22 +46,22 @@ class HarnessApp(App[None]):
     Footer { scrollbar-size: 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1,question_mark", "toggle_help", "Help", tooltip="The keys of what has the focus, and what it is"),
+        Binding("f1,question_mark", "toggle_help", "Help", tooltip="Show the keys of the focused widget, or hide them"),
         Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
         Binding("f3", "screenshot_png", "Screenshot as PNG", show=False, tooltip="Save the screen as SVG and PNG"),
     ]
 
     def __init__(self, *, watched: RunFolder | None = None, attacks_folder: Path | None = None) -> None:
-        """Begin with the run `watched`, else with Home. Raises HarnessError when the settings do not hold."""
+        """Open the run `watched` above Home if given. Raises HarnessError if the settings are not valid."""
         super().__init__()
-        self.defect: Exception | None = None
-        """What ended the application, if it was not the user."""
+        self.crash: Exception | None = None
+        """The unexpected error that ended the application."""
         self.watched = watched
-        """The run that is opened first, above Home."""
         self._attacks_folder = attacks_folder
         self._settings: Settings = read_settings()
         if self._settings.theme is not None and self._settings.theme not in self.available_themes:
-            raise setting_error("theme", f"unknown; there are {', '.join(sorted(self.available_themes))}")
+            themes = ", ".join(sorted(self.available_themes))
+            raise setting_error("theme", f"unknown theme. Choose one of {themes}")
         try:
             load_round(self._settings.round)
         except (HarnessError, OSError) as error:
@@ -69,28 +69,27 @@ class HarnessApp(App[None]):
 
     def on_mount(self) -> None:
         """Show the first screen."""
-        open_logbook()
+        open_log()
         _LOG.info("version %s, %s on %s", __version__, self.size, os.environ.get("TERM", "no terminal"))
         if self._settings.theme is not None:
             self.theme = self._settings.theme
         self.push_screen(HomeScreen(attacks_folder=self._attacks_folder, round_name=self._settings.round))
         if self.watched is not None:
-            self.push_screen(screen_of(self.watched))
+            self.push_screen(screen_for(self.watched))
 
     def action_toggle_help(self) -> None:
-        """Keys of whatever has the focus, or away with them."""
+        """Show the keys of the focused widget, or hide them."""
         if self.screen.query("HelpPanel"):
             self.action_hide_help_panel()
         else:
             self.action_show_help_panel()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action that a key does here, and themes."""
-        for active in _named_actions(screen):
+        """Yield every action that has a key on this screen, and the choice of a theme."""
+        for active in _described_bindings(screen):
             key = self.get_key_display(active.binding)
-            words = f"{active.binding.tooltip} ({key})"
             run = partial(self.run_action, active.binding.action, active.node)
-            yield SystemCommand(active.binding.description, words, run)
+            yield SystemCommand(active.binding.description, f"{active.binding.tooltip} ({key})", run)
         yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
@@ -104,12 +103,13 @@ class HarnessApp(App[None]):
     @work(thread=True, group="screenshot")
     def _save_screenshot(self, svg: str, *, as_png: bool) -> None:
         try:
-            file = saved_svg(svg)
-            words = f"saved {drawn_png(file) if as_png else file}"
+            file = save_svg(svg)
+            if as_png:
+                file = convert_to_png(file)
         except HarnessError as error:
             self.notify(sanitize(str(error)), severity="error", markup=False)
             return
-        self.notify(sanitize(words), markup=False)
+        self.notify(sanitize(f"Saved {file}"), markup=False)
 
     def notify(
         self,
@@ -120,13 +120,13 @@ class HarnessApp(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Say `message` on the screen, and in the log."""
-        _LOG.log(logging.ERROR if severity == "error" else logging.INFO, "said: %s", message)
+        """Show `message` as a notification, and write it to the log."""
+        _LOG.log(logging.ERROR if severity == "error" else logging.INFO, "notification: %s", message)
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def _handle_exception(self, error: Exception) -> None:
-        _LOG.critical("a defect of its own", exc_info=error)
-        self.defect = error
+        _LOG.critical("internal error", exc_info=error)
+        self.crash = error
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
@@ -135,7 +135,7 @@ class HarnessApp(App[None]):
         self._close_messages_no_wait()
 
     def copy_to_clipboard(self, text: str) -> None:
-        """By OSC 52; inside tmux through tmux, which ignores a bare OSC 52 unless told otherwise."""
+        """Copy with OSC 52, or through tmux inside tmux, which ignores OSC 52 by default."""
         text = text.encode(errors="replace").decode()
         if os.environ.get("TMUX") and shutil.which("tmux"):
             with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -143,29 +143,29 @@ class HarnessApp(App[None]):
                 return
         super().copy_to_clipboard(text)
 
-    def on_home_screen_ended(self, event: HomeScreen.Ended) -> None:
-        """Ring, and start the user's own command, never through a shell."""
+    def on_home_screen_run_ended(self, event: HomeScreen.RunEnded) -> None:
+        """Ring the bell and start the user's command `on_finish`, without a shell."""
         self.bell()
         if not self._settings.on_finish:
             return
-        told = {"HARNESS_RUN": event.summary.id, "HARNESS_STATUS": str(event.summary.status)}
+        variables = {"HARNESS_RUN": event.summary.id, "HARNESS_STATUS": str(event.summary.status)}
         try:
             subprocess.Popen(
                 self._settings.on_finish,
-                env=os.environ | told,
+                env=os.environ | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            self.notify(sanitize(f"on_finish did not start ({error})"), severity="error", markup=False)
+            self.notify(sanitize(f"on_finish cannot be started ({error})."), severity="error", markup=False)
 
 
-def _named_actions(screen: Screen[object]) -> list[ActiveBinding]:
-    """The actions that a key does now, once each; Textual's own ways to move about have no tooltip."""
-    named: dict[tuple[object, str], ActiveBinding] = {}
+def _described_bindings(screen: Screen[object]) -> list[ActiveBinding]:
+    """Return each enabled action once; Textual's own bindings that move the cursor have no tooltip and are left out."""
+    actions: dict[tuple[object, str], ActiveBinding] = {}
     for active in screen.active_bindings.values():
         if active.enabled and active.binding.tooltip and active.binding.action != "command_palette":
-            named.setdefault((active.node, active.binding.action), active)
-    return list(named.values())
+            actions.setdefault((active.node, active.binding.action), active)
+    return list(actions.values())

@@ -1,4 +1,4 @@
-"""A command of `harness` run in a process that outlives this one: what it says meanwhile, and its answer as JSON."""
+"""Commands of `harness` in processes that outlive the screen: their progress lines and their JSON answers."""
 
 import json
 import os
@@ -14,64 +14,84 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
+PROGRAM = (sys.executable, "-P", "-m", "harness")
 _ANSWER_BYTES = 1 << 20
-_TALK_BYTES = 4096
-_LOOK_SECONDS = 0.05
-_ENDS_WITHIN_SECONDS = 5.0
+_PROGRESS_BYTES = 4096
+_POLL_SECONDS = 0.05
+_INTERRUPT_SECONDS = 5.0
 
 
-def answer_of(
+def start_run(
     command: Sequence[str],
     *,
-    on_words: Callable[[str], object],
-    is_given_up: Callable[[], bool],
-    is_left_alone: Callable[[], bool],
-) -> dict[str, Any] | None:
-    """What `harness` with `command` and `--json` prints, once it has ended; `on_words` hears how far it is.
+    on_progress: Callable[[str], object],
+    is_cancelled: Callable[[], bool],
+    is_abandoned: Callable[[], bool],
+) -> str | None:
+    """Start a run with `harness COMMAND --detach` and return its id once it is observable. See `run_command`."""
+    answer = run_command(
+        [*command, "--detach"], on_progress=on_progress, is_cancelled=is_cancelled, is_abandoned=is_abandoned
+    )
+    if answer is None:
+        return None
+    if not isinstance(answer.get("id"), str):
+        raise HarnessError(f"harness {command[0]} --json printed no run id.")
+    return str(answer["id"])
 
-    None when it was given up meanwhile, which ends the process, or left alone, which does not. Raises HarnessError,
-    with the command's last words, when it failed.
+
+def run_command(
+    command: Sequence[str],
+    *,
+    on_progress: Callable[[str], object],
+    is_cancelled: Callable[[], bool],
+    is_abandoned: Callable[[], bool],
+) -> dict[str, Any] | None:
+    """Run `harness COMMAND --json` and return the object that it prints.
+
+    `on_progress` gets each new line of the command's stderr. Returns None once `is_cancelled()`, which interrupts the
+    process, or `is_abandoned()`, which leaves it running. Raises HarnessError with the last line of stderr if the
+    command fails.
     """
-    # Files rather than pipes: a process that talks to a screen that is gone would die of it.
-    with _scratch_file(command) as answer, _scratch_file(command) as talk:
-        process, said = _process(command, answer, talk), ""
+    # Files, not pipes: a process that writes to a closed pipe would die once the screen is gone.
+    with _temporary_file(command) as stdout, _temporary_file(command) as stderr:
+        process, progress = _start(command, stdout, stderr), ""
         while process.poll() is None:
-            if is_given_up():
-                _end(process)
+            if is_cancelled():
+                _interrupt(process)
                 return None
-            if is_left_alone():
+            if is_abandoned():
                 return None
-            if (words := _last_line(talk)) != said:
-                said = words
-                on_words(said)
-            time.sleep(_LOOK_SECONDS)
+            if (line := _last_line(stderr)) != progress:
+                progress = line
+                on_progress(line)
+            time.sleep(_POLL_SECONDS)
         if process.returncode != 0:
             raise HarnessError(
-                _last_line(talk) or f"harness {command[0]} ended with exit code {process.returncode} and no word."
+                _last_line(stderr) or f"harness {command[0]} failed without a message (exit code {process.returncode})."
             )
         try:
-            told = json.loads(_end_of(answer, _ANSWER_BYTES))
+            answer = json.loads(_tail(stdout, _ANSWER_BYTES))
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
-            raise HarnessError(f"harness {command[0]} ended well, and yet gave no answer that can be read.")
-        return told
+            answer = None
+        if not isinstance(answer, dict):
+            raise HarnessError(f"harness {command[0]} --json did not print a JSON object.")
+        return answer
 
 
-def _scratch_file(command: Sequence[str]) -> IO[bytes]:
+def _temporary_file(command: Sequence[str]) -> IO[bytes]:
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
         raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
 
 
-def _process(command: Sequence[str], answer: IO[bytes], talk: IO[bytes]) -> "subprocess.Popen[bytes]":
+def _start(command: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness", *command, "--json"],
+            [*PROGRAM, *command, "--json"],
             stdin=subprocess.DEVNULL,
-            stdout=answer,
-            stderr=talk,
+            stdout=stdout,
+            stderr=stderr,
             env=paths.environment_with_package(),
             start_new_session=True,
         )
@@ -79,22 +99,22 @@ def _process(command: Sequence[str], answer: IO[bytes], talk: IO[bytes]) -> "sub
         raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    # As Ctrl-C would, so that it clears its scratch files away.
+def _interrupt(process: "subprocess.Popen[bytes]") -> None:
+    # SIGINT as from Ctrl-C, so that the command removes its temporary files.
     process.send_signal(signal.SIGINT)
     try:
-        process.wait(_ENDS_WITHIN_SECONDS)
+        process.wait(_INTERRUPT_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
-def _last_line(talk: IO[bytes]) -> str:
-    line = _end_of(talk, _TALK_BYTES).decode(errors="replace").strip().rpartition("\n")[2]
+def _last_line(stderr: IO[bytes]) -> str:
+    line = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip().rpartition("\n")[2]
     return shorten(line.rpartition("\r")[2].removeprefix("harness: "), 500)
 
 
-def _end_of(file: IO[bytes], limit: int) -> bytes:
-    # By position: the process shares the file's own one, and would go on writing wherever a seek left it.
+def _tail(file: IO[bytes], limit: int) -> bytes:
+    # pread: a seek would also move the position at which the process writes.
     size = os.fstat(file.fileno()).st_size
     return os.pread(file.fileno(), limit, max(0, size - limit))

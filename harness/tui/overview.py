@@ -1,4 +1,4 @@
-"""What Home lists: attacks with their best recall on a round, and every run; read by polling, cached once over."""
+"""The data of Home: all attacks and all runs, read by polling; the summary of a run that is over is cached."""
 
 import time
 from dataclasses import dataclass
@@ -12,13 +12,16 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
 
 _ATTACKS_SECONDS = 30.0
-"""How long a list of attacks is good for without word of a change: what they require may have been installed."""
+"""How long the list of attacks is used without a change of a file: packages that they require may be installed."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """attacks: by name, broken ones with their error; runs: newest first; unreadable: why the others cannot be read, by
-    id; fault: why the attacks could not be listed."""
+    """All attacks and runs at one moment.
+
+    attacks: by name, broken ones with their error; runs: newest first; unreadable: why a run cannot be read, by its id;
+    fault: why the attacks cannot be listed.
+    """
 
     attacks: tuple[AttackFile, ...]
     runs: tuple[RunSummary, ...]
@@ -26,35 +29,27 @@ class Overview:
     fault: str | None = None
 
     def best_recall(self, attack: str, round_name: str) -> float | None:
-        """The best recall at the cap that a whole run of `attack` has reached on the round."""
-        return max(
-            (
-                run.recall_at_cap
-                for run in self.runs
-                if run.attack == attack
-                and run.round == round_name
-                and not run.is_partial
-                and run.recall_at_cap is not None
-            ),
-            default=None,
-        )
+        """Return the best recall at the error cap of all runs of `attack` on the whole round."""
+        runs = (run for run in self.runs if (run.attack, run.round, run.is_partial) == (attack, round_name, False))
+        return max((run.recall_at_cap for run in runs if run.recall_at_cap is not None), default=None)
 
 
 class OverviewFeed:
-    """Reads what changed. One thread polls; any may say that attacks changed."""
+    """Reads what has changed. One thread calls `poll`; any thread may call `attacks_changed`."""
 
     def __init__(self, attacks_folder: Path | None) -> None:
         self._attacks_folder = attacks_folder
         self._attacks: tuple[AttackFile, ...] = ()
         self._attacks_fault: str | None = None
-        self._attacks_due = 0.0
-        self._over: dict[str, tuple[tuple[int, ...], RunSummary]] = {}
+        self._next_listing = 0.0
+        self._summaries: dict[str, tuple[tuple[int, ...], RunSummary]] = {}
+        """Summaries of runs that are over, with the modification times of the files that they were read from."""
 
     def poll(self) -> Overview:
-        """What there is now."""
-        if time.monotonic() >= self._attacks_due:
-            # Before they are listed: what changes meanwhile is listed again.
-            self._attacks_due = time.monotonic() + _ATTACKS_SECONDS
+        """Return all attacks and runs as they are now."""
+        if time.monotonic() >= self._next_listing:
+            # Before the listing: a file that changes meanwhile is listed again.
+            self._next_listing = time.monotonic() + _ATTACKS_SECONDS
             self._list_attacks()
         runs, unreadable = [], dict[str, str]()
         for folder in _run_folders():
@@ -65,8 +60,8 @@ class OverviewFeed:
         return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault)
 
     def attacks_changed(self) -> None:
-        """Let the next poll list the attacks anew."""
-        self._attacks_due = 0.0
+        """List the attacks again at the next poll."""
+        self._next_listing = 0.0
 
     def _list_attacks(self) -> None:
         try:
@@ -75,18 +70,18 @@ class OverviewFeed:
             self._attacks, self._attacks_fault = (), str(error)
 
     def _summary(self, folder: RunFolder) -> RunSummary:
-        stamp = tuple(_changed_at(path) for path in folder.record)
-        known = self._over.get(folder.id)
-        if known is not None and known[0] == stamp:
-            return known[1]
+        modified = tuple(_modified_at(path) for path in folder.record)
+        cached = self._summaries.get(folder.id)
+        if cached is not None and cached[0] == modified:
+            return cached[1]
         summary = run_summary(folder)
-        # A lost run is not cached: a supervisor that takes it up shows in the processes before it shows in the store.
+        # A lost run is not cached: a new supervisor is alive before it writes to the store.
         if summary.status.is_over and summary.status is not Status.LOST:
-            self._over[folder.id] = (stamp, summary)
+            self._summaries[folder.id] = (modified, summary)
         return summary
 
 
-def _changed_at(path: Path) -> int:
+def _modified_at(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -97,5 +92,5 @@ def _run_folders() -> list[RunFolder]:
     try:
         return all_run_folders()
     except HarnessError:
-        # The next look may find them.
+        # The next poll tries again.
         return []

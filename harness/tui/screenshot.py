@@ -1,4 +1,4 @@
-"""The screen as it stands, in a file."""
+"""Screenshots of the screen, as SVG and as PNG."""
 
 import subprocess
 import sys
@@ -10,11 +10,11 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_export
 from harness.core.text import shorten
 
-_DRAWING_SECONDS = 60.0
+_CONVERT_SECONDS = 60.0
 
 
-def saved_svg(svg: str) -> Path:
-    """Where `svg` was written, among the harness's own files. Raises HarnessError when that fails."""
+def save_svg(svg: str) -> Path:
+    """Write `svg` to the screenshots directory and return the file. Raises HarnessError if that fails."""
     folder = paths.state_home() / "screenshots"
     file = folder / time.strftime("harness-%Y%m%d-%H%M%S.svg")
     try:
@@ -25,17 +25,16 @@ def saved_svg(svg: str) -> Path:
     return file
 
 
-def drawn_png(svg: Path) -> Path:
-    """The PNG that a process of its own has drawn beside `svg`. Raises HarnessError when that fails."""
+def convert_to_png(svg: Path) -> Path:
+    """Draw the PNG beside `svg` in a subprocess and return its path. Raises HarnessError if that fails."""
     png = svg.with_suffix(".png")
     command = [sys.executable, "-P", "-m", "harness.figures.screenshot", str(svg), str(png)]
     try:
         subprocess.run(
-            command, env=paths.environment_with_package(), capture_output=True, timeout=_DRAWING_SECONDS, check=True
+            command, env=paths.environment_with_package(), capture_output=True, timeout=_CONVERT_SECONDS, check=True
         )
-    except subprocess.CalledProcessError as error:
-        last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise HarnessError(f"{png}: cannot be drawn ({shorten(last, 200)}).") from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise HarnessError(f"{png}: cannot be drawn ({shorten(str(error), 200)}).") from None
+    except (OSError, subprocess.SubprocessError) as error:
+        stderr = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
+        reason = stderr.decode(errors="replace").strip().rpartition("\n")[2] or str(error)
+        raise HarnessError(f"{png}: cannot be drawn ({shorten(reason, 200)}).") from None
     return png

@@ -1,4 +1,4 @@
-"""One run at one moment, as a screen shows it: frozen, made by a feed, and knowing nothing of stores and widgets."""
+"""Snapshots: frozen descriptions of one run at one moment, which know nothing of stores and widgets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from harness.runs.summary import RunSummary
 
 
 class Verdict(StrEnum):
-    """Whether a guess is the answer."""
+    """Whether a guess equals the answer; unknown in a blind round."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class GuessLine:
-    """One guess of the stream. at: seconds since the epoch; suffix: [length] token ids."""
+    """One guess in the stream. at: seconds since the epoch; suffix: [length] token ids."""
 
     seq: int
     at: float
@@ -34,40 +34,52 @@ class GuessLine:
 
 
 @dataclass(frozen=True)
-class History:
-    """The running curve so far: spent [points] in seconds of budget, recall [points] (None in a blind round), and how
-    many guesses there were, [points]."""
+class RecallHistory:
+    """The running curve so far.
+
+    spent: [points] seconds of budget; recall: [points], None in a blind round; guesses: [points] guesses committed.
+    """
 
     spent: Floats = field(default_factory=lambda: np.empty(0))
     recall: Floats | None = None
     guesses: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """All that the run screen shows.
+    """The part that runs and audits share.
 
-    lines: the last guesses, oldest first; suffixes_per_s: draws finished a second, lately, None before any;
-    telemetry: the last look at the machine (`Telemetry.sample`), empty where there was none; log: the log's last lines;
-    loaded: the share of the stored guesses that the figures hold already; fault: why the run cannot be read right now,
-    the rest then being what was read last.
+    telemetry: the last sample of the machine (`Telemetry.sample`), empty before the first; log: the last lines of the
+    worker's log; loaded: the fraction of the stored guesses read so far, in [0, 1]; fault: why the run cannot be read
+    now, in which case the other fields hold the values read last.
     """
 
     summary: RunSummary
+    telemetry: dict[str, float] = field(default_factory=dict)
+    log: tuple[str, ...] = ()
+    loaded: float = 1.0
+    fault: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSnapshot(Snapshot):
+    """A run of an attack.
+
+    lines: the last guesses, oldest first; suffixes_per_s: the recent sampling rate, None before the first two batches.
+    """
+
     figures: Figures
-    history: History
+    history: RecallHistory
     lines: tuple[GuessLine, ...]
     suffixes_per_s: float | None
-    telemetry: dict[str, float]
-    log: tuple[str, ...]
-    loaded: float
-    fault: str | None = None
 
 
 @dataclass(frozen=True)
 class FigureHistory:
-    """A figure of an audit in time: spent [points] in seconds of budget, ascending, and value, low, high [points], NaN
-    where there was no number."""
+    """One figure of an audit over time.
+
+    spent: [points] seconds of budget, ascending; value, low, high: [points], NaN where there was no number.
+    """
 
     spent: Floats
     value: Floats
@@ -77,29 +89,24 @@ class FigureHistory:
 
 @dataclass(frozen=True)
 class AuditRow:
-    """One row of an audit's tables in words. at: seconds since the epoch."""
+    """One row of an audit's tables as text. at: seconds since the epoch."""
 
     seq: int
     at: float
     table: str
-    words: str
+    text: str
 
 
-@dataclass(frozen=True)
-class AuditSnapshot:
-    """All that the screen of an audit shows; telemetry, log, loaded, fault as in a run's.
+@dataclass(frozen=True, kw_only=True)
+class AuditSnapshot(Snapshot):
+    """An audit.
 
-    figures: as they stand, in the order in which they first came; histories: of each, by name; rows: the newest of the
-    tables, oldest first.
+    figures: the newest value of each figure, in the order of their first appearance; histories: by figure name; rows:
+    the newest rows of the tables, oldest first.
     """
 
-    summary: RunSummary
     figures: tuple[AuditFigure, ...]
     histories: Mapping[str, FigureHistory]
     stages: tuple[StageWork, ...]
     rows: tuple[AuditRow, ...]
     warnings: tuple[str, ...]
-    telemetry: dict[str, float]
-    log: tuple[str, ...]
-    loaded: float = 1.0
-    fault: str | None = None

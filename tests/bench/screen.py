@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import psutil
 
-from harness.core.guesses import Guesses
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp
 from harness.tui.screens.run import RunScreen
@@ -178,7 +177,7 @@ def _commit(run: Recorded, batch: tuple[int, int], random: np.random.Generator, 
     suffixes = run.answers[ids].copy()
     suffixes[random.random(rows) < 0.7, random.integers(0, _LENGTH)] ^= 1
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", Guesses(ids, suffixes, random.random(rows)).columns())
+        run.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": random.random(rows)})
 
 
 def _watch(folder: str, guesses: int) -> None:

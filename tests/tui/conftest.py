@@ -1,4 +1,4 @@
-"""A machine for each file of screens, with homes, settings and a small round of its own."""
+"""The homes of each file of tests, and runs that its tests share."""
 
 import os
 import re
@@ -9,15 +9,22 @@ from pathlib import Path
 import pytest
 
 from harness.runs.folder import RunFolder
-from harness.runs.summary import run_summary
-from tests.functional.machine import ROOT, Machine, guess_count, homes, processes_that_name, wait_until, write_round
+from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
+from tests.tui.stored import live_run, stored_run
+from tests.unit.tui.recorded import Recorded
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
+@pytest.fixture(scope="session")
+def schema_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for all tests, so that the schema of each attack is read once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """The machine; what runs there still is ended with it."""
+    """A machine with a small round; its processes are killed at the end."""
     folder = tmp_path_factory.mktemp("machine")
     write_round(folder)
     yield Machine(folder)
@@ -25,34 +32,36 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         process.kill()
 
 
-@pytest.fixture(autouse=True)
-def places(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process's own homes be the machine's."""
-    for name, value in homes(machine.folder).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+@pytest.fixture(scope="module", autouse=True)
+def places(machine: Machine, schema_cache: Path) -> Iterator[None]:
+    """Set the homes of this process to those of the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in homes(machine.folder).items():
+            patch.setenv(name, value)
+        patch.setenv("HARNESS_CACHE", str(schema_cache))
+        patch.setenv("HARNESS_CONFIG", str(machine.folder / "config"))
+        patch.setenv("PYTHONPATH", str(ROOT))
+        yield
 
 
 @pytest.fixture(scope="module")
-def finished(machine: Machine) -> RunFolder:
-    """A run of that machine that is over."""
-    return RunFolder(Path(machine.attack("draws", "--set", "pause=0")["directory"]))
+def finished(machine: Machine, places: None) -> RunFolder:
+    """A finished run."""
+    return stored_run(machine.folder, "aaaa-draws-small")
 
 
 @pytest.fixture
-def running(machine: Machine) -> Iterator[RunFolder]:
-    """A run that goes on for as long as its test."""
-    folder = machine.detached("patient")
-    wait_until(lambda: guess_count(folder) > 0)
-    yield folder
-    if not run_summary(folder).status.is_over:
-        machine.run("stop", folder.id)
+def running(machine: Machine) -> Iterator[Recorded]:
+    """A run that goes on until its test ends; the test itself writes the guesses."""
+    run = live_run(machine.folder, "bbbb-patient-small", name="patient")
+    yield run
+    run.store.close()
+    shutil.rmtree(run.folder.path)
 
 
 @pytest.fixture
 def copy(finished: RunFolder) -> Iterator[RunFolder]:
-    """The finished run a second time, to be done away with."""
+    """A copy of the finished run, which a test may damage."""
     folder = RunFolder(finished.path.with_name("zzzz-copy"))
     shutil.copytree(finished.path, folder.path)
     yield folder
@@ -61,20 +70,20 @@ def copy(finished: RunFolder) -> Iterator[RunFolder]:
 
 @pytest.fixture
 def looks_as_before(tmp_path: Path) -> Callable[[str, str], None]:
-    """Compare an SVG of the screen with the one in snapshots/; HARNESS_UPDATE_SNAPSHOTS=1 writes those anew."""
+    """Compare an SVG of the screen with the one in snapshots/; HARNESS_UPDATE_SNAPSHOTS=1 replaces it."""
 
     def compare(name: str, svg: str) -> None:
-        kept, now = SNAPSHOTS / f"{name}.svg", _without_ids(svg)
+        expected, actual = SNAPSHOTS / f"{name}.svg", _without_ids(svg)
         if os.environ.get("HARNESS_UPDATE_SNAPSHOTS") == "1":
-            kept.write_text(now)
-        found = tmp_path / f"{name}.svg"
-        found.write_text(now)
-        same = kept.exists() and kept.read_text() == now
-        assert same, f"{found} does not look like {kept}: open both; HARNESS_UPDATE_SNAPSHOTS=1 takes the new one."
+            expected.write_text(actual)
+        drawn = tmp_path / f"{name}.svg"
+        drawn.write_text(actual)
+        is_same = expected.exists() and expected.read_text() == actual
+        assert is_same, f"{drawn} differs from {expected}. Open both; HARNESS_UPDATE_SNAPSHOTS=1 replaces the latter."
 
     return compare
 
 
 def _without_ids(svg: str) -> str:
-    """Rich begins every id and class with a checksum of the whole picture."""
+    """Remove the checksum of the picture with which Rich prefixes every id and class."""
     return re.sub(r"terminal-\d+-", "terminal-", svg)

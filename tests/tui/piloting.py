@@ -1,4 +1,4 @@
-"""Screens driven as a person drives them, from ordinary tests."""
+"""Helpers that drive screens with keys from ordinary tests, and wait for conditions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
+from harness.runs.folder import RunFolder
+from harness.tui.screens.run import RunScreen
 from tests.tiers import slow_values
 
 Result = TypeVar("Result")
@@ -16,7 +18,7 @@ SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 
 
 class Stage(App[None]):
-    """An application of one screen, which keeps what the screen was dismissed with."""
+    """An application with one screen; `results` has the values that the screen was dismissed with."""
 
     def __init__(self, screen: Screen[Any]) -> None:
         super().__init__()
@@ -30,7 +32,7 @@ class Stage(App[None]):
 def played(
     screen: Screen[Any], scenario: Callable[[Pilot[None]], Awaitable[Result]], *, size: tuple[int, int] = (80, 24)
 ) -> Result:
-    """What `scenario` returns, played on an application that shows `screen`."""
+    """Play `scenario` on an application that shows `screen`, and return its result."""
 
     async def play() -> Result:
         app = Stage(screen)
@@ -40,8 +42,8 @@ def played(
     return asyncio.run(play())
 
 
-async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = 30.0) -> Any:
-    """The first true value of `holds`, which must come within `seconds`."""
+async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = 90.0) -> Any:
+    """Wait until `holds` returns a true value, and return that; fail after `seconds`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while loop.time() < end:
@@ -49,20 +51,32 @@ async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float 
             await pilot.pause()
             return value
         await pilot.pause(0.02)
-    raise AssertionError(f"it did not happen within {seconds:g} s")
+    raise AssertionError(f"the condition did not hold within {seconds:g} s")
 
 
 def text_of(pilot: Pilot[None], selector: str) -> str:
-    """What the Static `selector` of the first screen holds, whatever stands above that screen."""
+    """Return the text of the Static `selector` on the first screen, which other screens may cover."""
     return str(pilot.app.screen_stack[1].query_one(selector, Static).content)
 
 
 def words_on(app: App[Any]) -> str:
-    """Everything that is to be read on the screen, line by line."""
+    """Return the text of the screen, line by line."""
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text for strip in strips)
 
 
-def said(pilot: Pilot[None]) -> str:
-    """Every notification that still stands."""
+def notifications(pilot: Pilot[None]) -> str:
+    """Return the text of all notifications on the screen."""
     return " ".join(message.message for message in pilot.app._notifications)
+
+
+def watch(
+    folder: RunFolder, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
+) -> Any:
+    """Play `scenario` on the screen of a run once it has shown a snapshot."""
+
+    async def after_first_snapshot(pilot: Pilot[None]) -> Any:
+        await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
+        return await scenario(pilot)
+
+    return played(RunScreen(folder), after_first_snapshot, size=size)

@@ -1,4 +1,4 @@
-"""What concerns every screen: help, palette, pictures, the log, copying, and what a defect leaves behind."""
+"""The application: help, command palette, screenshots, log, clipboard and internal errors."""
 
 import asyncio
 import subprocess
@@ -11,14 +11,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
-from harness.tui.app import HarnessApp, _named_actions, show
-from harness.tui.logbook import log_file
+from harness.tui.app import HarnessApp, _described_bindings, show
+from harness.tui.screen_log import log_file
 from harness.tui.screens.home import HomeScreen
 from tests.functional.machine import Machine
-from tests.tui.piloting import until, words_on
+from tests.tui.piloting import notifications, until, words_on
 
 
-def opened(scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (110, 40)) -> None:
+def play_app(scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (110, 40)) -> None:
     async def play() -> None:
         async with HarnessApp().run_test(size=size) as pilot:
             await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
@@ -29,109 +29,107 @@ def opened(scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int
 
 
 @pytest.mark.parametrize("key", ["f1", "question_mark"])
-def test_help_knows_what_has_the_focus(key: str) -> None:
+def test_help_follows_the_focus(key: str) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press(key)
-        await until(pilot, lambda: "Attacks, with" in words_on(pilot.app))
+        await until(pilot, lambda: "All attacks, with" in words_on(pilot.app))
         pilot.app.screen.query_one("#runs").focus()
-        await until(pilot, lambda: "Every run of" in words_on(pilot.app))
+        await until(pilot, lambda: "All runs on" in words_on(pilot.app))
         await pilot.press(key)
-        await until(pilot, lambda: "Every run of" not in words_on(pilot.app))
+        await until(pilot, lambda: "All runs on" not in words_on(pilot.app))
 
-    opened(scenario)
+    play_app(scenario)
 
 
-def test_the_palette_has_every_action_that_a_key_does() -> None:
+def test_the_palette_has_every_action_of_the_keys() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         titles = {command.title for command in pilot.app.get_system_commands(pilot.app.screen)}
         assert {"New run", "Compare", "Filter", "Sort", "Round", "About", "New attack", "Edit", "Help"} <= titles
         assert {"Screenshot", "Screenshot as PNG", "Theme"} <= titles and "Cursor down" not in titles
-        keys = {active.binding.key for active in _named_actions(pilot.app.screen)}
+        keys = {active.binding.key for active in _described_bindings(pilot.app.screen)}
         own = {binding.key for binding in HomeScreen.BINDINGS if binding.description}
         assert own <= keys
         await pilot.press("ctrl+p")
         await until(pilot, lambda: "Search for commands" in words_on(pilot.app))
         await pilot.press(*"new attack")
-        await until(pilot, lambda: "Write a new attack" in words_on(pilot.app))
+        await until(pilot, lambda: "Create a new attack" in words_on(pilot.app))
 
-    opened(scenario)
+    play_app(scenario)
 
 
-def test_what_is_chosen_in_the_palette_is_done() -> None:
+def test_the_palette_runs_an_action() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("ctrl+p")
         await until(pilot, lambda: "Search for commands" in words_on(pilot.app))
         await pilot.press(*"sort")
-        await until(pilot, lambda: "another column" in words_on(pilot.app))
+        await until(pilot, lambda: "by the next column" in words_on(pilot.app))
         await pilot.press("enter")
         await until(pilot, lambda: "by recall" in str(pilot.app.screen.query_one("#runs").border_title))
 
-    opened(scenario)
+    play_app(scenario)
 
 
-def test_the_screen_is_saved_as_svg_and_as_png(machine: Machine) -> None:
+def test_screenshots_are_saved_as_svg_and_png(machine: Machine) -> None:
     folder = machine.folder / "state" / "screenshots"
 
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("f2")
         (svg,) = await until(pilot, lambda: list(folder.glob("*.svg")))
-        await until(pilot, lambda: any(str(svg) in said.message for said in pilot.app._notifications))
+        await until(pilot, lambda: str(svg) in notifications(pilot))
         assert svg.read_text().startswith("<svg") and "baseline" in svg.read_text()
         await pilot.press("f3")
         (png,) = await until(pilot, lambda: list(folder.glob("*.png")))
         assert png.read_bytes().startswith(b"\x89PNG") and len(png.read_bytes()) > 10_000
 
-    opened(scenario)
+    play_app(scenario)
 
 
-def test_a_screenshot_that_cannot_be_written_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_screenshot_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     async def scenario(pilot: Pilot[None]) -> None:
         monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file"))
         await pilot.press("f2")
-        await until(pilot, lambda: any("cannot be written" in said.message for said in pilot.app._notifications))
+        await until(pilot, lambda: "cannot be written" in notifications(pilot))
 
-    opened(scenario)
+    play_app(scenario)
 
 
-def test_the_log_tells_of_opening_and_of_faults_in_visible_text() -> None:
+def test_the_log_has_the_start_and_errors_in_printable_text() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         pilot.app.notify("[/ \x1b[31m went wrong", severity="error", markup=False)
         await pilot.pause()
 
-    opened(scenario)
+    play_app(scenario)
     last = log_file().read_text().splitlines()[-2:]
     assert "INFO harness.tui.app: version" in last[0]
     assert "ERROR" in last[1] and "went wrong" in last[1] and last[1].isprintable()
 
 
-def test_a_state_folder_that_cannot_be_written_opens_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_unwritable_home_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file" / "below"))
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "baseline" in words_on(pilot.app))
 
-    opened(scenario)
+    play_app(scenario)
 
 
-def test_a_defect_is_raised_once_the_terminal_is_itself_again_and_logged_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Defective(HarnessApp):
+def test_an_internal_error_is_raised_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    class BrokenApp(HarnessApp):
         def on_ready(self) -> None:
-            raise RuntimeError("[/ a defect")
+            raise RuntimeError("[/ an error")
 
-    app = Defective()
+    app = BrokenApp()
     monkeypatch.setattr(app, "run", lambda: asyncio.run(app.run_async(headless=True)))
-    with pytest.raises(RuntimeError, match="a defect"):
+    with pytest.raises(RuntimeError, match="an error"):
         show(app)
     log = log_file().read_text()
-    assert "CRITICAL" in log and "Traceback (most recent call last)" in log and "RuntimeError: [/ a defect" in log
+    assert "CRITICAL" in log and "Traceback (most recent call last)" in log and "RuntimeError: [/ an error" in log
 
 
-def test_under_tmux_what_is_copied_goes_to_tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told = tmp_path / "told"
     tmux = tmp_path / "bin" / "tmux"
     tmux.parent.mkdir()
@@ -144,11 +142,11 @@ def test_under_tmux_what_is_copied_goes_to_tmux(monkeypatch: pytest.MonkeyPatch,
     async def scenario(pilot: Pilot[None]) -> None:
         pilot.app.copy_to_clipboard("a run [/ \ud800")
 
-    opened(scenario)
+    play_app(scenario)
     assert told.read_text() == "['load-buffer', '-w', '-']a run [/ ?"
 
 
-def test_the_screen_loads_no_model_no_plugin_and_no_figure() -> None:
+def test_the_screen_does_not_import_torch_or_plotting() -> None:
     code = (
         "import sys; import harness.tui.app\n"
         "heavy = {'torch', 'transformers', 'matplotlib', 'pandas', 'harness.worker', 'resvg_py'} & set(sys.modules)\n"

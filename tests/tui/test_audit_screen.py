@@ -1,4 +1,4 @@
-"""One audit on the screen: its figures, the chosen one in time, hostile text, and its keys."""
+"""The screen of an audit: figures, plot, hostile text and keys."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from textual.widgets import RichLog
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp
 from harness.tui.screens.audit import AuditScreen, FigureTable
-from harness.tui.screens.question import Question
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
 from tests.tui.piloting import SIZES, played, text_of, until, words_on
@@ -24,15 +24,15 @@ HOSTILE = "[/bold][red]x\x1b[2J\u202e\n\u200b"
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, places: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Homes of each test's own."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set new homes for each test."""
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
 def audit() -> RecordedAudit:
-    """An audit that goes on, this process being its supervisor."""
+    """A running audit; this process is its supervisor."""
     recorded = recorded_audit(pid=os.getpid())
     recorded.event("phase", phase="running")
     recorded.plan("complete", 16.0)
@@ -60,7 +60,7 @@ async def shown(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_audit_is_shown_at_any_size_and_its_texts_stay_text(audit: RecordedAudit, size: tuple[int, int]) -> None:
+def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         assert text_of(pilot, "#who").startswith("audit sequence on corpus.txt · running · abcd-sequence-corpus")
@@ -82,12 +82,11 @@ def test_an_audit_is_shown_at_any_size_and_its_texts_stay_text(audit: RecordedAu
             await pilot.press("3")
             await pilot.pause()
             assert "1 warning" in words_on(pilot.app)
-        pilot.app.export_screenshot()
 
     watched(audit.folder, scenario, size=size)
 
 
-def test_a_terminal_may_shrink_and_grow_under_the_screen(audit: RecordedAudit) -> None:
+def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         for size in [(20, 5), (250, 70), (1, 1), (80, 24), (109, 3), (110, 40)]:
@@ -98,18 +97,18 @@ def test_a_terminal_may_shrink_and_grow_under_the_screen(audit: RecordedAudit) -
     watched(audit.folder, scenario)
 
 
-def test_keys_choose_the_figure_that_is_drawn(audit: RecordedAudit) -> None:
+def test_keys_choose_the_plotted_figure(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         plot = pilot.app.screen.query_one("#plot")
-        await until(pilot, lambda: plot.border_title == "trigram | time")
+        await until(pilot, lambda: plot.border_title == "trigram vs. time")
         await pilot.press("2", "n")
         await until(pilot, lambda: str(plot.border_title).startswith("[/bold]") or "bold" in str(plot.border_title))
         await pilot.press("N")
-        await until(pilot, lambda: plot.border_title == "trigram | time")
+        await until(pilot, lambda: plot.border_title == "trigram vs. time")
         await pilot.press("1", "down")
         await until(pilot, lambda: "bold" in str(plot.border_title))
-        # What comes meanwhile leaves the choice as it is.
+        # A new figure does not change the choice.
         audit.figure(audit.batch("complete/0/8", 8.0), "another", 0.5)
         table = pilot.app.screen.query_one(FigureTable)
         await until(pilot, lambda: table.row_count == 3)
@@ -118,7 +117,7 @@ def test_keys_choose_the_figure_that_is_drawn(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario, size=(160, 40))
 
 
-def test_new_figures_and_rows_appear_and_a_pause_holds_the_view(audit: RecordedAudit) -> None:
+def test_new_rows_appear_unless_the_view_is_paused(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         await pilot.press("4")
@@ -139,14 +138,14 @@ def test_new_figures_and_rows_appear_and_a_pause_holds_the_view(audit: RecordedA
     watched(audit.folder, scenario)
 
 
-def test_stop_asks_once_and_only_an_audit_that_goes_on_can_be_stopped(audit: RecordedAudit) -> None:
+def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         await pilot.press("r")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
         await pilot.press("s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
         await pilot.press("n")
         await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))
         audit.event("phase", phase="finished")
@@ -159,16 +158,16 @@ def test_stop_asks_once_and_only_an_audit_that_goes_on_can_be_stopped(audit: Rec
     watched(audit.folder, scenario)
 
 
-def test_a_record_that_cannot_be_read_is_said(audit: RecordedAudit) -> None:
+def test_an_unreadable_audit_is_a_message(audit: RecordedAudit) -> None:
     audit.folder.spec_file.write_text("{}")
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "not a run's spec" in text_of(pilot, "#how-far"))
+        await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#how-far"))
 
     watched(audit.folder, scenario)
 
 
-def test_enter_on_home_opens_the_screen_of_what_the_run_is(audit: RecordedAudit, tmp_path: Path) -> None:
+def test_home_opens_runs_and_audits_in_their_own_screens(audit: RecordedAudit, tmp_path: Path) -> None:
     recorded_run(tmp_path, id_="efgh-some", pid=os.getpid())
 
     async def play() -> None:
@@ -189,7 +188,7 @@ def test_enter_on_home_opens_the_screen_of_what_the_run_is(audit: RecordedAudit,
     asyncio.run(play())
 
 
-def test_watch_begins_with_the_audit(audit: RecordedAudit) -> None:
+def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) -> None:
     async def play() -> None:
         app = HarnessApp(watched=audit.folder)
         async with app.run_test() as pilot:

@@ -1,8 +1,8 @@
-"""Runs side by side on the screen: what the command prints, drawn, and each example openable."""
+"""The comparison of runs on the screen: the numbers of the command, plots, and each example."""
 
+import json
 import shutil
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +14,20 @@ from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.compare import CompareScreen, PairTable, SettingsTable
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.widgets.curve_plot import CurvePlot
-from tests.functional.machine import Machine, give_away, write_round
+from tests.functional.machine import Machine, give_away
 from tests.tui.piloting import SIZES, played, text_of, until, words_on
+from tests.tui.stored import stored_run
 
 
 @pytest.fixture(scope="module")
-def pair(machine: Machine) -> tuple[RunFolder, RunFolder]:
-    """Two runs of a round of 64 examples, 16 of which stand in its training rows."""
+def pair(machine: Machine, places: None) -> tuple[RunFolder, RunFolder]:
+    """Two runs of a round of 64 examples; its training rows contain 16 of them."""
+    runs = (
+        stored_run(machine.folder, "abcd-better", range(40)),
+        stored_run(machine.folder, "efgh-worse", range(20, 44), seed=1, age=-1.0),
+    )
     give_away(machine.folder, 16)
-    return machine.replayed("better", range(40)), machine.replayed("worse", range(20, 44), "--seed", "1")
+    return runs
 
 
 def comparing(
@@ -39,19 +44,18 @@ async def shown(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_panel_of_a_pair_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], size: tuple[int, int]) -> None:
+def test_every_panel_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         for key in "12345":
             await pilot.press(key)
             await pilot.pause()
             assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
-        pilot.app.export_screenshot()
 
     comparing(pair, scenario, size=size)
 
 
-def test_the_figures_are_those_of_the_command(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     printed = machine.run("compare", *(folder.id for folder in pair)).stdout
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -69,22 +73,25 @@ def test_the_figures_are_those_of_the_command(pair: tuple[RunFolder, RunFolder],
     comparing(pair, scenario)
 
 
-def test_curves_are_told_apart_without_colour(
+def test_curves_have_markers_without_colours(
     pair: tuple[RunFolder, RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        await pilot.pause(0.2)
         plot = pilot.app.screen.query_one("#curves-plot", CurvePlot)
-        words = "\n".join(words_on(pilot.app).splitlines()[: plot.region.bottom])
-        assert "●" in words and "■" in words
+
+        def has_markers() -> bool:
+            text = "\n".join(words_on(pilot.app).splitlines()[plot.region.y : plot.region.bottom])
+            return "●" in text and "■" in text
+
+        await until(pilot, has_markers)
 
     comparing(pair, scenario)
 
 
-def test_the_examples_that_one_solves_alone_are_opened_with_the_candidates_of_both(
+def test_an_example_that_one_run_solves_opens_with_both_candidates(
     pair: tuple[RunFolder, RunFolder],
 ) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
@@ -92,7 +99,7 @@ def test_the_examples_that_one_solves_alone_are_opened_with_the_candidates_of_bo
         table = pilot.app.screen.query_one(PairTable)
         ids = [int(str(table.get_row_at(row)[0])) for row in range(table.row_count)]
         assert ids == [*range(20), *range(40, 44)]
-        assert [str(table.get_row_at(row)[2]) for row in (0, 15, 16, 20)] == ["gives it away"] * 2 + [""] * 2
+        assert [str(table.get_row_at(row)[2]) for row in (0, 15, 16, 20)] == ["yes"] * 2 + ["no"] * 2
         await pilot.press("4", "down", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
         await until(pilot, lambda: "candidate" in str(pilot.app.screen.query_one("#example-text", Static).content))
@@ -107,19 +114,19 @@ def test_the_examples_that_one_solves_alone_are_opened_with_the_candidates_of_bo
     comparing(pair, scenario)
 
 
-def test_u_draws_the_part_that_cannot_be_reached_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
+def test_u_switches_to_unreachable_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         assert "64 examples" in text_of(pilot, "#header")
         await pilot.press("u")
-        await until(pilot, lambda: "48 examples that cannot be reached" in text_of(pilot, "#header"))
+        await until(pilot, lambda: "48 unreachable examples" in text_of(pilot, "#header"))
         await pilot.press("u")
         await until(pilot, lambda: "64 examples\n" in text_of(pilot, "#header"))
 
     comparing(pair, scenario)
 
 
-def test_what_differs_is_listed(pair: tuple[RunFolder, RunFolder]) -> None:
+def test_differing_settings_are_listed(pair: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         table = pilot.app.screen.query_one(SettingsTable)
@@ -129,24 +136,26 @@ def test_what_differs_is_listed(pair: tuple[RunFolder, RunFolder]) -> None:
     comparing(pair, scenario)
 
 
-def test_three_runs_are_compared_without_a_pair(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
-    third = machine.replayed("third", range(10))
+def test_three_runs_are_compared_without_examples(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+    third = stored_run(machine.folder, "ijkl-third", range(10), age=-2.0)
+    give_away(machine.folder, 16)
 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         assert text_of(pilot, "#header").startswith("3 runs of small")
         assert all(folder.id in text_of(pilot, "#scores-text") for folder in (*pair, third))
-        assert "two runs" in text_of(pilot, "#pair-text")
+        assert "Only two runs" in text_of(pilot, "#pair-text")
 
     comparing((*pair, third), scenario)
     remove_run(third)
 
 
-def test_runs_that_cannot_be_compared_are_a_sentence(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
-    write_round(machine.folder, "other.toml", examples=8)
-    text = (machine.folder / "other.toml").read_text().replace('name = "small"', 'name = "other"')
-    (machine.folder / "other.toml").write_text(text)
-    other = RunFolder(Path(machine.attack("draws", "--set", "pause=0", round_="other.toml")["directory"]))
+def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+    other = stored_run(machine.folder, "ijkl-other")
+    give_away(machine.folder, 16)
+    spec = json.loads(other.spec_file.read_text())
+    spec["round"]["name"] = "other"
+    other.spec_file.write_text(json.dumps(spec))
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#header"))
@@ -157,7 +166,7 @@ def test_runs_that_cannot_be_compared_are_a_sentence(pair: tuple[RunFolder, RunF
     remove_run(other)
 
 
-def test_a_run_that_goes_under_the_comparison_is_a_message(pair: tuple[RunFolder, RunFolder]) -> None:
+def test_a_damaged_run_is_a_message(pair: tuple[RunFolder, RunFolder]) -> None:
     gone = RunFolder(pair[0].path.with_name("zzzz-gone"))
     shutil.copytree(pair[0].path, gone.path)
     gone.store.write_bytes(b"[/ no store")

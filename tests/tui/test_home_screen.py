@@ -1,4 +1,4 @@
-"""Home: attacks and runs as they are on disk, whatever state they are in."""
+"""Home: the lists of attacks and runs, whatever state they are in."""
 
 import asyncio
 import contextlib
@@ -15,23 +15,24 @@ from textual.widgets import DataTable, Input, Static
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.app import HarnessApp
 from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import RoundDialog
 from harness.tui.screens.home import HomeScreen
-from harness.tui.screens.round_chooser import RoundChooser
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import PLUGINS, Machine
-from tests.tui.piloting import SIZES, until, words_on
+from tests.tui.piloting import SIZES, notifications, until, words_on
+from tests.tui.stored import stored_run
 
 
 @pytest.fixture(scope="module", autouse=True)
-def two_runs(machine: Machine) -> None:
-    """One that finished and one that crashed."""
-    machine.attack("draws", "--set", "pause=0", "--limit", "8")
-    machine.run("run", "misbehaving", *machine.plugin(), "--set", "deed=raises", code=1)
+def two_runs(machine: Machine, places: None) -> None:
+    """One run that finished and one that crashed."""
+    stored_run(machine.folder, "aaaa-draws-small", [], examples=8, age=10.0)
+    stored_run(machine.folder, "bbbb-misbehaving-small", [], name="misbehaving", phase="crashed")
 
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> Path:
-    """Two attacks, one of them broken in hostile words."""
+    """Two attacks; the error of the broken one contains markup."""
     folder = tmp_path / "plugins"
     folder.mkdir()
     shutil.copy(PLUGINS / "draws.py", folder)
@@ -79,10 +80,7 @@ def test_attacks_and_runs_are_listed_at_any_size(plugins: Path, size: tuple[int,
         listed = {(row[0].split("-")[1], row[1]) for row in rows(pilot, "runs")}
         assert listed == {("draws", "finished"), ("misbehaving", "crashed")}
         if size[0] >= 80:
-            await until(
-                pilot, lambda: "baseline" in words_on(pilot.app) and "finished" in words_on(pilot.app), seconds=8
-            )
-        pilot.app.export_screenshot()
+            await until(pilot, lambda: "baseline" in words_on(pilot.app) and "finished" in words_on(pilot.app))
 
     home(plugins, scenario, size=size)
 
@@ -101,7 +99,7 @@ def test_a_broken_attack_is_a_row_with_its_error(plugins: Path) -> None:
     home(plugins, scenario, size=(200, 50))
 
 
-def test_the_chosen_attack_is_described_with_its_parameters(plugins: Path) -> None:
+def test_the_chosen_attack_is_described(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await attack_chosen(pilot, "draws")
         await until(pilot, lambda: "trials: " in words(pilot) and "Draws an example." in words(pilot))
@@ -109,7 +107,7 @@ def test_the_chosen_attack_is_described_with_its_parameters(plugins: Path) -> No
     home(plugins, scenario, size=(200, 50))
 
 
-def test_a_control_is_told_from_an_attack(plugins: Path) -> None:
+def test_a_control_is_marked(plugins: Path) -> None:
     async def look(pilot: Pilot[None]) -> None:
         listed = {row[0].strip() for row in rows(pilot, "attacks")}
         assert "lookup (control)" in listed and "greedy" in listed
@@ -117,7 +115,7 @@ def test_a_control_is_told_from_an_attack(plugins: Path) -> None:
     home(plugins, look)
 
 
-def test_an_attack_that_is_saved_appears_and_one_that_is_mended_is_described_anew(plugins: Path) -> None:
+def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await attack_chosen(pilot, "broken")
         await until(pilot, lambda: "broken is broken" in words(pilot))
@@ -130,7 +128,7 @@ def test_an_attack_that_is_saved_appears_and_one_that_is_mended_is_described_ane
     home(plugins, scenario)
 
 
-def test_a_filter_keeps_the_runs_that_match_and_escape_brings_all_back(plugins: Path) -> None:
+def test_a_filter_keeps_matching_runs_and_escape_removes_it(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("slash", *"CRASH")
         await until(pilot, lambda: [row[2] for row in rows(pilot, "runs")] == ["misbehaving"])
@@ -149,8 +147,9 @@ def test_o_sorts_by_the_next_column(plugins: Path) -> None:
         assert [row[2] for row in rows(pilot, "runs")] == newest_first
         orders = {}
         for _ in range(6):
+            before = str(table(pilot, "runs").border_title)
             await pilot.press("o")
-            await pilot.pause()
+            await until(pilot, lambda before=before: str(table(pilot, "runs").border_title) != before)
             sorting = str(table(pilot, "runs").border_title).partition("by ")[2]
             orders[sorting] = [row[2] for row in rows(pilot, "runs")]
         assert list(orders) == ["recall", "attack", "round", "status", "elapsed", "started"]
@@ -160,7 +159,7 @@ def test_o_sorts_by_the_next_column(plugins: Path) -> None:
     home(plugins, scenario)
 
 
-def test_a_click_on_a_columns_name_sorts_by_it(plugins: Path) -> None:
+def test_a_click_on_a_column_header_sorts(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         shown = table(pilot, "runs")
         attack = sum(column.get_render_width(shown) for column in shown.ordered_columns[:2]) + 2
@@ -180,13 +179,13 @@ def test_the_columns_follow_the_width(plugins: Path) -> None:
     home(plugins, scenario)
 
 
-def test_space_marks_runs_and_c_compares_them(plugins: Path, machine: Machine) -> None:
-    second = RunFolder(Path(machine.attack("draws", "--set", "pause=0", "--limit", "8", "--seed", "1")["directory"]))
+def test_marked_runs_are_compared(plugins: Path, machine: Machine) -> None:
+    second = stored_run(machine.folder, "cccc-draws-small", [], examples=8, seed=1)
 
     async def scenario(pilot: Pilot[None]) -> None:
         table(pilot, "runs").focus()
         await pilot.press("c")
-        await until(pilot, lambda: any("mark two runs" in said.message for said in pilot.app._notifications))
+        await until(pilot, lambda: "Mark at least two readable runs" in notifications(pilot))
         places = [place for place, row in enumerate(rows(pilot, "runs")) if row[2] == "draws"]
         for place in places:
             table(pilot, "runs").move_cursor(row=place)
@@ -199,13 +198,13 @@ def test_space_marks_runs_and_c_compares_them(plugins: Path, machine: Machine) -
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
         await pilot.press("escape")
-        assert "marked" not in str(table(pilot, "runs").border_title)
+        await until(pilot, lambda: "marked" not in str(table(pilot, "runs").border_title))
 
     home(plugins, scenario, size=(200, 50))
     remove_run(second)
 
 
-def test_a_marked_run_that_cannot_be_read_is_no_second_one_to_compare(plugins: Path, machine: Machine) -> None:
+def test_an_unreadable_run_is_not_compared(plugins: Path, machine: Machine) -> None:
     finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
@@ -222,9 +221,7 @@ def test_a_marked_run_that_cannot_be_read_is_no_second_one_to_compare(plugins: P
             table(pilot, "runs").move_cursor(row=names.index(here))
             pilot.app.clear_notifications()
             await pilot.press("c")
-            await until(
-                pilot, lambda: any("unreadable ones do not count" in said.message for said in pilot.app._notifications)
-            )
+            await until(pilot, lambda: "at least two readable runs" in notifications(pilot))
             assert isinstance(pilot.app.screen, HomeScreen)
 
     try:
@@ -233,27 +230,26 @@ def test_a_marked_run_that_cannot_be_read_is_no_second_one_to_compare(plugins: P
         remove_run(spoilt)
 
 
-def test_another_round_is_chosen_and_best_recalls_are_about_it(plugins: Path, machine: Machine) -> None:
+def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         best = {row[0]: row[1] for row in rows(pilot, "attacks")}
         assert best["draws"] == "–"
-        whole = machine.attack("draws", "--set", "pause=0", "--set", "trials=2")
+        whole = stored_run(machine.folder, "dddd-draws-small", range(32))
         await pilot.press("b")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RoundChooser))
+        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
         pilot.app.screen.query_one(Input).focus()
         await pilot.press(*"[/no.toml", "enter")
         await until(pilot, lambda: "no such round file" in words_on(pilot.app) or "unknown" in words_on(pilot.app))
         pilot.app.screen.query_one(Input).value = str(machine.folder / "round.toml")
         await pilot.press("enter")
-        await until(pilot, lambda: "best on small" in str(table(pilot, "attacks").border_title))
-        wanted = f"{whole['recall_at_cap']:.3f}"
-        await until(pilot, lambda: {row[0]: row[1] for row in rows(pilot, "attacks")}["draws"] == wanted)
-        remove_run(RunFolder(Path(whole["directory"])))
+        await until(pilot, lambda: "best Recall@100 on small" in str(table(pilot, "attacks").border_title))
+        await until(pilot, lambda: {row[0]: row[1] for row in rows(pilot, "attacks")}["draws"] == "0.500")
+        remove_run(whole)
 
     home(plugins, scenario)
 
 
-def test_i_puts_what_the_attack_does_in_the_lists_place_where_there_is_no_room_for_both(plugins: Path) -> None:
+def test_i_shows_the_description_in_a_narrow_terminal(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await attack_chosen(pilot, "draws")
         await pilot.press("i")
@@ -265,7 +261,7 @@ def test_i_puts_what_the_attack_does_in_the_lists_place_where_there_is_no_room_f
     home(plugins, scenario, size=(80, 24))
 
 
-def test_enter_on_a_run_opens_it_and_escape_comes_back(plugins: Path) -> None:
+def test_enter_opens_a_run_and_escape_returns(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         table(pilot, "runs").focus()
         await pilot.press("enter")
@@ -277,9 +273,7 @@ def test_enter_on_a_run_opens_it_and_escape_comes_back(plugins: Path) -> None:
     home(plugins, scenario)
 
 
-def test_a_run_that_cannot_be_read_is_a_row_with_the_reason_and_the_others_stand(
-    plugins: Path, machine: Machine
-) -> None:
+def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Machine) -> None:
     finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
@@ -296,11 +290,10 @@ def test_a_run_that_cannot_be_read_is_a_row_with_the_reason_and_the_others_stand
     home(plugins, scenario)
 
 
-def test_a_run_whose_rows_are_of_other_types_is_a_row_with_the_reason(plugins: Path, machine: Machine) -> None:
+def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Machine) -> None:
     finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
     torn = RunFolder(finished.path.with_name("zzzz-torn"))
     shutil.copytree(finished.path, torn.path)
-    torn.scorecard.unlink()
     with contextlib.closing(sqlite3.connect(torn.store)) as db, db:
         db.execute("UPDATE point SET recall = 'high'")
 
@@ -315,7 +308,7 @@ def test_a_run_whose_rows_are_of_other_types_is_a_row_with_the_reason(plugins: P
         remove_run(torn)
 
 
-def test_a_run_whose_store_is_locked_holds_up_neither_the_others_nor_the_keys(plugins: Path, machine: Machine) -> None:
+def test_a_locked_run_delays_neither_the_others_nor_the_keys(plugins: Path, machine: Machine) -> None:
     finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
     holder = sqlite3.connect(finished.store, isolation_level=None)
     # A reader at the run's end may have left it in WAL mode, where nobody is locked out.
@@ -328,7 +321,7 @@ def test_a_run_whose_store_is_locked_holds_up_neither_the_others_nor_the_keys(pl
         assert [row[2] for row in rows(pilot, "runs") if row[1] != "unreadable"] == ["misbehaving"]
         for sorting in ("recall", "attack", "round"):
             await pilot.press("o")
-            await until(pilot, lambda now=sorting: f"by {now}" in str(table(pilot, "runs").border_title), seconds=1)
+            await until(pilot, lambda now=sorting: f"by {now}" in str(table(pilot, "runs").border_title))
         holder.execute("ROLLBACK")
         await until(pilot, lambda: [row[1] for row in rows(pilot, "runs")].count("finished") == 1)
         assert "cannot be read" not in str(table(pilot, "runs").border_title)
@@ -339,7 +332,7 @@ def test_a_run_whose_store_is_locked_holds_up_neither_the_others_nor_the_keys(pl
         holder.close()
 
 
-def test_a_folder_of_attacks_that_is_not_there_is_a_message(tmp_path: Path) -> None:
+def test_a_missing_attacks_directory_is_a_message(tmp_path: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "nowhere" in words(pilot))
 
@@ -363,14 +356,13 @@ def test_an_editor_that_does_not_start_is_a_message(
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord"])
-def test_home_can_be_read_in_any_theme_and_without_colour(
+def test_home_is_readable_in_any_theme_without_colours(
     plugins: Path, theme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def scenario(pilot: Pilot[None]) -> None:
         pilot.app.theme = theme
-        await pilot.pause()
-        assert "finished" in words_on(pilot.app)
+        await until(pilot, lambda: "finished" in words_on(pilot.app))
 
     home(plugins, scenario)

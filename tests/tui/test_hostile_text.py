@@ -1,4 +1,4 @@
-"""What models, attacks and files say is text on every screen, whatever it looks like."""
+"""Text from models, attacks and files stays text on every screen."""
 
 import json
 import os
@@ -11,48 +11,38 @@ from textual.pilot import Pilot
 from textual.widgets import RichLog
 from tokenizers import Tokenizer
 
-from harness.core.guesses import Guesses
 from harness.runs.folder import RunFolder
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.widgets.guess_stream import GuessStream
-from tests.functional.machine import ROOT, Machine, homes
-from tests.tui.piloting import SIZES, played, text_of, until, words_on
-from tests.tui.watching import shown, watched
+from tests.functional.machine import EXAMPLES as ALL
+from tests.functional.machine import ROOT, homes
+from tests.tui.piloting import SIZES, played, text_of, until, watch, words_on
+from tests.tui.stored import LENGTH, live_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 TOKENIZER = ROOT / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
 MARKUP = "[/bold]"
-HOSTILE = """
-import numpy as np
-from harness import Attack, Guesses, Params
-class Hostile(Attack[Params]):
-    name = "hostile"
-    uses_target = False
-    def run(self, context):
-        print("[/ [bold]x \\x1b[31m\\u202e log", flush=True)
-        tokens = np.arange(64 * context.suffix_length) % 4096
-        yield Guesses(context.ids, tokens.reshape(64, -1), np.full(64, 1e300))
-"""
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_hostile_guesses_and_log_lines_stay_text(machine: Machine, size: tuple[int, int]) -> None:
-    plugins = machine.folder / "hostile"
-    plugins.mkdir(exist_ok=True)
-    (plugins / "hostile.py").write_text(HOSTILE)
-    summary = machine.json(
-        "run", "hostile", "--attacks", str(plugins), "--round", str(machine.folder / "round.toml"), "--limit", "64"
-    )
-    folder = RunFolder(Path(summary["directory"]))
-    shutil.copy(TOKENIZER, folder.tokenizer)
+def test_hostile_guesses_and_log_lines_stay_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    run = live_run(tmp_path, "abcd-hostile")
+    batch, tokens = run.batch("0"), np.arange(ALL * LENGTH, dtype=np.uint16).reshape(ALL, LENGTH)
+    with run.store.transaction():
+        run.store.add_rows(*batch, "guess", {"example": np.arange(ALL), "suffix": tokens, "score": np.full(ALL, 1e300)})
+    run.folder.log.write_text("[/ [bold]x \x1b[31m\u202e log\n")
+    shutil.copy(TOKENIZER, run.folder.tokenizer)
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         await pilot.press("3")
         stream = pilot.app.screen.query_one(GuessStream)
-        await until(pilot, lambda: len(stream._lines) == 64)
-        for _ in range(20):
+        await until(pilot, lambda: len(stream._lines) == ALL)
+        for _ in range(8):
             await pilot.pause()
             words = words_on(pilot.app)
             assert all(line.isprintable() for line in words.splitlines())
@@ -61,12 +51,12 @@ def test_hostile_guesses_and_log_lines_stay_text(machine: Machine, size: tuple[i
         await until(pilot, lambda: any("[/" in line.text for line in pilot.app.screen.query_one(RichLog).lines))
         assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
 
-    watched(folder, scenario, size=size)
+    watch(run.folder, scenario, size=size)
 
 
 @pytest.fixture
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RunFolder, RunFolder]:
-    """Two runs whose model text, ids, attack and parameters look like markup; the first solves more."""
+    """Two runs whose texts, ids, attacks and parameters look like markup; the first solves more examples."""
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     return tuple(_hostile_run(tmp_path, f"{name}-[bold]", solved) for name, solved in (("abcd", 9), ("efgh", 5)))
@@ -83,7 +73,7 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
     suffixes[solved:, -1] = tokens[0]
     batch = run.batch("0")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", Guesses(ids, suffixes, -ids.astype(float)).columns())
+        run.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": -ids.astype(float)})
         run.store.add_event("phase", phase="finished", reason=MARKUP)
     run.store.close()
     shutil.copy(TOKENIZER, run.folder.tokenizer)
@@ -93,21 +83,20 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
     return run.folder
 
 
-def test_markup_in_guesses_is_text_on_the_stream(hostile: tuple[RunFolder, RunFolder]) -> None:
+def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         assert f"some{MARKUP} on small" in text_of(pilot, "#who") and hostile[0].id in words_on(pilot.app)
         await pilot.press("3")
-        await pilot.pause()
+        await until(pilot, lambda: "→" in words_on(pilot.app))
         lines = [line for line in words_on(pilot.app).splitlines() if "→" in line]
         assert f"✓ {MARKUP:>16} → {MARKUP}" in lines[0] and f"✗ {MARKUP:>16} → {MARKUP[:-1]}[" in lines[-1]
         await pilot.press("slash", *MARKUP, "enter")
-        await until(pilot, lambda: f"guesses · {MARKUP} · 16 found" in words_on(pilot.app))
+        await until(pilot, lambda: f"Guesses · {MARKUP} · 16 found" in words_on(pilot.app))
 
-    watched(hostile[0], scenario, size=(120, 30))
+    watch(hostile[0], scenario, size=(120, 30))
 
 
-def test_markup_in_an_example_is_text(hostile: tuple[RunFolder, RunFolder]) -> None:
+def test_markup_in_an_example_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "candidate" in words_on(pilot.app))
         lines = [line.strip() for line in words_on(pilot.app).splitlines()]
@@ -120,10 +109,9 @@ def test_markup_in_an_example_is_text(hostile: tuple[RunFolder, RunFolder]) -> N
     played(ExampleScreen(hostile, range(EXAMPLES), 7), scenario, size=(80, 24))
 
 
-def test_markup_in_what_is_compared_is_text(hostile: tuple[RunFolder, RunFolder]) -> None:
+def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "2 runs of small" in words_on(pilot.app))
-        await pilot.pause(0.2)
+        await until(pilot, lambda: "2 runs of small" in words_on(pilot.app) and "params.word" in words_on(pilot.app))
         words = words_on(pilot.app)
         first, second = (folder.id for folder in hostile)
         assert f"● {first}" in words and f"■ {second}" in words

@@ -1,4 +1,4 @@
-"""How the screens look, as pictures that were looked at once: a change of a layout shows here, and is to be meant."""
+"""Snapshots of the screens: a change of the layout must be intended."""
 
 import contextlib
 import json
@@ -19,12 +19,12 @@ from harness.plugins.discovery import find_attacks
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.package import PackageScreen
-from harness.tui.screens.question import Question
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.run_fields import RunFields
+from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
 from tests.tiers import slow_values
 from tests.tui.piloting import played, until
@@ -37,7 +37,7 @@ BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path) -> Iterator[None]:
-    """Homes, a working directory and a time zone that show in no picture."""
+    """Set homes, a working directory and a time zone, so that no snapshot depends on them."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (homes(tmp_path) | {"TZ": "UTC"}).items():
             patch.setenv(name, value)
@@ -48,7 +48,7 @@ def place(tmp_path: Path) -> Iterator[None]:
 
 
 def recorded(folder: Path, id_: str, *, solved: int, is_blind: bool = False) -> RunFolder:
-    """A run of 16 examples that is over, whose every row and time is given."""
+    """A finished run of 16 examples with fixed times."""
     run = recorded_run(folder, id_=id_, created_at=BEGAN, is_blind=is_blind, pid=os.getpid())
     batch = run.batch("0")
     run.guess(batch, [(example, example < solved, 1.0 - example / 10) for example in range(EXAMPLES)])
@@ -87,7 +87,7 @@ def looked_at(
 
 
 async def settled(pilot: Pilot[None]) -> None:
-    """Wait until two pictures in a row are the same."""
+    """Wait until two screenshots in a row are the same."""
     before = ""
     while (now := pilot.app.export_screenshot()) != before:
         before = now
@@ -102,13 +102,13 @@ def says(pilot: Pilot[None], selector: str, words: str) -> bool:
 @pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
 def test_a_run(tmp_path: Path, size: tuple[int, int], looks_as_before: Look) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
-    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#figures-text", "exact@1"), size=size)
+    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#metrics-text", "exact@1"), size=size)
     looks_as_before(f"run-{size[0]}", svg)
 
 
 def test_a_blind_run(tmp_path: Path, looks_as_before: Look) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=0, is_blind=True)
-    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#figures-text", "blind"), size=(160, 40))
+    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#metrics-text", "blind"), size=(160, 40))
     looks_as_before("run-blind", svg)
 
 
@@ -157,7 +157,7 @@ def test_an_example(tmp_path: Path, looks_as_before: Look) -> None:
 def test_the_form_of_a_new_run(looks_as_before: Look) -> None:
     attack = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
     screen = NewRunScreen(attack, attacks_folder=None, round_name="demo")
-    svg = looked_at(screen, lambda pilot: pilot.app.screen.query(RunFields).first().values(), size=(80, 24))
+    svg = looked_at(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=(80, 24))
     looks_as_before("new-run", svg)
 
 
@@ -171,11 +171,11 @@ def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], looks_as_be
     written["attack"]["sha256"] = file_sha256(folder.code / "some.py")
     folder.spec_file.write_text(json.dumps(written))
     screen = PackageScreen(folder)
-    # The sandbox is not met, and accepted.
-    svg = looked_at(screen, lambda pilot: says(pilot, "#message", "open: sandbox"), size=size, keys=["space"])
+    # The check `sandbox` is unmet, and accepted with Space.
+    svg = looked_at(screen, lambda pilot: says(pilot, "#message", "unmet: sandbox"), size=size, keys=["space"])
     looks_as_before(f"package-{size[0]}", svg)
 
 
 def test_a_question(looks_as_before: Look) -> None:
-    svg = looked_at(Question("Stop this run?"), lambda pilot: True, size=(80, 24))
+    svg = looked_at(ConfirmDialog("Stop this run?"), lambda pilot: True, size=(80, 24))
     looks_as_before("question", svg)

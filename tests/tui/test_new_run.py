@@ -1,6 +1,5 @@
-"""The form that starts a run, driven by keys, on real plugins, up to real runs."""
+"""The form of a new run, driven by keys, with real plugins and one real run."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,13 @@ from harness.core.files import file_sha256
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.summary import run_summary
-from harness.tui.remembered import remember_values
+from harness.tui.form_history import save_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
-from tests.functional.machine import OVER, PLUGINS, ROOT, homes, processes_that_name, wait_until, write_round
+from tests.functional.machine import OVER, PLUGINS, ROOT, processes_that_name, wait_until, write_round
 from tests.tiers import slow_values
 from tests.tui.piloting import Stage, played, until, words_on
+from tests.tui.stub_command import StubCommand
 
 SIZES = [(80, 24), *slow_values([(200, 50)])]
 ATTACK = """
@@ -36,6 +36,7 @@ class P(Params):
     an_endless_name_that_no_column_has_room_for_whatever_its_width: int = Field(1, description="\\ud800[")
 '''
 SLOW = "import time\ntime.sleep(1.5)\nfrom harness import Attack, Params as P\n"
+PLAIN = "from harness import Attack, Params as P\n"
 PAIR = """
 from pydantic import model_validator
 from harness import Attack, Field, Params
@@ -52,9 +53,9 @@ class P(Params):
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Homes and a round of the test's own; what runs there still is ended with it."""
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
+    """Set new homes with a small round for each test; processes are killed at the end."""
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HARNESS_DATA", str(tmp_path / "data"))
     write_round(tmp_path)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
@@ -85,7 +86,7 @@ def fields_of(screen: NewRunScreen) -> dict[str, FieldRow]:
 
 
 async def form(pilot: Pilot[None]) -> dict[str, FieldRow]:
-    """The rows, once there are any to type in."""
+    """Wait for the form, and return its rows by key."""
     screen = stage(pilot).shown
     await until(pilot, lambda: screen.has_class("-form"))
     return fields_of(screen)
@@ -111,12 +112,12 @@ async def typed(pilot: Pilot[None], row: FieldRow, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_form_shows_its_command_line_and_its_start_button_whatever_is_in_focus(size: tuple[int, int]) -> None:
+def test_command_line_and_button_stay_visible(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
         screen = stage(pilot).shown
         for _ in rows:
-            for selector in ("#start", "#command"):
+            for selector in ("#submit", "#command"):
                 region = screen.query_one(selector).region
                 assert region.height >= 1 and region.bottom <= size[1]
             focused = screen.focused
@@ -129,13 +130,13 @@ def test_a_form_shows_its_command_line_and_its_start_button_whatever_is_in_focus
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_value_out_of_bounds_is_said_beside_its_field_as_it_is_typed(size: tuple[int, int]) -> None:
+def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
         assert beside(rows["trials"]) == "at least 1; default 100"
         await typed(pilot, rows["trials"], "0")
         assert beside(rows["trials"]) == "✗ at least 1"
-        assert "✗ at least 1" in words_on(pilot.app)
+        await until(pilot, lambda: "✗ at least 1" in words_on(pilot.app))
         await pilot.press("backspace", "7")
         assert beside(rows["trials"]) == "at least 1; default 100"
         assert "--set trials=7" in text_of(pilot, "#command Static")
@@ -143,17 +144,20 @@ def test_a_value_out_of_bounds_is_said_beside_its_field_as_it_is_typed(size: tup
     played(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
 
 
-def test_a_round_says_what_it_is_and_what_is_wrong_with_it() -> None:
+def test_a_round_is_described_and_gives_the_default_budget() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
         await until(pilot, lambda: "budget 10:00" in str(rows["--round"].query_one(".help", Static).content))
+        budget, target = (rows[key].query_one(Input) for key in ("--budget", "--target"))
+        assert (budget.placeholder, target.placeholder) == ("10:00 (from the round)", "demo (from the round)")
         await typed(pilot, rows["--round"], "demmo")
         await until(pilot, lambda: beside(rows["--round"]) == "✗ unknown round 'demmo': did you mean demo?")
+        assert budget.placeholder == "from the round"
 
     played(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
-def test_enter_goes_from_field_to_field_and_the_choice_and_the_command_line_follow(place: Path) -> None:
+def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
         await pilot.press("enter", "end", "ctrl+u", "5", "enter", "enter", "enter", "down", "enter")
@@ -170,7 +174,7 @@ def test_enter_goes_from_field_to_field_and_the_choice_and_the_command_line_foll
 
 
 @pytest.mark.parametrize("size", [*SIZES, *slow_values([(20, 5), (40, 12)])])
-def test_what_a_stranger_writes_into_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
+def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
     written(plugins, HOSTILE)
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -185,19 +189,18 @@ def test_what_a_stranger_writes_into_a_schema_stays_text(plugins: Path, size: tu
         await pilot.pause()
         assert rows["pick"].text == "\x1b[2J"
         assert "pick=�[2J" in text_of(pilot, "#command Static")
-        # A default that no key can type is still the default, until another text stands there.
+        # A default that cannot be typed is kept until the user edits it.
         assert rows["esc"].text == "\x1b]0;t\x07[/b]\nline"
         assert "esc=" not in text_of(pilot, "#command Static")
         rows["esc"].focus_control()
         await pilot.press("end", "x")
         await pilot.pause()
         assert "esc=" in text_of(pilot, "#command Static")
-        pilot.app.export_screenshot()
 
     played(screen_of("some", plugins), scenario, size=size)
 
 
-def test_a_switch_says_its_position_in_words(plugins: Path) -> None:
+def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
     written(plugins, HOSTILE)
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -212,16 +215,13 @@ def test_a_switch_says_its_position_in_words(plugins: Path) -> None:
     played(screen_of("some", plugins), scenario)
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("source", "reason"),
     [("raise ValueError('[/ why\\x1b[31m')\n", "ValueError: [/ why�[31m)."), ("def broken(:\n", "invalid syntax")],
 )
-def test_an_attack_that_cannot_be_read_is_one_sentence_and_r_looks_again(
-    plugins: Path, source: str, reason: str, size: tuple[int, int]
-) -> None:
+def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, reason: str) -> None:
     path = written(plugins, source)
-    # As it was found before the mistake was made.
+    # The attack as it was listed before the error.
     screen = NewRunScreen(
         AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)),
         attacks_folder=plugins,
@@ -231,48 +231,42 @@ def test_an_attack_that_cannot_be_read_is_one_sentence_and_r_looks_again(
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: reason in text_of(pilot, "#state"))
         assert "\n" not in text_of(pilot, "#state")
-        written(plugins, "from harness import Attack, Params as P\n")
+        written(plugins, PLAIN)
         await pilot.press("r")
         assert "--seed" in await form(pilot)
 
-    played(screen, scenario, size=size)
+    played(screen, scenario)
 
 
-def test_a_slow_import_holds_nothing_up_and_escape_leaves_at_once(plugins: Path) -> None:
+def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) -> None:
     written(plugins, SLOW)
 
     async def scenario(pilot: Pilot[None]) -> list[str | None]:
-        loop = asyncio.get_running_loop()
         assert text_of(pilot, "#state") == "Reading the parameters of some …"
-        for _ in range(10):
-            before = loop.time()
-            await asyncio.sleep(0.02)
-            assert loop.time() - before < 0.3
         await pilot.press("escape")
-        await until(pilot, lambda: stage(pilot).results, seconds=1)
+        await until(pilot, lambda: stage(pilot).results)
         return stage(pilot).results
 
     assert played(screen_of("some", plugins), scenario) == [None]
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_run_is_started_from_the_form_and_its_values_are_remembered(place: Path, size: tuple[int, int]) -> None:
+def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> str:
         rows = await form(pilot)
         await typed(pilot, rows["pause"], "0")
         await typed(pilot, rows["--seed"], "9")
         await typed(pilot, rows["--limit"], "8")
         await pilot.press("ctrl+r")
-        assert text_of(pilot, "#message") == "starting …"
+        assert text_of(pilot, "#message").startswith("starting …")
         (run_id,) = await until(pilot, lambda: stage(pilot).results)
         assert isinstance(run_id, str)
         return run_id
 
-    run_id = played(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario, size=size)
+    run_id = played(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
     folder = run_folder(run_id)
     spec = folder.spec()
     assert (spec.attack.name, spec.params["pause"], spec.seed, spec.examples) == ("draws", 0.0, 9, 8)
-    wait_until(lambda: run_summary(folder).status in OVER)
+    wait_until(lambda: run_summary(folder).status in OVER, seconds=90)
     assert run_summary(folder).status == "finished"
 
     async def again(pilot: Pilot[None]) -> dict[str, str]:
@@ -282,9 +276,9 @@ def test_a_run_is_started_from_the_form_and_its_values_are_remembered(place: Pat
     assert (values["pause"], values["--seed"], values["trials"], values["--round"]) == ("0", "9", "3", "demo")
 
 
-def test_values_that_the_attack_no_longer_takes_are_not_remembered(plugins: Path) -> None:
+def test_invalid_saved_values_are_not_used(plugins: Path) -> None:
     written(plugins, PAIR)
-    remember_values("some", {"high": "0", "low": "2", "gone": "1"})
+    save_values("some", {"high": "0", "low": "2", "gone": "1"})
 
     async def scenario(pilot: Pilot[None]) -> dict[str, str]:
         return {key: row.text for key, row in (await form(pilot)).items()}
@@ -293,13 +287,13 @@ def test_values_that_the_attack_no_longer_takes_are_not_remembered(plugins: Path
     assert (values["high"], values["low"]) == ("", "2")
 
 
-def test_a_start_without_a_required_value_goes_to_its_field_and_starts_nothing(plugins: Path) -> None:
+def test_a_missing_value_starts_nothing(plugins: Path) -> None:
     written(plugins, PAIR)
 
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
-        assert await pilot.click("#start")
-        await until(pilot, lambda: text_of(pilot, "#message") == "one value will not do.")
+        assert await pilot.click("#submit")
+        await until(pilot, lambda: text_of(pilot, "#message") == "1 invalid value.")
         assert rows["high"].query_one(Input).has_focus
         assert beside(rows["high"]) == "✗ required"
 
@@ -307,7 +301,7 @@ def test_a_start_without_a_required_value_goes_to_its_field_and_starts_nothing(p
     assert all_run_folders() == []
 
 
-def test_what_the_command_refuses_is_one_sentence_and_the_form_stays(plugins: Path, place: Path) -> None:
+def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:
     written(plugins, PAIR)
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -323,34 +317,38 @@ def test_what_the_command_refuses_is_one_sentence_and_the_form_stays(plugins: Pa
     assert all_run_folders() == []
 
 
-def test_escape_gives_up_a_start_that_is_under_way_and_keeps_the_form(plugins: Path, place: Path) -> None:
-    written(plugins, SLOW)
+def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(plugins, PLAIN)
+    command = StubCommand(place / "stub", monkeypatch)
 
     async def scenario(pilot: Pilot[None]) -> None:
         await form(pilot)
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: processes_that_name(str(plugins)))
+        await until(pilot, lambda: command.has("started"))
+        await until(pilot, lambda: text_of(pilot, "#message") == "starting … hashing")
         await pilot.press("escape")
-        assert text_of(pilot, "#message") == "given up before the run began."
-        await until(pilot, lambda: not processes_that_name(str(plugins)))
+        await until(pilot, lambda: text_of(pilot, "#message") == "cancelled before the run started.")
+        await until(pilot, lambda: command.has("interrupted"))
         assert stage(pilot).results == []
         await pilot.press("escape")
-        assert stage(pilot).results == [None]
+        await until(pilot, lambda: stage(pilot).results == [None])
 
-    played(screen_of("some", plugins, str(place / "round.toml")), scenario)
-    assert all_run_folders() == []
+    played(screen_of("some", plugins), scenario)
+    assert not command.has("finished")
 
 
-def test_a_start_goes_on_when_the_application_ends(plugins: Path, place: Path) -> None:
-    written(plugins, SLOW)
+def test_a_start_continues_after_the_application(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(plugins, PLAIN)
+    command = StubCommand(place / "stub", monkeypatch)
 
     async def scenario(pilot: Pilot[None]) -> list[str | None]:
         await form(pilot)
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: processes_that_name(str(plugins)))
+        await until(pilot, lambda: command.has("started"))
         pilot.app.exit()
         return stage(pilot).results
 
-    assert played(screen_of("some", plugins, str(place / "round.toml")), scenario) == []
-    (folder,) = wait_until(all_run_folders)
-    wait_until(lambda: run_summary(folder).status in OVER)
+    assert played(screen_of("some", plugins), scenario) == []
+    command.release()
+    wait_until(lambda: command.has("finished"), seconds=90)
+    assert not command.has("interrupted")

@@ -1,4 +1,4 @@
-"""The Package screen, driven by keys, on real runs, up to real zips."""
+"""The Package screen, driven by keys, with a real run and real zips."""
 
 import hashlib
 import json
@@ -12,16 +12,16 @@ from textual.pilot import Pilot
 from textual.widgets import Button, DataTable, Input, OptionList, Static
 
 from harness.runs.folder import RunFolder
-from harness.runs.launch import stop_run
 from harness.runs.summary import run_summary
 from harness.submit.manifest import MANIFEST
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
-from harness.tui.screens.question import Question
-from tests.functional.machine import Machine, processes_that_name
+from tests.functional.machine import Machine
 from tests.tiers import slow_values
-from tests.tui.piloting import Stage, played, until, words_on
-from tests.tui.test_app import opened
-from tests.tui.watching import shown, watched
+from tests.tui.piloting import Stage, played, until, watch, words_on
+from tests.tui.stub_command import StubCommand
+from tests.tui.test_app import play_app
+from tests.unit.tui.recorded import Recorded
 
 SIZES = [(80, 24), *slow_values([(200, 60)])]
 Scenario = Callable[[Pilot[None]], Awaitable[Any]]
@@ -29,12 +29,18 @@ Scenario = Callable[[Pilot[None]], Awaitable[Any]]
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Iterator[Path]:
-    """A working directory of the test's own; what is remembered there is forgotten."""
+    """Set a new working directory for each test, and delete the saved values afterwards."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
     yield folder
     (machine.folder / "state" / "forms.json").unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def finished(machine: Machine) -> RunFolder:
+    """A finished run of a worker process, which meets every check but those of the team and the description."""
+    return RunFolder(Path(machine.attack("draws", "--set", "pause=0")["directory"]))
 
 
 def write_files(folder: Path) -> None:
@@ -43,11 +49,11 @@ def write_files(folder: Path) -> None:
 
 
 def packaging(folder: RunFolder, scenario: Scenario, *, size: tuple[int, int] = (80, 24)) -> Any:
-    async def once_it_is_checked(pilot: Pilot[None]) -> Any:
-        await until(pilot, lambda: "checklist · " in title(pilot))
+    async def after_first_check(pilot: Pilot[None]) -> Any:
+        await until(pilot, lambda: "Checklist · " in title(pilot))
         return await scenario(pilot)
 
-    return played(PackageScreen(folder), once_it_is_checked, size=size)
+    return played(PackageScreen(folder), after_first_check, size=size)
 
 
 def screen(pilot: Pilot[None]) -> PackageScreen:
@@ -71,7 +77,7 @@ def row(pilot: Pilot[None], name: str) -> str:
 
 
 def is_ready(pilot: Pilot[None]) -> bool:
-    return not screen(pilot).query_one("#package", Button).disabled
+    return not screen(pilot).query_one("#submit", Button).disabled
 
 
 async def go_to(pilot: Pilot[None], name: str) -> None:
@@ -87,19 +93,17 @@ async def typed(pilot: Pilot[None], number: int, words: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_checklist_stands_on_what_is_unmet_says_how_to_mend_it_and_turns_green_by_itself(
-    finished: RunFolder, here: Path, size: tuple[int, int]
-) -> None:
+def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         words = words_on(pilot.app)
-        assert f"Package · draws on small, recall at {run_summary(finished).error_cap} errors 0." in words
+        assert f"Package · draws on small, Recall@{run_summary(finished).error_cap} 0." in words
         assert f"{finished.id} · finished" in words
         assert row(pilot, "ended") == "✓ ended the run ended finished"
-        # Also where the list is longer than its place: the first thing to mend is in sight.
+        # The first unmet check is visible even in a short terminal.
         assert "✗ team         no team file" in words and "→ write team.toml with [[members]]" in words
         assert checklist(pilot).highlighted_option is not None
         assert checklist(pilot).highlighted_option.id == row(pilot, "team").split()[1] == "team"
-        assert text(pilot, "#message") == "open: team, description" and not is_ready(pilot)
+        assert text(pilot, "#message") == "unmet: team, description" and not is_ready(pilot)
         await go_to(pilot, "round")
         write_files(here)
         await until(pilot, lambda: is_ready(pilot))
@@ -114,10 +118,7 @@ def test_the_checklist_stands_on_what_is_unmet_says_how_to_mend_it_and_turns_gre
     packaging(finished, scenario, size=size)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_run_is_packaged_and_the_screen_tells_the_zip_and_remembers_the_files(
-    finished: RunFolder, here: Path, size: tuple[int, int]
-) -> None:
+def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Path) -> None:
     write_files(here)
     (here / "team.toml").rename(here / "ours.toml")
 
@@ -130,8 +131,8 @@ def test_a_run_is_packaged_and_the_screen_tells_the_zip_and_remembers_the_files(
         await typed(pilot, 2, "far")
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press("ctrl+r")
-        assert not is_ready(pilot) and text(pilot, "#message").startswith("0:0")
-        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in 0:"), seconds=60)
+        assert not is_ready(pilot)
+        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in "))
         zip_ = Path("far") / f"{finished.id}.zip"
         words = words_on(pilot.app)
         assert f"✓ {zip_}" in words and f"SHA-256 {hashlib.sha256(zip_.read_bytes()).hexdigest()}" in words
@@ -141,7 +142,7 @@ def test_a_run_is_packaged_and_the_screen_tells_the_zip_and_remembers_the_files(
         assert manifest["marks"] == [] and manifest["run"]["id"] == finished.id
         assert f"{len(manifest['files'])} files, description of " in words and ", 0 marks" in words
 
-    packaging(finished, scenario, size=size)
+    packaging(finished, scenario)
 
     async def again(pilot: Pilot[None]) -> None:
         fields = [field.value for field in screen(pilot).query(Input)]
@@ -150,7 +151,7 @@ def test_a_run_is_packaged_and_the_screen_tells_the_zip_and_remembers_the_files(
     packaging(finished, again)
 
 
-def test_a_zip_that_is_there_already_is_replaced_only_when_asked_for(finished: RunFolder, here: Path) -> None:
+def test_an_existing_zip_is_replaced_only_after_confirmation(finished: RunFolder, here: Path) -> None:
     write_files(here)
     zip_ = here / "submissions" / f"{finished.id}.zip"
     zip_.parent.mkdir()
@@ -160,31 +161,28 @@ def test_a_zip_that_is_there_already_is_replaced_only_when_asked_for(finished: R
         for key in ("n", "y"):
             await until(pilot, lambda: is_ready(pilot))
             await pilot.press("ctrl+s")
-            await until(pilot, lambda: isinstance(pilot.app.screen, Question))
-            assert "is there already" in words_on(pilot.app)
+            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+            assert "already exists" in words_on(pilot.app)
             assert zip_.read_text() == "before"
             await pilot.press(key)
-        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"), seconds=60)
+        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
 
     packaging(finished, scenario)
     assert zipfile.is_zipfile(zip_)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_space_accepts_what_may_be_accepted_and_takes_it_back_and_the_manifest_says_so(
-    machine: Machine, here: Path, size: tuple[int, int]
-) -> None:
+def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: Path) -> None:
     folder = RunFolder(Path(machine.attack("draws", "--set", "pause=0", "--limit", "32")["directory"]))
     write_files(here)
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: text(pilot, "#message") == "open: partial")
-        assert row(pilot, "partial").endswith("→ run the attack without --limit; or Space accepts it")
+        await until(pilot, lambda: text(pilot, "#message") == "unmet: partial")
+        assert row(pilot, "partial").endswith("→ run the attack without --limit; or accept it with Space")
         await pilot.press("ctrl+r")
         assert text(pilot, "#message").startswith("partial: --limit left out 32 of 64 examples")
         await pilot.press("space")
         await until(pilot, lambda: is_ready(pilot))
-        assert row(pilot, "partial").startswith("– partial") and "the manifest says so" in row(pilot, "partial")
+        assert row(pilot, "partial").startswith("– partial") and "the manifest records it" in row(pilot, "partial")
         assert "12 of 13 met, 1 accepted" in title(pilot) and "--accept partial" in text(pilot, "#command Static")
         await pilot.press("a")
         await until(pilot, lambda: not is_ready(pilot))
@@ -194,18 +192,16 @@ def test_space_accepts_what_may_be_accepted_and_takes_it_back_and_the_manifest_s
         await until(pilot, lambda: text(pilot, "#message") == "round is met: there is nothing to accept.")
         await go_to(pilot, "partial")
         await pilot.press("space", "ctrl+r")
-        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"), seconds=60)
+        await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
         assert ", 1 mark" in words_on(pilot.app) and "accepted: partial – --limit left out 32" in words_on(pilot.app)
 
-    packaging(folder, scenario, size=size)
+    packaging(folder, scenario)
     with zipfile.ZipFile(here / "submissions" / f"{folder.id}.zip") as archive:
         marks = json.loads(archive.read(MANIFEST))["marks"]
     assert [mark["check"] for mark in marks] == ["partial"]
 
 
-def test_a_run_that_goes_on_is_shown_unmet_cannot_be_accepted_and_is_checked_again_when_it_ends(
-    running: RunFolder, here: Path
-) -> None:
+def test_a_running_run_is_checked_again_when_it_ends(running: Recorded, here: Path) -> None:
     write_files(here)
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -213,39 +209,42 @@ def test_a_run_that_goes_on_is_shown_unmet_cannot_be_accepted_and_is_checked_aga
         await go_to(pilot, "ended")
         await pilot.press("space")
         await until(pilot, lambda: text(pilot, "#message").startswith("ended cannot be accepted: the run is running;"))
-        stop_run(running)
+        running.event("phase", phase="stopped")
         await until(pilot, lambda: "the run stopped" in row(pilot, "ended"))
         await pilot.press("space")
         await until(pilot, lambda: row(pilot, "ended").startswith("– ended"))
 
-    packaging(running, scenario)
+    packaging(running.folder, scenario)
 
 
-def test_escape_gives_up_the_packaging_and_a_second_one_leaves(finished: RunFolder, here: Path) -> None:
+def test_escape_cancels_the_packaging_and_then_closes_the_screen(
+    finished: RunFolder, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_files(here)
+    command = StubCommand(here / "stub", monkeypatch)
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: processes_that_name(finished.id))
+        await until(pilot, lambda: command.has("started"))
+        assert not is_ready(pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: text(pilot, "#message") == "given up.")
-        assert not processes_that_name(finished.id) and is_ready(pilot)
+        await until(pilot, lambda: text(pilot, "#message") == "cancelled.")
+        assert command.has("interrupted") and not command.has("finished")
+        await until(pilot, lambda: is_ready(pilot))
         await pilot.press("escape")
-        assert isinstance(pilot.app, Stage) and pilot.app.results == [None]
+        assert isinstance(pilot.app, Stage)
+        results = pilot.app.results
+        await until(pilot, lambda: results == [None])
 
     packaging(finished, scenario)
-    assert not (here / "submissions" / f"{finished.id}.zip").exists()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_hostile_text_in_a_teams_file_a_note_and_a_refusal_stays_text(
-    copy: RunFolder, here: Path, size: tuple[int, int]
-) -> None:
+def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path) -> None:
     write_files(here)
     copy.note.write_text("[/ a note [bold red]\x1b[31m\u202e")
     (here / "team.toml").write_text('"[/ key\\u001b[31m[bold]" = 1\n[[members]]\nname = "[/"\n')
-    # Room enough for the name, and not for that of the file that is to take its place.
+    # The name fits into the limit of the file system, but that of the temporary file beside it does not.
     out = f"[/ {'[bold]' * 41}.zip"
 
     async def scenario(pilot: Pilot[None]) -> None:
@@ -256,15 +255,14 @@ def test_hostile_text_in_a_teams_file_a_note_and_a_refusal_stays_text(
         screen(pilot).query(Input)[2].value = out
         await until(pilot, lambda: is_ready(pilot) and out in text(pilot, "#command Static"))
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: screen(pilot).query_one("#message").has_class("-error"), seconds=60)
+        await until(pilot, lambda: screen(pilot).query_one("#message").has_class("-error"))
         assert text(pilot, "#message") == f"{out}: cannot be written (File name too long)."
         assert is_ready(pilot) and not {"\x1b", "\u202e"} & set(words_on(pilot.app))
-        pilot.app.export_screenshot()
 
-    packaging(copy, scenario, size=size)
+    packaging(copy, scenario)
 
 
-def test_a_run_that_is_deleted_meanwhile_is_a_sentence(copy: RunFolder, here: Path) -> None:
+def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         copy.spec_file.unlink()
         await until(pilot, lambda: screen(pilot).query_one("#who").has_class("-error"))
@@ -275,9 +273,9 @@ def test_a_run_that_is_deleted_meanwhile_is_a_sentence(copy: RunFolder, here: Pa
 
 
 @pytest.mark.parametrize("size", [*slow_values([(20, 5), (40, 12)]), *SIZES])
-def test_the_button_and_a_row_are_to_be_seen_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
+def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        for selector in ("#package", "#checklist"):
+        for selector in ("#submit", "#checklist"):
             region = screen(pilot).query_one(selector).region
             assert region.height >= 1 and region.bottom <= size[1]
         assert "✗ team" in words_on(pilot.app)
@@ -286,7 +284,7 @@ def test_the_button_and_a_row_are_to_be_seen_at_any_size(finished: RunFolder, si
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_it_opens_from_a_run_of_home_and_from_the_palette(finished: RunFolder, size: tuple[int, int]) -> None:
+def test_home_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         runs = pilot.app.screen.query_one("#runs", DataTable)
         await until(pilot, lambda: runs.row_count)
@@ -302,15 +300,14 @@ def test_it_opens_from_a_run_of_home_and_from_the_palette(finished: RunFolder, s
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
 
-    opened(scenario, size=size)
+    play_app(scenario, size=size)
 
 
-def test_it_opens_from_a_runs_own_screen(finished: RunFolder) -> None:
+def test_the_run_screen_opens_it(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         assert "P Package" in words_on(pilot.app)
         await pilot.press("P")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
         assert finished.id in words_on(pilot.app)
 
-    watched(finished, scenario)
+    watch(finished, scenario)

@@ -1,4 +1,4 @@
-"""A run, or another one, that is damaged or deleted while one looks on: a message, and the screen works on."""
+"""Damaged and deleted runs: the screen shows a message and keeps working."""
 
 import contextlib
 import json
@@ -9,49 +9,44 @@ from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.run import RunScreen
-from tests.tui.piloting import said, text_of, until, words_on
-from tests.tui.watching import shown, watched
+from tests.tui.piloting import notifications, played, text_of, until, watch, words_on
 
 
-def test_a_run_deleted_under_the_screen_is_a_message_and_the_application_works_on(copy: RunFolder) -> None:
+def test_a_deleted_run_is_a_message(copy: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         remove_run(copy)
         await until(pilot, lambda: "cannot be read now" in text_of(pilot, "#how-far"))
         assert "cannot be read now" in words_on(pilot.app)
         for key in "12345":
             await pilot.press(key)
         await pilot.press("s", "y")
-        await until(pilot, lambda: "cannot be read" in said(pilot) or "lost" in said(pilot))
+        await until(pilot, lambda: "cannot be read" in notifications(pilot) or "lost" in notifications(pilot))
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
 
-    watched(copy, scenario)
+    watch(copy, scenario)
 
 
-def test_a_run_that_cannot_be_read_yet_is_looked_at_again(copy: RunFolder) -> None:
+def test_an_unreadable_run_is_read_again(copy: RunFolder) -> None:
     spec = copy.spec_file.read_bytes()
     copy.spec_file.write_bytes(b"{")
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "not a run's spec" in text_of(pilot, "#how-far"))
+        await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#how-far"))
         copy.spec_file.write_bytes(spec)
-        await shown(pilot)
+        await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
 
-    watched(copy, scenario)
+    played(RunScreen(copy), scenario)
 
 
-def test_a_tokenizer_that_is_none_leaves_numbers_and_a_message(copy: RunFolder) -> None:
+def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> None:
     copy.tokenizer.write_text("[/ no tokenizer")
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         await pilot.press("3")
-        await pilot.pause()
-        assert "no tokenizer" in said(pilot)
-        assert "→" in words_on(pilot.app)
+        await until(pilot, lambda: "no tokenizer" in notifications(pilot) and "→" in words_on(pilot.app))
 
-    watched(copy, scenario)
+    watch(copy, scenario)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +57,7 @@ def test_a_tokenizer_that_is_none_leaves_numbers_and_a_message(copy: RunFolder) 
         "UPDATE ledger SET spent = 'a while'",
     ],
 )
-def test_another_run_that_is_damaged_leaves_the_screen_of_this_one_alone(
-    finished: RunFolder, copy: RunFolder, damage: str
-) -> None:
+def test_a_damaged_run_does_not_affect_the_screen_of_another(finished: RunFolder, copy: RunFolder, damage: str) -> None:
     spec = json.loads(copy.spec_file.read_text())
     spec["attack"]["name"], spec["created_at"], spec["id"] = "baseline", spec["created_at"] - 100, copy.id
     copy.spec_file.write_text(json.dumps(spec))
@@ -72,9 +65,8 @@ def test_another_run_that_is_damaged_leaves_the_screen_of_this_one_alone(
         db.execute(damage)
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         await until(pilot, lambda: not any(worker.group == "reference" for worker in pilot.app.workers))
         await pilot.press("5", "1")
         assert "draws on small" in words_on(pilot.app)
 
-    watched(finished, scenario)
+    watch(finished, scenario)

@@ -1,7 +1,7 @@
-"""One run on the screen, live: its figures, its keys, and that nothing on the screen ever touches it but stop."""
+"""The screen of one run: its panels, its keys, and that only `stop` affects the run."""
 
 import asyncio
-import json
+from collections.abc import Iterator
 
 import pytest
 from textual.pilot import Pilot
@@ -10,44 +10,43 @@ from textual.widgets import Static
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.home import HomeScreen
-from harness.tui.screens.question import Question
 from harness.tui.screens.run import RunScreen
-from tests.functional.machine import Machine, guess_count, kill_supervisor, wait_until
-from tests.tui.piloting import SIZES, said, text_of, until, words_on
-from tests.tui.watching import shown, watched
+from tests.functional.machine import Machine, guess_count, wait_until
+from tests.tui.piloting import SIZES, notifications, text_of, until, watch, words_on
+from tests.tui.stored import add_guesses, stored_run
+from tests.unit.tui.recorded import Recorded
+
+
+@pytest.fixture
+def real_run(machine: Machine) -> Iterator[RunFolder]:
+    """A run in processes of its own, which goes on until its test ends."""
+    folder = machine.detached("patient")
+    wait_until(lambda: guess_count(folder) > 0, seconds=90)
+    yield folder
+    if not run_summary(folder).status.is_over:
+        machine.run("stop", folder.id)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_finished_run_shows_its_header_figures_and_guesses_at_any_size(
-    finished: RunFolder, size: tuple[int, int]
-) -> None:
+def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         assert text_of(pilot, "#who").startswith(f"draws on small · finished · {finished.id}")
         assert " of 1:00, " in text_of(pilot, "#how-far")
-        for key in "12345":
-            await pilot.press(key)
-            await pilot.pause()
-        await pilot.press("3")
-        await pilot.pause()
-        words = words_on(pilot.app)
-        assert "draws on small" in words
+        await pilot.press("1", "2", "4", "5", "3")
+        await until(pilot, lambda: "draws on small" in words_on(pilot.app))
         if size[0] >= 80:
-            assert "✗" in words and "→" in words
+            await until(pilot, lambda: "✗" in words_on(pilot.app) and "→" in words_on(pilot.app))
             await pilot.press("4")
-            await pilot.pause()
-            assert "exact@1" in words_on(pilot.app)
-        pilot.app.export_screenshot()
+            await until(pilot, lambda: "exact@1" in words_on(pilot.app) and "Recall@100" in words_on(pilot.app))
 
-    watched(finished, scenario, size=size)
+    watch(finished, scenario, size=size)
 
 
-def test_the_keys_1_to_5_and_tab_switch_between_panels(finished: RunFolder) -> None:
+def test_keys_switch_between_panels(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
-        names = ["curve", "history", "guesses", "figures", "log"]
-        for key, name in zip("12345", names, strict=True):
+        for key, name in zip("12345", ["curve", "history", "guesses", "metrics", "log"], strict=True):
             await pilot.press(key)
             await pilot.pause()
             assert [panel.id for panel in pilot.app.screen.query(".panel") if panel.display] == [name]
@@ -55,136 +54,124 @@ def test_the_keys_1_to_5_and_tab_switch_between_panels(finished: RunFolder) -> N
         await pilot.pause()
         assert pilot.app.screen.query_one("#curve").display
 
-    watched(finished, scenario)
+    watch(finished, scenario)
 
 
 def test_a_click_on_a_tab_shows_its_panel(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         tabs = text_of(pilot, "#tabs")
-        await pilot.click("#tabs", offset=(tabs.index("4 figures") + 2, 0))
-        await until(pilot, lambda: pilot.app.screen.query_one("#figures").display)
+        await pilot.click("#tabs", offset=(tabs.index("4 metrics") + 2, 0))
+        await until(pilot, lambda: pilot.app.screen.query_one("#metrics").display)
 
-    watched(finished, scenario)
+    watch(finished, scenario)
 
 
-def test_a_terminal_may_shrink_and_grow_under_the_screen(finished: RunFolder) -> None:
+def test_the_terminal_may_shrink_and_grow(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         for size in [(20, 5), (250, 70), (1, 1), (80, 24), (109, 3), (110, 24)]:
             await pilot.resize_terminal(*size)
             await pilot.pause()
-        assert "draws on small" in words_on(pilot.app)
+        await until(pilot, lambda: "draws on small" in words_on(pilot.app))
 
-    watched(finished, scenario)
+    watch(finished, scenario)
 
 
-def test_a_pause_holds_the_view_and_the_run_goes_on(running: RunFolder) -> None:
+def test_a_pause_affects_only_the_view(running: Recorded) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         await pilot.press("p")
-        await pilot.pause()
-        held, count = text_of(pilot, "#figures-text"), guess_count(running)
-        await until(pilot, lambda: guess_count(running) > count + 30)
-        await pilot.pause(0.7)
-        assert text_of(pilot, "#figures-text") == held
+        await until(pilot, lambda: "paused" in str(pilot.app.screen.query_one("#metrics").border_title))
+        before = text_of(pilot, "#metrics-text")
+        add_guesses(running, 30)
+        with running.store.transaction():
+            running.store.add_ledger("tick", 33.0)
+        # The header is updated with each snapshot, paused or not.
+        await until(pilot, lambda: "0:33 of 1:00" in text_of(pilot, "#how-far"))
+        assert text_of(pilot, "#metrics-text") == before
         await pilot.press("p")
-        await until(pilot, lambda: text_of(pilot, "#figures-text") != held, seconds=5)
+        await until(pilot, lambda: text_of(pilot, "#metrics-text") != before)
 
-    watched(running, scenario)
+    watch(running.folder, scenario)
 
 
-def test_stop_asks_once_and_no_leaves_the_run_alone(running: RunFolder) -> None:
+def test_stop_asks_for_confirmation(running: Recorded) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
         for answer in ("n", "escape"):
             await pilot.press("s")
-            await until(pilot, lambda: isinstance(pilot.app.screen, Question))
+            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
             await pilot.press(answer)
             await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
-        assert not run_summary(running).status.is_over
+        assert not run_summary(running.folder).status.is_over
 
-    watched(running, scenario)
-
-
-def test_a_run_is_stopped_and_resumed_and_left_to_itself(running: RunFolder) -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
-        await pilot.press("s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
-        await pilot.press("y")
-        await until(pilot, lambda: "· stopped" in text_of(pilot, "#who"))
-        await until(pilot, lambda: "the run is stopped" in said(pilot))
-        await pilot.press("r")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Question))
-        await pilot.press("y")
-        await until(pilot, lambda: "· running" in text_of(pilot, "#who"))
-
-    watched(running, scenario)
-    assert run_summary(running).status == "running"
+    watch(running.folder, scenario)
 
 
-def test_the_end_of_a_run_is_told_once(running: RunFolder, machine: Machine) -> None:
-    ends: list[str] = []
-
-    class SeccompNotifier(HarnessApp):
-        def on_home_screen_ended(self, event: HomeScreen.Ended) -> None:
-            ends.append(str(event.summary.status))
-
+def test_a_run_is_stopped_and_resumed_and_survives_the_application(real_run: RunFolder) -> None:
     async def play() -> None:
-        app = SeccompNotifier(watched=running)
+        app = HarnessApp(watched=real_run)
         async with app.run_test() as pilot:
-            await until(pilot, lambda: "· running" in str(app.screen.query_one("#who", Static).content))
-            kill_supervisor(running)
-            await until(pilot, lambda: ends)
-            await pilot.pause(1.2)
-            assert "· lost" in words_on(app)
-
-    asyncio.run(play())
-    assert ends == ["lost"]
-
-
-def test_ending_the_application_leaves_the_run_running(running: RunFolder) -> None:
-    async def play() -> None:
-        app = HarnessApp(watched=running)
-        async with app.run_test() as pilot:
-            await until(pilot, lambda: "patient" in words_on(app))
-            await pilot.press("q")
-            await pilot.press("q")
+            await until(pilot, lambda: isinstance(app.screen, RunScreen) and "· running" in _header(app))
+            await pilot.press("s")
+            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+            await pilot.press("y")
+            await until(pilot, lambda: "The run is stopped." in notifications(pilot))
+            await until(pilot, lambda: "· stopped" in _header(app))
+            await pilot.press("r")
+            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+            await pilot.press("y")
+            await until(pilot, lambda: "· running" in _header(app))
+            await pilot.press("q", "q")
             await until(pilot, lambda: not app.is_running or app._exit)
 
     asyncio.run(play())
-    count = guess_count(running)
-    wait_until(lambda: guess_count(running) > count)
-    assert run_summary(running).status == "running"
+    count = guess_count(real_run)
+    wait_until(lambda: guess_count(real_run) > count, seconds=90)
+    assert run_summary(real_run).status == "running"
 
 
-def test_only_what_can_be_done_is_offered(finished: RunFolder, running: RunFolder) -> None:
-    def offered(pilot: Pilot[None]) -> set[str]:
+def _header(app: HarnessApp) -> str:
+    return str(app.screen.query_one("#who", Static).content) if isinstance(app.screen, RunScreen) else ""
+
+
+def test_the_end_of_a_run_is_reported_once(running: Recorded) -> None:
+    ends: list[str] = []
+
+    class RecordingApp(HarnessApp):
+        def on_home_screen_run_ended(self, event: HomeScreen.RunEnded) -> None:
+            ends.append(str(event.summary.status))
+
+    async def play() -> None:
+        app = RecordingApp(watched=running.folder)
+        async with app.run_test() as pilot:
+            await until(pilot, lambda: "· running" in _header(app))
+            home = app.screen_stack[1]
+            assert isinstance(home, HomeScreen)
+            await until(pilot, lambda: running.folder.id in home._running_ids)
+            running.event("phase", phase="crashed")
+            await until(pilot, lambda: ends and "· crashed" in _header(app))
+            overview = home._overview
+            # A change of another run makes a new overview.
+            other = stored_run(running.folder.path.parents[2], "cccc-draws-small")
+            await until(pilot, lambda: home._overview is not overview)
+            remove_run(other)
+
+    asyncio.run(play())
+    assert ends == ["crashed"]
+
+
+def test_only_possible_actions_are_offered(finished: RunFolder, running: Recorded) -> None:
+    async def offered(pilot: Pilot[None]) -> set[str]:
         return {"s", "r"} & set(pilot.app.screen.active_bindings)
 
-    async def over(pilot: Pilot[None]) -> None:
-        await shown(pilot)
-        assert offered(pilot) == set()
-
-    async def going_on(pilot: Pilot[None]) -> None:
-        await shown(pilot)
-        assert offered(pilot) == {"s"}
-
-    watched(finished, over)
-    watched(running, going_on)
+    assert watch(finished, offered) == set()
+    assert watch(running.folder, offered) == {"s"}
 
 
-def test_the_baselines_best_earlier_run_stands_dimmed_behind_the_curve(machine: Machine, finished: RunFolder) -> None:
-    made = machine.replayed("earlier", range(30))
-    spec = json.loads(made.spec_file.read_text())
-    spec["attack"]["name"], spec["created_at"] = "baseline", finished.spec().created_at - 100
-    made.spec_file.write_text(json.dumps(spec))
+def test_the_best_earlier_baseline_run_is_drawn_dim(machine: Machine, finished: RunFolder) -> None:
+    earlier = stored_run(machine.folder, "dddd-baseline-small", range(30), name="baseline", age=100.0)
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await shown(pilot)
-        title = f"recall | errors · dimmed: {made.id} 0.469"
+        title = f"Recall vs. errors · dim: {earlier.id} 0.469"
         await until(pilot, lambda: str(pilot.app.screen.query_one("#curve").border_title) == title)
 
-    watched(finished, scenario)
-    remove_run(made)
+    watch(finished, scenario)
+    remove_run(earlier)

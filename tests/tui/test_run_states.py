@@ -1,4 +1,4 @@
-"""A run in every state, with any numbers in its record, drawn at any size and in any theme."""
+"""The screen of a run in every state, with extreme numbers, at any size and in any theme."""
 
 import contextlib
 import os
@@ -9,10 +9,9 @@ import pytest
 from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder
+from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
-from tests.tiers import slow_values
-from tests.tui.piloting import text_of, until, words_on
-from tests.tui.watching import shown, watched
+from tests.tui.piloting import played, text_of, until, watch, words_on
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 STATES = {
@@ -29,12 +28,8 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("theme", ["textual-dark", *slow_values(["textual-light"])])
-@pytest.mark.parametrize("size", [(80, 24), *slow_values([(200, 50)])])
 @pytest.mark.parametrize("state", STATES)
-def test_a_run_in_any_state_is_drawn_at_any_size_in_any_theme(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, size: tuple[int, int], theme: str
-) -> None:
+def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     phase, words = STATES[state]
@@ -45,23 +40,25 @@ def test_a_run_in_any_state_is_drawn_at_any_size_in_any_theme(
         run.guess(run.batch("a"), [(example, example % 2 == 0, 1.0 - example) for example in range(EXAMPLES)])
 
     async def scenario(pilot: Pilot[None]) -> None:
-        pilot.app.theme = theme
-        await shown(pilot)
         assert f"{words} · abcd-some" in text_of(pilot, "#who")
-        assert ("this round is blind" in text_of(pilot, "#figures-text")) == (state == "blind")
-        for key in "12345":
-            await pilot.press(key)
-            await pilot.pause()
-            assert "some on small" in words_on(pilot.app)
-        pilot.app.export_screenshot()
+        assert ("blind round" in text_of(pilot, "#metrics-text")) == (state == "blind")
+        for theme in ("textual-light", "textual-dark"):
+            pilot.app.theme = theme
+            for key in "12345":
+                await pilot.press(key)
+            await until(pilot, lambda: "some on small" in words_on(pilot.app))
+        # All panels at once, for the states whose plots differ.
+        if state in ("blind", "without a guess", "running"):
+            await pilot.resize_terminal(200, 50)
+            await until(pilot, lambda: "Guesses" in words_on(pilot.app) and "Metrics" in words_on(pilot.app))
 
-    watched(run.folder, scenario, size=size)
+    watch(run.folder, scenario)
 
 
 @pytest.mark.parametrize(
     "scores", [(1e308, -1e308), (float("inf"), 0.0), (1e300, 1e300), (5e-324, 0.0)], ids=["wide", "inf", "one", "near"]
 )
-def test_a_blind_rounds_scores_are_drawn_whatever_they_are(
+def test_any_scores_of_a_blind_round_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, float]
 ) -> None:
     for name, value in homes(tmp_path).items():
@@ -70,15 +67,13 @@ def test_a_blind_rounds_scores_are_drawn_whatever_they_are(
     run.guess(run.batch("a"), [(0, True, scores[0]), (1, True, scores[1])])
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "this round is blind" in text_of(pilot, "#figures-text"))
-        await pilot.pause(0.3)
-        assert str(pilot.app.screen.query_one("#curve").border_title) == "examples | best score"
-        pilot.app.export_screenshot()
+        assert "blind round" in text_of(pilot, "#metrics-text")
+        await until(pilot, lambda: "Examples by best score" in words_on(pilot.app))
 
-    watched(run.folder, scenario, size=(160, 40))
+    watch(run.folder, scenario, size=(160, 40))
 
 
-def test_rows_that_no_clock_and_no_gauge_can_show_are_drawn_all_the_same(copy: RunFolder) -> None:
+def test_extreme_times_and_scores_are_drawn(copy: RunFolder) -> None:
     with contextlib.closing(sqlite3.connect(copy.store)) as db, db:
         db.execute("UPDATE guess SET at = 1e300, score = -1e300")
         db.execute("UPDATE ledger SET spent = 9e999")
@@ -88,23 +83,20 @@ def test_rows_that_no_clock_and_no_gauge_can_show_are_drawn_all_the_same(copy: R
         await until(pilot, lambda: "draws on small" in text_of(pilot, "#who"))
         for key in "12345":
             await pilot.press(key)
-            await pilot.pause(0.1)
-        pilot.app.export_screenshot()
+        await until(pilot, lambda: "draws on small" in words_on(pilot.app))
 
-    watched(copy, scenario)
+    played(RunScreen(copy), scenario)
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord"])
-def test_a_run_can_be_read_in_any_theme_and_without_colour(
+def test_a_run_is_readable_in_any_theme_without_colours(
     finished: RunFolder, theme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def scenario(pilot: Pilot[None]) -> None:
         pilot.app.theme = theme
-        await shown(pilot)
         await pilot.press("3")
-        await pilot.pause()
-        assert "✗" in words_on(pilot.app)
+        await until(pilot, lambda: "✗" in words_on(pilot.app))
 
-    watched(finished, scenario)
+    watch(finished, scenario)

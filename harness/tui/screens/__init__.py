@@ -1,1 +1,1 @@
-"""One screen a module, its look in the .tcss beside it."""
+"""One screen a module, with its style in the .tcss file beside it."""

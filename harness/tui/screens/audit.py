@@ -1,4 +1,4 @@
-"""One audit, live: its figures as they come, one of them in time, and what it measures right now."""
+"""The screen of one audit: its figures, a plot of one of them, and its progress."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -16,47 +16,47 @@ from harness.runs.folder import RunFolder
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.screens.watch import WatchScreen, WorkerLog
 from harness.tui.snapshot import AuditSnapshot, FigureHistory
-from harness.tui.widgets.audit_panels import FIGURE_COLUMNS, figure_rows, progress_lines, row_line
 from harness.tui.widgets.curve_plot import Curve, FigurePlot
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.keyed_table import KeyedTable
 from harness.tui.widgets.line_tail import LineTail
+from harness.tui.widgets.panel_text import FIGURE_COLUMNS, figure_rows, progress_lines, row_line
 
-_LONGEST_TITLE = 40
+_MAX_TITLE = 40
 
 
 class FigureTable(KeyedTable):
-    """The figures so far; the one under the cursor is drawn."""
+    """The figures of the audit; the plot shows the one under the cursor."""
 
-    HELP = "What was measured so far. The figure under the cursor is drawn in time; `n` and `N` go on from anywhere."
+    HELP = "The figures measured so far. The plot shows the figure under the cursor; `n` and `N` move the cursor."
 
 
 class RowTail(LineTail):
     """The newest rows."""
 
-    HELP = "The newest rows of what is measured, with their texts. `harness audit show` writes all of them."
+    HELP = "The newest rows of the audit's tables, with their texts. `harness audit show` writes all rows."
 
 
 class AuditScreen(WatchScreen[AuditSnapshot]):
-    """An audit's header, figures, plot, progress, rows and log."""
+    """The header, figures, plot, progress, rows and log of an audit."""
 
     CSS_PATH = "audit.tcss"
     NOUN = "audit"
-    PAUSED_PANEL = "figures"
-    HELP = "An audit, live. Leaving this screen, or ending the application, changes nothing for the audit."
+    MAIN_PANEL = "figures"
+    HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
     PANELS: ClassVar[dict[str, str]] = {
-        "figures": "figures",
-        "plot": "figure | time",
-        "progress": "progress",
-        "rows": "rows",
-        "log": "log",
+        "figures": "Figures",
+        "plot": "Figure vs. time",
+        "progress": "Progress",
+        "rows": "Rows",
+        "log": "Log",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "stop", "Stop", tooltip="Stop this audit; it can be resumed"),
-        Binding("r", "resume", "Resume", tooltip="Resume this audit within what is left of its budget"),
-        Binding("n", "next_figure(1)", "Next figure", tooltip="Draw the next figure in time"),
-        Binding("N", "next_figure(-1)", "Previous figure", show=False, tooltip="Draw the figure before in time"),
-        Binding("p", "pause", "Pause", tooltip="Hold the view still, or let it go on"),
+        Binding("r", "resume", "Resume", tooltip="Resume this audit with the rest of its budget"),
+        Binding("n", "next_figure(1)", "Next figure", tooltip="Plot the next figure"),
+        Binding("N", "next_figure(-1)", "Previous figure", show=False, tooltip="Plot the previous figure"),
+        Binding("p", "pause", "Pause", tooltip="Pause the view, or continue it"),
         Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the audit's id"),
     ]
 
@@ -79,22 +79,22 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
                 yield WorkerLog()
         yield KeyFooter()
 
-    def opened(self) -> AuditFeed:
-        """The audit's feed."""
+    def open_feed(self) -> AuditFeed:
+        """Return the audit's feed."""
         return AuditFeed(self._folder)
 
     def show(self, snapshot: AuditSnapshot) -> None:
-        """Figures, the chosen one in time, progress and rows."""
+        """Update figures, plot, progress and rows."""
         self._histories = snapshot.histories
         self.query_one(FigureTable).fill(FIGURE_COLUMNS, figure_rows(snapshot.figures))
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
-        warned = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
-        self.panel("progress").border_title = Content(f"{self.PANELS['progress']}{warned}")
+        warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
+        self.panel("progress").border_title = Content(f"{self.PANELS['progress']}{warnings}")
         self.query_one(RowTail).show(tuple(map(row_line, snapshot.rows)))
         self._draw()
 
     def action_next_figure(self, step: int) -> None:
-        """Draw the next figure in time."""
+        """Plot the next figure."""
         table = self.query_one(FigureTable)
         if table.row_count:
             table.move_cursor(row=(table.cursor_row + step) % table.row_count)
@@ -105,18 +105,18 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         history = None if name is None else self._histories.get(name)
         if name is None or history is None:
             return
-        self.panel("plot").border_title = Content(f"{sanitize(shorten(name, _LONGEST_TITLE))} | time")
+        self.panel("plot").border_title = Content(f"{sanitize(shorten(name, _MAX_TITLE))} vs. time")
         bounds = [
             Curve(history.spent, bound, None) for bound in (history.low, history.high) if np.isfinite(bound).any()
         ]
         curves = [*bounds, Curve(history.spent, history.value)]
-        heights = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves])
-        if not len(heights):
+        y = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves])
+        if not len(y):
             return
-        most, least = float(heights.max()), min(0.0, float(heights.min()))
+        y_max, y_min = float(y.max()), min(0.0, float(y.min()))
         self.query_one(FigurePlot).show(
             curves,
-            x_most=max(1.0, float(history.spent[-1])),
-            y_most=most + 0.15 * (most - least) if most > least else 1.0,
-            y_least=1.15 * least,
+            x_max=max(1.0, float(history.spent[-1])),
+            y_max=y_max + 0.15 * (y_max - y_min) if y_max > y_min else 1.0,
+            y_min=1.15 * y_min,
         )

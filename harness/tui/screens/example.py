@@ -1,4 +1,4 @@
-"""One example: its prefix, its answer where known, and every candidate that each of some runs has for it."""
+"""The screen of one example: its prefix, its answer if known, and the candidates of one or more runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,38 +18,40 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.text import marked
+from harness.tui.token_differences import underline_differences
 from harness.tui.widgets.key_footer import KeyFooter
 
-_MOST_CANDIDATES = 200
+_MAX_CANDIDATES = 200
+_RunExample = tuple[str, Example, TokenText]
+"""The id of a run, the example with the run's candidates, and the run's decoder."""
 
 
 class ExampleScreen(Screen[None]):
-    """Examples one after the other, `ids` in this order, beginning at `first`."""
+    """One of the examples `ids`, beginning with `first`; keys go to the next and the previous one."""
 
     CSS_PATH = "example.tcss"
-    HELP = "One example with every candidate, best first. Tokens that differ from the answer are underlined."
+    HELP = "One example with all candidates, best first. Tokens that differ from the answer are underlined."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "app.pop_screen", "Back", tooltip="Back to where you came from"),
-        Binding("n,right", "step(1)", "Next", tooltip="The next example"),
-        Binding("p,left", "step(-1)", "Previous", tooltip="The previous example"),
+        Binding("escape,q", "app.pop_screen", "Back", tooltip="Close this screen"),
+        Binding("n,right", "step(1)", "Next", tooltip="Go to the next example"),
+        Binding("p,left", "step(-1)", "Previous", tooltip="Go to the previous example"),
         Binding("y", "copy_answer", "Copy", tooltip="Copy prefix and answer"),
     ]
 
     @dataclass
-    class Read(Message):
-        """What the runs have for an example, in the order of the runs; or why that cannot be read."""
+    class Loaded(Message):
+        """An example in each of the runs, or why it cannot be read."""
 
         id_: int
-        found: tuple[tuple[str, Example, TokenText], ...] = ()
+        found: tuple[_RunExample, ...] = ()
         fault: str = ""
 
     def __init__(self, folders: Sequence[RunFolder], ids: Sequence[int], first: int) -> None:
         super().__init__()
         self._folders = tuple(folders)
         self._ids = ids
-        self._place = ids.index(first)
-        self._shown: tuple[tuple[str, Example, TokenText], ...] = ()
+        self._index = ids.index(first)
+        self._shown: tuple[_RunExample, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static("", id="which")
@@ -58,34 +60,34 @@ class ExampleScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Read the first example."""
+        """Load the first example."""
         self.query_one("#example").focus()
         self.action_step(0)
 
     def action_step(self, step: int) -> None:
-        """Go to the example that stands so many places on."""
-        self._place = (self._place + step) % len(self._ids)
-        id_ = self._ids[self._place]
-        self.query_one("#which", Static).update(Content(f"example {id_:,} · {self._place + 1:,} of {len(self._ids):,}"))
-        self._read(id_)
+        """Go forward by `step` examples, and from the last to the first."""
+        self._index = (self._index + step) % len(self._ids)
+        id_ = self._ids[self._index]
+        self.query_one("#which", Static).update(Content(f"example {id_:,} · {self._index + 1:,} of {len(self._ids):,}"))
+        self._load(id_)
 
-    @work(thread=True, exclusive=True, group="read")
-    def _read(self, id_: int) -> None:
+    @work(thread=True, exclusive=True, group="load")
+    def _load(self, id_: int) -> None:
         try:
             found = tuple(
                 (folder.id, load_example(folder, id_), text_of_run(folder, folder.spec())) for folder in self._folders
             )
-            self.post_message(self.Read(id_, found))
+            self.post_message(self.Loaded(id_, found))
         except HarnessError as error:
-            self.post_message(self.Read(id_, fault=str(error)))
+            self.post_message(self.Loaded(id_, fault=str(error)))
 
-    @on(Read)
-    def _show(self, event: Read) -> None:
-        if event.id_ != self._ids[self._place]:
+    @on(Loaded)
+    def _show(self, event: Loaded) -> None:
+        if event.id_ != self._ids[self._index]:
             return
         self._shown = event.found
-        words = Content(sanitize(event.fault)) if event.fault else example_in_words(event.found)
-        self.query_one("#example-text", Static).update(words)
+        content = Content(sanitize(event.fault)) if event.fault else example_content(event.found)
+        self.query_one("#example-text", Static).update(content)
         self.query_one("#example").scroll_home(animate=False)
 
     def action_copy_answer(self) -> None:
@@ -94,11 +96,11 @@ class ExampleScreen(Screen[None]):
             _, example, text = self._shown[0]
             answer = "" if example.answer is None else text.text(example.answer.tolist())
             self.app.copy_to_clipboard(text.text(example.prefix.tolist()) + answer)
-            self.notify("copied prefix and answer")
+            self.notify("Copied prefix and answer.")
 
 
-def example_in_words(found: Sequence[tuple[str, Example, TokenText]]) -> Content:
-    """What each run, by id, has for one example of their round."""
+def example_content(found: Sequence[_RunExample]) -> Content:
+    """Return the prefix and the answer of an example, and the candidates of each run."""
     _, example, text = found[0]
     answer = "unknown: the round is blind" if example.answer is None else text.text(example.answer.tolist())
     parts = [
@@ -107,21 +109,22 @@ def example_in_words(found: Sequence[tuple[str, Example, TokenText]]) -> Content
         Content.styled("\n\nanswer\n", "bold"),
         Content(answer),
     ]
-    for id_, of_run, text_of in found:
-        candidates = of_run.candidates
-        parts.append(Content.styled(f"\n\n{sanitize(id_)}: {pluralize(len(candidates), 'candidate')}\n", "bold"))
-        wanted = None if of_run.answer is None else of_run.answer.tolist()
-        for place, candidate in enumerate(candidates[:_MOST_CANDIDATES], 1):
-            parts += [_candidate(place, candidate), marked(text_of, candidate.suffix.tolist(), wanted), Content("\n")]
-        if len(candidates) > _MOST_CANDIDATES:
-            more = len(candidates) - _MOST_CANDIDATES
-            parts.append(Content(f"… and {more:,} more: harness show {sanitize(id_)} --example {of_run.id}"))
+    for run_id, in_run, run_text in found:
+        candidates = in_run.candidates
+        parts.append(Content.styled(f"\n\n{sanitize(run_id)}: {pluralize(len(candidates), 'candidate')}\n", "bold"))
+        expected = None if in_run.answer is None else in_run.answer.tolist()
+        for rank, candidate in enumerate(candidates[:_MAX_CANDIDATES], 1):
+            suffix = underline_differences(run_text, candidate.suffix.tolist(), expected)
+            parts += [_candidate_facts(rank, candidate), suffix, Content("\n")]
+        if len(candidates) > _MAX_CANDIDATES:
+            more = len(candidates) - _MAX_CANDIDATES
+            parts.append(Content(f"… and {more:,} more: harness show {sanitize(run_id)} --example {in_run.id}"))
     return Content("").join(parts)
 
 
-def _candidate(place: int, candidate: Candidate) -> Content:
+def _candidate_facts(rank: int, candidate: Candidate) -> Content:
     colour = {True: "$text-success", False: "$text-error", None: ""}[candidate.is_right]
     times = f" ×{candidate.times}" if candidate.times > 1 else ""
     return Content.assemble(
-        f"{place:>3} ", (VERDICTS[candidate.is_right], colour), (f" {candidate.score:.4g}{times}  ", "dim")
+        f"{rank:>3} ", (VERDICTS[candidate.is_right], colour), (f" {candidate.score:.4g}{times}  ", "dim")
     )

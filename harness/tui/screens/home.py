@@ -1,4 +1,4 @@
-"""Home: the attacks there are, what the chosen one does, and the runs so far."""
+"""Home: the list of attacks, the description of the chosen one, and the list of runs."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -24,74 +24,73 @@ from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import fetch_schema
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary
-from harness.tui.attack_words import in_full, in_short
-from harness.tui.editing import edited
+from harness.tui.attack_description import attack_description
+from harness.tui.editor import open_in_editor
+from harness.tui.folder_watcher import watch_folders
 from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.screens.compare import CompareScreen
-from harness.tui.screens.name_prompt import NamePrompt
+from harness.tui.screens.dialogs import NameDialog, RoundDialog
 from harness.tui.screens.new_run import NewRunScreen
-from harness.tui.screens.opened import screen_of
-from harness.tui.screens.round_chooser import RoundChooser
-from harness.tui.watching import watch_folders
-from harness.tui.widgets.home_tables import NEWEST_FIRST, AttackTable, RunTable, sorting_after, sorting_of_column
+from harness.tui.screens.run_or_audit import screen_for
+from harness.tui.widgets.home_tables import NEWEST_FIRST, AttackTable, RunTable, next_sort_key, sort_key_of_column
 from harness.tui.widgets.key_footer import KeyFooter
 
 _POLL_SECONDS = 1.0
-_FILTER = "filter runs by any part of id, attack, round, status, note; enter keeps, escape shows all"
+_FILTER = "filter by id, attack, round, status or note; Enter keeps the filter, Escape removes it"
 
 
 class HomeScreen(Screen[None]):
-    """Attacks on the left, the chosen one on the right, runs below."""
+    """Attacks at the top left, the description at the top right, runs below."""
 
     CSS_PATH = "home.tcss"
-    HELP = "Attacks above, runs below; Tab goes from one to the other."
+    HELP = "Attacks above, runs below; Tab switches between them."
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "new_run", "New run", tooltip="Fill in a new run of the chosen attack"),
-        Binding("c", "compare", "Compare", tooltip="Compare the marked runs with each other"),
+        Binding("n", "new_run", "New run", tooltip="Open the form of a new run of the chosen attack"),
+        Binding("c", "compare", "Compare", tooltip="Compare the marked runs"),
         Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
-        Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by another column"),
-        Binding("b", "round", "Round", show=False, tooltip="Choose the round that best recalls are about"),
-        Binding(
-            "i", "about", "About", show=False, tooltip="What the chosen attack does, where there is no room beside it"
-        ),
-        Binding("a", "new_attack", "New attack", show=False, tooltip="Write a new attack and open it in the editor"),
+        Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by the next column"),
+        Binding("b", "round", "Round", show=False, tooltip="Choose the round for best recalls and new runs"),
+        Binding("i", "about", "About", show=False, tooltip="Show the description of the chosen attack, or hide it"),
+        Binding("a", "new_attack", "New attack", show=False, tooltip="Create a new attack and open it in the editor"),
         Binding("e", "edit", "Edit", show=False, tooltip="Open the chosen attack in the editor"),
-        Binding("q", "app.quit", "Quit", tooltip="Leave the screen; runs go on"),
+        Binding("q", "app.quit", "Quit", tooltip="Close the application; runs continue"),
         Binding("escape", "back_out", show=False),
     ]
 
     @dataclass
-    class Looked(Message):
-        """What there is now."""
+    class Updated(Message):
+        """All attacks and runs as they are now."""
 
         overview: Overview
 
     @dataclass
     class Described(Message):
-        """What the attack of this key does, in words."""
+        """The description of the attack with this key."""
 
         key: str
-        words: str
+        text: str
 
     @dataclass
-    class Ended(Message):
-        """A run that went on while the screen was open has come to its end."""
+    class RunEnded(Message):
+        """A run has ended while the screen was open."""
 
         summary: RunSummary
 
     def __init__(self, *, attacks_folder: Path | None, round_name: str) -> None:
         super().__init__()
-        self._is_gone = Event()
-        self._look_again = Event()
+        self._is_closed = Event()
+        self._poll_now = Event()
         self._attacks_folder = attacks_folder
-        self._round, self._round_name = round_name, _own_name(round_name)
+        self._round = round_name
+        """The round's name, or the path of its file."""
+        self._round_name, self._error_cap = _name_and_error_cap(round_name)
         self._marked: set[str] = set()
-        self._going_on: set[str] = set()
+        self._running_ids: set[str] = set()
         self._feed = OverviewFeed(attacks_folder)
         self._overview: Overview | None = None
-        self._sorting = NEWEST_FIRST
+        self._sort_key = NEWEST_FIRST
         self._described: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -105,66 +104,69 @@ class HomeScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Begin to poll."""
-        self.query_one("#description").border_title = "attack"
+        """Start polling."""
+        self.query_one("#description").border_title = "Attack"
         self.query_one("#filter").display = False
         self.query_one("#attacks").focus()
         self._poll()
-        self._watch()
+        self._watch_attacks()
 
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
-        while not self._is_gone.is_set():
-            self._look_again.clear()
-            self.post_message(self.Looked(self._feed.poll()))
-            self._look_again.wait(_POLL_SECONDS)
+        while not self._is_closed.is_set():
+            self._poll_now.clear()
+            self.post_message(self.Updated(self._feed.poll()))
+            self._poll_now.wait(_POLL_SECONDS)
 
     @work(thread=True, exclusive=True, group="watch")
-    def _watch(self) -> None:
+    def _watch_attacks(self) -> None:
         def changed() -> None:
             self._feed.attacks_changed()
-            self._look_again.set()
+            self._poll_now.set()
 
-        watch_folders(lambda: tuple(attack_folders(self._attacks_folder)), changed, is_gone=self._is_gone)
+        watch_folders(lambda: tuple(attack_folders(self._attacks_folder)), changed, stop=self._is_closed)
 
     def on_resize(self) -> None:
-        """Show the columns that there is room for."""
-        self.call_after_refresh(self._show)
+        """Show the columns that fit."""
+        self.call_after_refresh(self._update)
 
     def on_unmount(self) -> None:
-        """No more polls."""
-        self._is_gone.set()
-        self._look_again.set()
+        """Stop polling."""
+        self._is_closed.set()
+        self._poll_now.set()
 
-    @on(Looked)
-    def _take(self, event: Looked) -> None:
+    @on(Updated)
+    def _apply(self, event: Updated) -> None:
         if event.overview != self._overview:
             for run in event.overview.runs:
-                if run.id in self._going_on and run.status.is_over:
-                    self.post_message(self.Ended(run))
-            self._going_on = {run.id for run in event.overview.runs if not run.status.is_over}
+                if run.id in self._running_ids and run.status.is_over:
+                    self.post_message(self.RunEnded(run))
+            self._running_ids = {run.id for run in event.overview.runs if not run.status.is_over}
             self._overview = event.overview
-            self._show()
+            self._update()
 
-    def _show(self) -> None:
+    def _update(self) -> None:
         overview = self._overview
         if overview is None:
             return
         self._marked &= {run.id for run in overview.runs} | set(overview.unreadable)
         with self.app.batch_update():
-            self.query_one(AttackTable).show(overview, round_name=self._round_name)
+            self.query_one(AttackTable).show(overview, round_name=self._round_name, error_cap=self._error_cap)
             self.query_one(RunTable).show(
                 overview,
-                wanted=self.query_one("#filter", Input).value,
-                sorting=self._sorting,
+                query=self.query_one("#filter", Input).value,
+                sort_key=self._sort_key,
                 marked=self._marked,
                 is_narrow=self.has_class("-narrow"),
             )
             if overview.fault is not None:
                 self._described = None
-                self.query_one("#words", Static).update(Content(sanitize(overview.fault)))
+                self._show_description(sanitize(overview.fault))
             else:
                 self._describe()
+
+    def _show_description(self, text: str) -> None:
+        self.query_one("#words", Static).update(Content(text))
 
     def _attack(self) -> AttackFile | None:
         key = self.query_one(AttackTable).key_under_cursor
@@ -180,31 +182,31 @@ class HomeScreen(Screen[None]):
         if key == self._described:
             return
         self._described = key
-        self.query_one("#words", Static).update(Content(in_short(attack)))
+        self._show_description(attack_description(attack))
         if attack.error is None:
-            self._fetch(attack, key)
+            self._fetch_description(attack, key)
 
     @work(thread=True, exclusive=True, group="schema")
-    def _fetch(self, attack: AttackFile, key: str) -> None:
+    def _fetch_description(self, attack: AttackFile, key: str) -> None:
         try:
-            words = in_full(attack, fetch_schema(attack.path, digest=attack.sha256))
+            text = attack_description(attack, fetch_schema(attack.path, digest=attack.sha256))
         except HarnessError as error:
-            words = sanitize(str(error))
-        self.post_message(self.Described(key, words))
+            text = sanitize(str(error))
+        self.post_message(self.Described(key, text))
 
     @on(Described)
-    def _take_words(self, event: Described) -> None:
+    def _apply_description(self, event: Described) -> None:
         if event.key == self._described:
-            self.query_one("#words", Static).update(Content(event.words))
+            self._show_description(event.text)
 
     @on(DataTable.RowSelected, "#attacks")
     def action_new_run(self) -> None:
-        """Fill in a new run of the chosen attack."""
+        """Open the form of a new run of the chosen attack."""
         attack = self._attack()
         if attack is None:
             return
         if attack.error is not None:
-            self.notify(sanitize(attack.error), severity="error", markup=False)
+            self._notify_error(attack.error)
             return
         screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=self._round)
         self.app.push_screen(screen, self._open_run)
@@ -215,14 +217,14 @@ class HomeScreen(Screen[None]):
 
     def _open_run(self, id_: str | None) -> None:
         if id_:
-            self.app.push_screen(screen_of(RunFolder(runs_home() / id_)))
+            self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
 
     @on(Input.Changed, "#filter")
     def _filter_changed(self) -> None:
-        self._show()
+        self._update()
 
     @on(Input.Submitted, "#filter")
-    def _filter_done(self) -> None:
+    def _filter_submitted(self) -> None:
         self.query_one("#runs").focus()
 
     def action_filter(self) -> None:
@@ -232,29 +234,29 @@ class HomeScreen(Screen[None]):
         field.focus()
 
     def action_back_out(self) -> None:
-        """Show all runs again; forget the marks; hide what an attack does."""
+        """Hide the description, or unmark all runs, or remove the filter."""
         field = self.query_one("#filter", Input)
         if self.has_class("-about"):
             self.action_about()
         elif self._marked and not field.display:
             self._marked.clear()
-            self._show()
+            self._update()
         elif field.display:
             field.value = ""
             field.display = False
             self.query_one("#runs").focus()
 
     def action_mark(self) -> None:
-        """Mark the run under the cursor for a comparison, or take its mark away."""
+        """Mark the run under the cursor for a comparison, or unmark it."""
         table = self.query_one(RunTable)
         if (id_ := table.key_under_cursor) is not None:
             self._marked ^= {id_}
-            self._show()
+            self._update()
             table.action_cursor_down()
 
     def action_package(self) -> None:
-        """Go through the checklist of a package of the run under the cursor, and write it."""
-        # Here: the first paint needs nothing of it.
+        """Open the Package screen of the run under the cursor."""
+        # Imported here to keep the first paint fast.
         from harness.tui.screens.package import PackageScreen
 
         id_ = self.query_one(RunTable).key_under_cursor
@@ -262,49 +264,50 @@ class HomeScreen(Screen[None]):
             self.app.push_screen(PackageScreen(RunFolder(runs_home() / id_)))
 
     def action_compare(self) -> None:
-        """Compare the marked runs; a single marked one with the one under the cursor."""
-        ids = self._to_compare(self.query_one(RunTable).key_under_cursor)
+        """Compare the marked runs; a single marked run is compared with the one under the cursor."""
+        ids = self._runs_to_compare(self.query_one(RunTable).key_under_cursor)
         if len(ids) < 2:
-            self.notify("mark two runs or more with Space, then compare them; unreadable ones do not count")
+            self.notify("Mark at least two readable runs with Space to compare them.")
             return
         self.app.push_screen(CompareScreen([RunFolder(runs_home() / id_) for id_ in ids]))
 
-    def _to_compare(self, here: str | None) -> list[str]:
-        """The runs that are marked, a single one with the run `here`; the oldest first."""
+    def _runs_to_compare(self, under_cursor: str | None) -> list[str]:
+        """Return the ids to compare, oldest first."""
         readable = [] if self._overview is None else [run.id for run in reversed(self._overview.runs)]
         marked = self._marked.intersection(readable)
-        chosen = marked if len(marked) > 1 else marked | {here}
+        chosen = marked if len(marked) > 1 else marked | {under_cursor}
         return [id_ for id_ in readable if id_ in chosen]
 
     def action_round(self) -> None:
-        """Choose the round that best recalls and new runs are about."""
+        """Choose the round for best recalls and new runs."""
 
         def chosen(name: str | None) -> None:
             if name is not None:
-                self._round, self._round_name = name, _own_name(name)
-                self._show()
+                self._round = name
+                self._round_name, self._error_cap = _name_and_error_cap(name)
+                self._update()
 
-        self.app.push_screen(RoundChooser(self._round), chosen)
+        self.app.push_screen(RoundDialog(self._round), chosen)
 
     def action_about(self) -> None:
-        """Put what the chosen attack does in the place of the list, and back."""
+        """Show the description in place of the attacks, or hide it."""
         self.toggle_class("-about")
         self.query_one("#description" if self.has_class("-about") else "#attacks").focus()
 
     def action_sort(self) -> None:
         """Sort the runs by the next column."""
-        self._sort_by(sorting_after(self._sorting))
+        self._sort_by(next_sort_key(self._sort_key))
 
     @on(DataTable.HeaderSelected, "#runs")
     def _sort_by_column(self, event: DataTable.HeaderSelected) -> None:
-        self._sort_by(sorting_of_column(str(event.label)))
+        self._sort_by(sort_key_of_column(str(event.label)))
 
-    def _sort_by(self, sorting: str) -> None:
-        self._sorting = sorting
-        self._show()
+    def _sort_by(self, sort_key: str) -> None:
+        self._sort_key = sort_key
+        self._update()
 
     def action_new_attack(self) -> None:
-        """Ask for a name, write a scaffold and open it in the editor."""
+        """Ask for a name, create an attack from the template and open it in the editor."""
         folder = self._attacks_folder or Path("attacks")
 
         def named(name: str | None) -> None:
@@ -313,15 +316,15 @@ class HomeScreen(Screen[None]):
             try:
                 path = new_attack(name, folder)
             except HarnessError as error:
-                self.notify(sanitize(str(error)), severity="error", markup=False)
+                self._notify_error(str(error))
                 return
-            # Once the question is gone: the editor gets the whole terminal.
+            # After the dialog has closed, because the editor gets the whole terminal.
             self.call_after_refresh(self._edit, path)
 
-        taken = {path.stem for path in folder.glob("*.py")}
-        number = next(number for number in count(1) if f"my_attack_{number}" not in taken)
-        words = sanitize(f"a new attack in {folder}, called")
-        self.app.push_screen(NamePrompt(words, f"my_attack_{number}"), named)
+        existing = {path.stem for path in folder.glob("*.py")}
+        number = next(number for number in count(1) if f"my_attack_{number}" not in existing)
+        label = sanitize(f"Name of the new attack in {folder}:")
+        self.app.push_screen(NameDialog(label, f"my_attack_{number}"), named)
 
     def action_edit(self) -> None:
         """Open the chosen attack in the editor."""
@@ -331,14 +334,18 @@ class HomeScreen(Screen[None]):
 
     def _edit(self, path: Path) -> None:
         try:
-            edited(self.app, path)
+            open_in_editor(self.app, path)
         except HarnessError as error:
-            self.notify(sanitize(str(error)), severity="error", markup=False)
+            self._notify_error(str(error))
+
+    def _notify_error(self, text: str) -> None:
+        self.notify(sanitize(text), severity="error", markup=False)
 
 
-def _own_name(round_: str) -> str:
-    """What runs of the round go by: its own name, where it was named by a path."""
+def _name_and_error_cap(round_: str) -> tuple[str, int | None]:
+    """Return the name and the error cap of a round given by name or path; the cap is None if it cannot be loaded."""
     try:
-        return load_round(round_).name
+        loaded = load_round(round_)
     except (HarnessError, OSError):
-        return round_
+        return round_, None
+    return loaded.name, loaded.error_cap

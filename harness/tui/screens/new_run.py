@@ -1,6 +1,5 @@
-"""The form that starts a run: made from the attack's own schema, checked as it is typed, shown as a command line."""
+"""The form of a new run, made from the attack's own schema and validated while it is typed."""
 
-import shlex
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -11,30 +10,24 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
-from textual.widgets import Button, Input, Static
-from textual.worker import get_current_worker
+from textual.widgets import Button, Static
 
 from harness.core.errors import HarnessError
-from harness.core.text import sanitize
+from harness.core.text import pluralize, sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import fetch_schema
-from harness.tui.faults import fault_in
+from harness.tui.commands import start_run
 from harness.tui.form import Form, form_for
-from harness.tui.remembered import remember_values, remembered_values
-from harness.tui.starting import started_run
-from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.run_fields import RunFields
-
-_WIDTHS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]
-_HEIGHTS = [(0, "-low"), (14, "-high"), (36, "-tall")]
+from harness.tui.form_history import load_values, save_values
+from harness.tui.screens.form import FormScreen, show_text
+from harness.tui.validation import validation_error
+from harness.tui.widgets.form_fields import FormFields
 
 
 class Phase(Enum):
-    """What the screen waits for: the attack's schema, another try at it, the person, or the run."""
+    """What the screen waits for: the attack's schema, a retry, the user, or the run."""
 
     LOADING = "loading"
     FAILED = "failed"
@@ -42,58 +35,50 @@ class Phase(Enum):
     STARTING = "starting"
 
 
-_PHASES_OF_ACTIONS = {
+_ACTION_PHASES = {
     "start": (Phase.EDITING,),
     "copy_command": (Phase.EDITING, Phase.STARTING),
     "retry": (Phase.FAILED,),
 }
 
 
-class NewRunScreen(Screen[str | None]):
-    """Asks for everything that a run of `attack` needs; dismissed with the id of the run, or None without one."""
+class NewRunScreen(FormScreen[str | None]):
+    """Asks for the values of a run of `attack` and starts it; the result is the run's id, or None."""
 
     CSS_PATH = ["form.tcss", "new_run.tcss"]  # noqa: RUF012  as Textual declares it
-    AUTO_FOCUS = None
-    HORIZONTAL_BREAKPOINTS = _WIDTHS
-    VERTICAL_BREAKPOINTS = _HEIGHTS
-    # Chords, since letters are typed into fields. ctrl+s and ctrl+q stop and start the flow of a terminal, and F5 is
-    # an editor's own where the terminal lives inside one; these two reach a full-screen program everywhere.
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high"), (36, "-tall")]  # noqa: RUF012
+    # Chords, because letters are typed into fields. Terminals use ctrl+s and ctrl+q for flow control, and an editor
+    # around the terminal may use F5; ctrl+r and ctrl+y reach a full-screen program everywhere.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "start", "Start", tooltip="Check everything and start the run"),
+        Binding("ctrl+r", "start", "Start", tooltip="Validate the values and start the run"),
         Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line of this run"),
-        Binding("r", "retry", "Try again", tooltip="Ask the attack for its parameters again"),
-        Binding("escape", "cancel", "Back", tooltip="Back without a run; a start that is under way is given up"),
+        Binding("r", "retry", "Retry", tooltip="Read the attack's parameters again"),
+        Binding("escape", "cancel", "Back", tooltip="Cancel the start, or close the form"),
     ]
 
     @dataclass
     class Loaded(Message):
-        """The attack's form is known, and the values that it opens with."""
+        """The attack's form, and the values that it opens with."""
 
         form: Form
         values: dict[str, str]
 
     @dataclass
-    class Unloadable(Message):
-        """The attack's schema cannot be had."""
+    class LoadFailed(Message):
+        """Why the attack's schema cannot be read."""
 
         reason: str
 
     @dataclass
-    class Said(Message):
-        """The command that starts the run says how far it is."""
+    class StartFailed(Message):
+        """Why the run was not started: errors by field key, or the error of the command."""
 
-        words: str
-
-    @dataclass
-    class Refused(Message):
-        """The run was not started: for `faults`, by a field's key, or for a reason of the command's own."""
-
-        faults: dict[str, str]
+        errors: dict[str, str]
         reason: str = ""
 
     @dataclass
     class Started(Message):
-        """The run can be observed."""
+        """The run is observable."""
 
         run_id: str
 
@@ -104,8 +89,7 @@ class NewRunScreen(Screen[str | None]):
         self._round_name = round_name
         self._phase = Phase.LOADING
         self._form = Form(attack.name, attacks_folder, ())
-        self._given_up = Event()
-        self._started: str | None = None
+        self._run_id: str | None = None
 
     def compose(self) -> ComposeResult:
         about = sanitize("".join(f"  {part}" for part in (self._attack.summary, f"({self._attack.origin})") if part))
@@ -113,169 +97,132 @@ class NewRunScreen(Screen[str | None]):
             Content.assemble(("New run · ", "bold"), (sanitize(self._attack.shown_name), "bold"), about), id="title"
         )
         yield Static(Content(""), id="state")
-        yield RunFields(id="fields", can_focus=False)
-        with Vertical(id="foot"):
-            with VerticalScroll(id="command", can_focus=False):
-                yield Static(Content(""))
-            with Horizontal(id="start-line"):
-                yield Button("Start the run", variant="primary", compact=True, id="start", disabled=True)
-                yield Static(Content(""), id="message")
-        yield KeyFooter()
+        yield FormFields(id="fields", can_focus=False)
+        yield from self.compose_foot("Start the run")
 
     def on_mount(self) -> None:
-        self._load(again=False)
+        self._load(is_retry=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action not in _PHASES_OF_ACTIONS or self._phase in _PHASES_OF_ACTIONS[action]
+        return action not in _ACTION_PHASES or self._phase in _ACTION_PHASES[action]
 
     # The form.
 
     def action_retry(self) -> None:
-        """Look at the attack's file again, which may have been mended."""
-        self._load(again=True)
+        """Read the attack's file again, which may have been corrected."""
+        self._load(is_retry=True)
 
-    def _load(self, *, again: bool) -> None:
+    def _load(self, *, is_retry: bool) -> None:
         self._enter(Phase.LOADING)
-        self._show_state(f"Reading the parameters of {self._attack.name}{' again' if again else ''} …")
-        self.run_worker(partial(self._fetch, again=again), thread=True, exclusive=True, group="schema")
+        self._show_state(f"Reading the parameters of {self._attack.name} …")
+        self.run_worker(partial(self._fetch, is_retry=is_retry), thread=True, exclusive=True, group="schema")
 
-    def _fetch(self, *, again: bool) -> None:
+    def _fetch(self, *, is_retry: bool) -> None:
         attack = self._attack
         try:
-            if again:
-                found = find_attacks(self._attacks_folder)
-                attack = next((other for other in found if other.path == attack.path), attack)
+            if is_retry:
+                attacks = find_attacks(self._attacks_folder)
+                attack = next((other for other in attacks if other.path == attack.path), attack)
             if attack.error is not None:
                 raise HarnessError(attack.error)
             schema = fetch_schema(attack.path, digest=attack.sha256)
         except (HarnessError, OSError) as error:
-            self.post_message(self.Unloadable(str(error)))
+            self.post_message(self.LoadFailed(str(error)))
             return
         form = form_for(attack, schema, attacks_folder=self._attacks_folder)
         values = {field.key: field.default or "" for field in form.fields}
-        values |= remembered_values(attack.name, form.fields)
+        values |= load_values(attack.name, form.fields)
         self.post_message(self.Loaded(form, values | {"--round": self._round_name}))
 
-    @on(Unloadable)
-    def _say_why(self, event: Unloadable) -> None:
+    @on(LoadFailed)
+    def _show_load_error(self, event: LoadFailed) -> None:
         self._enter(Phase.FAILED)
         self._show_state(event.reason, is_error=True)
 
     @on(Loaded)
     async def _show_form(self, event: Loaded) -> None:
         self._form = event.form
-        more = event.form.left_out
-        self._show_state(f"{more} more parameters are left to the command line: --set name=value." if more else "")
-        await self.query_one(RunFields).show(event.form.fields, event.values)
+        more = event.form.omitted
+        self._show_state(f"{more} more parameters have no field: use --set name=value." if more else "")
+        await self.query_one(FormFields).show(event.form.fields, event.values)
         self._enter(Phase.EDITING)
-        self._show_command()
+        self.show_command()
 
-    @on(RunFields.Edited)
-    def _edited(self) -> None:
-        self._show_message("")
-        self._show_command()
-
-    @on(Input.Submitted)
-    def _go_on(self) -> None:
-        self.focus_next()
+    @on(FormFields.Edited)
+    def _update_command(self) -> None:
+        self.show_message("")
+        self.show_command()
 
     # The run.
 
-    @on(Button.Pressed, "#start")
+    @on(Button.Pressed, "#submit")
     def action_start(self) -> None:
-        """Start the run that the form asks for, unless a value will not do."""
-        self._given_up = Event()
-        start = partial(self._start, self._form, self.query_one(RunFields).values(), self._given_up)
+        """Validate the values and start the run."""
+        self._cancelled = Event()
+        start = partial(self._start, self._form, self.query_one(FormFields).values(), self._cancelled)
         self._enter(Phase.STARTING)
-        self._show_message("starting …")
+        self.show_message("starting …")
         self.run_worker(start, thread=True, exclusive=True, group="start")
 
-    def _start(self, form: Form, values: dict[str, str], given_up: Event) -> None:
-        faults = {field.key: fault for field in form.fields if (fault := fault_in(field, values[field.key]))}
-        if faults:
-            self.post_message(self.Refused(faults))
+    def _start(self, form: Form, values: dict[str, str], cancelled: Event) -> None:
+        errors = {field.key: error for field in form.fields if (error := validation_error(field, values[field.key]))}
+        if errors:
+            self.post_message(self.StartFailed(errors))
             return
-        worker = get_current_worker()
         try:
-            run_id = started_run(
-                form.command_line(values),
-                on_words=lambda words: self.post_message(self.Said(words)),
-                is_given_up=given_up.is_set,
-                is_left_alone=lambda: worker.is_cancelled,
-            )
+            run_id = self.run_harness(start_run, form.command_line(values), cancelled)
         except HarnessError as error:
-            if not given_up.is_set():
-                self.post_message(self.Refused({}, str(error)))
+            if not cancelled.is_set():
+                self.post_message(self.StartFailed({}, str(error)))
             return
         if run_id is not None:
-            remember_values(form.attack, form.given(values))
+            save_values(form.attack, form.changed_values(values))
             self.post_message(self.Started(run_id))
 
-    @on(Said)
-    def _show_progress(self, event: Said) -> None:
+    @on(FormScreen.Progress)
+    def _show_progress(self, event: FormScreen.Progress) -> None:
         if self._phase is Phase.STARTING:
-            self._show_message(f"starting … {event.words}")
+            self.show_message(f"starting … {event.line}")
 
-    @on(Refused)
-    def _show_refusal(self, event: Refused) -> None:
-        self._back_to_the_form(event.reason or _counted_faults(len(event.faults)), is_error=True)
-        self.query_one(RunFields).show_faults(event.faults)
+    @on(StartFailed)
+    def _show_start_error(self, event: StartFailed) -> None:
+        reason = event.reason or f"{pluralize(len(event.errors), 'invalid value')}."
+        self._return_to_form(reason, is_error=True)
+        self.query_one(FormFields).show_errors(event.errors)
 
     @on(Started)
-    def _go_to_the_run(self, event: Started) -> None:
-        self._started = event.run_id
+    def _close_with_run(self, event: Started) -> None:
+        self._run_id = event.run_id
         self.on_screen_resume()
 
     def on_screen_resume(self) -> None:
-        """Leave with the run, now or when what covers this screen has gone: only the top one can be dismissed."""
-        if self._started is not None and self.is_current:
-            self.dismiss(self._started)
+        """Close the form once the run has started; only the topmost screen can be dismissed."""
+        if self._run_id is not None and self.is_current:
+            self.dismiss(self._run_id)
 
     def action_cancel(self) -> None:
-        """Give up the start that is under way, else the form."""
+        """Cancel the start, or close the form."""
         if self._phase is Phase.STARTING:
-            self._given_up.set()
-            self._back_to_the_form("given up before the run began.")
+            self._cancelled.set()
+            self._return_to_form("cancelled before the run started.")
         else:
             self.dismiss(None)
 
-    def action_copy_command(self) -> None:
-        """Copy the command line that starts the same run."""
-        self.app.copy_to_clipboard(self._command().encode(errors="replace").decode())
-        self._show_message("copied.")
-
-    # What is shown.
-
-    def _command(self) -> str:
-        return shlex.join(["harness", *self._form.command_line(self.query_one(RunFields).values())])
+    def command_line(self) -> list[str]:
+        """Return the arguments of `harness` that start the same run."""
+        return self._form.command_line(self.query_one(FormFields).values())
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
         self.set_class(phase in (Phase.EDITING, Phase.STARTING), "-form")
-        self.query_one(RunFields).disabled = phase is Phase.STARTING
-        self.query_one("#start", Button).disabled = phase is not Phase.EDITING
+        self.query_one(FormFields).disabled = phase is Phase.STARTING
+        self.query_one("#submit", Button).disabled = phase is not Phase.EDITING
         self.refresh_bindings()
 
-    def _back_to_the_form(self, words: str, *, is_error: bool = False) -> None:
+    def _return_to_form(self, message: str, *, is_error: bool = False) -> None:
         self._enter(Phase.EDITING)
-        self._show_message(words, is_error=is_error)
-        self.query_one("#start", Button).focus()
+        self.show_message(message, is_error=is_error)
+        self.query_one("#submit", Button).focus()
 
-    def _show_state(self, words: str, *, is_error: bool = False) -> None:
-        _show(self.query_one("#state", Static), words, is_error=is_error)
-
-    def _show_message(self, words: str, *, is_error: bool = False) -> None:
-        _show(self.query_one("#message", Static), words, is_error=is_error)
-
-    def _show_command(self) -> None:
-        self.query_one("#command Static", Static).update(Content(sanitize(self._command())))
-
-
-def _show(static: Static, words: str, *, is_error: bool) -> None:
-    static.update(Content(sanitize(words)))
-    static.display = bool(words)
-    static.set_class(is_error, "-error")
-
-
-def _counted_faults(count: int) -> str:
-    return "one value will not do." if count == 1 else f"{count} values will not do."
+    def _show_state(self, text: str, *, is_error: bool = False) -> None:
+        show_text(self.query_one("#state", Static), text, is_error=is_error)

@@ -1,7 +1,6 @@
-"""A run made ready for its organizers: the checklist as it turns green, what goes along, and the command for it."""
+"""The Package screen: the checklist of a run, the files that go with it, and the command that writes the zip."""
 
 import contextlib
-import shlex
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -11,98 +10,88 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
-from textual.widgets import Button, Input, Static
-from textual.worker import get_current_worker
+from textual.widgets import Button, Static
 
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
-from harness.tui import packaging
-from harness.tui.commands import answer_of
-from harness.tui.packaging import FIELDS, Look, Packaged, Packaging
-from harness.tui.screens.question import Question
+from harness.tui import package_state
+from harness.tui.commands import run_command
+from harness.tui.package_state import FIELDS, PackageResult, PackageSnapshot, PackageState
+from harness.tui.screens.dialogs import ConfirmDialog
+from harness.tui.screens.form import FormScreen
 from harness.tui.widgets.checklist import Checklist
-from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.run_fields import RunFields
+from harness.tui.widgets.form_fields import FormFields
 
-_LEAST_SECONDS = 2.0
-_SHARE_OF_TIME = 0.1
-_PROGRESS_SECONDS = 0.5
+_MIN_POLL_SECONDS = 2.0
+_POLL_TIME_SHARE = 0.1
+_CLOCK_SECONDS = 0.5
 
 
 class Phase(Enum):
-    """What the screen waits for: the values that it opens with, the person, or the zip."""
+    """What the screen waits for: the initial values, the user, or the zip."""
 
     OPENING = "opening"
     EDITING = "editing"
     PACKAGING = "packaging"
 
 
-class PackageFields(RunFields):
-    """What goes along with the run, and where to."""
+class PackageFields(FormFields):
+    """The files that go with the run, and the destination."""
 
     HELP = (
-        "Who submits, what is new, and where the zip goes. The right arrow takes the path that is proposed; what is "
-        "amiss stands beside a field. One that is left empty means what stands there in grey."
+        "The team, the description and the destination of the zip. The right arrow completes a path; errors appear "
+        "beside the field. An empty field uses the value shown in grey."
     )
 
 
-class PackageScreen(Screen[None]):
-    """The checklist of one run, going on or over, and the button that packages it."""
+class PackageScreen(FormScreen[None]):
+    """The checklist of one run, which may still be running, and the button that packages it."""
 
     CSS_PATH = ["form.tcss", "package.tcss"]  # noqa: RUF012  as Textual declares it
-    HELP = "A run on its way to its organizers: submission, code, description and team in one zip."
-    AUTO_FOCUS = None
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]  # noqa: RUF012
+    HELP = "Package a run for its organizers: submission, code, description and team in one zip."
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high"), (36, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r,ctrl+s", "package", "Package", tooltip="Write the zip, or say what holds it back"),
+        Binding("ctrl+r,ctrl+s", "package", "Package", tooltip="Write the zip, or show what blocks it"),
         Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line that packages this run"),
-        Binding("escape", "cancel", "Back", tooltip="Back to where you came from; a packaging under way is given up"),
+        Binding("escape", "cancel", "Back", tooltip="Cancel the packaging, or close the screen"),
     ]
 
     @dataclass
     class Opened(Message):
-        """The texts that the fields open with."""
+        """The initial texts of the fields."""
 
         values: dict[str, str]
 
     @dataclass
-    class Looked(Message):
-        """The run and its files as they are now."""
+    class Updated(Message):
+        """A new snapshot."""
 
-        look: Look
-
-    @dataclass
-    class Taken(Message):
-        """A file stands where the zip is to go."""
+        snapshot: PackageSnapshot
 
     @dataclass
-    class Said(Message):
-        """The command that packages says how far it is."""
-
-        words: str
+    class DestinationExists(Message):
+        """A file exists at the destination."""
 
     @dataclass
     class Ended(Message):
-        """The command has ended: with a zip, with a reason why there is none, or given up."""
+        """The command has ended: with a result, with an error, or with neither if it was cancelled."""
 
-        packaged: Packaged | None
-        reason: str = ""
+        result: PackageResult | None
+        error: str = ""
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
-        self._packaging = Packaging(folder.id, {field.key: field.default or "" for field in FIELDS})
+        self._state = PackageState(folder.id, {field.key: field.default or "" for field in FIELDS})
         self._phase = Phase.OPENING
         self._message: tuple[str, bool] | None = None
-        self._began, self._said = 0.0, ""
-        self._is_gone, self._look_again, self._given_up = Event(), Event(), Event()
+        self._started_at, self._progress_line = 0.0, ""
+        self._is_closed, self._poll_now = Event(), Event()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="header"):
@@ -111,141 +100,123 @@ class PackageScreen(Screen[None]):
         yield PackageFields(id="fields", can_focus=False)
         yield Checklist(id="checklist")
         yield Static(Content(""), id="result")
-        with Vertical(id="foot"):
-            with VerticalScroll(id="command", can_focus=False):
-                yield Static(Content(""))
-            with Horizontal(id="start-line"):
-                yield Button("Package", variant="primary", compact=True, id="package", disabled=True)
-                yield Static(Content(""), id="message")
-        yield KeyFooter()
+        yield from self.compose_foot("Package")
 
     def on_mount(self) -> None:
-        """Read what the fields open with, and begin to look."""
-        self.query_one("#checklist").border_title = "checklist"
+        """Start polling."""
+        self.query_one("#checklist").border_title = "Checklist"
         self.query_one("#result").display = False
-        self._progress = self.set_interval(_PROGRESS_SECONDS, self._show_message, pause=True)
-        self._watch()
+        self._clock = self.set_interval(_CLOCK_SECONDS, self._update_message, pause=True)
+        self._poll()
 
     def on_unmount(self) -> None:
-        """No more looks."""
-        self._is_gone.set()
-        self._look_again.set()
+        """Stop polling."""
+        self._is_closed.set()
+        self._poll_now.set()
 
-    # What there is.
+    # The checklist.
 
-    @work(thread=True, exclusive=True, group="watch")
-    def _watch(self) -> None:
-        values = packaging.opening_values()
+    @work(thread=True, exclusive=True, group="poll")
+    def _poll(self) -> None:
+        values = package_state.initial_values()
         self.post_message(self.Opened(values))
-        while not self._is_gone.is_set():
-            began = time.monotonic()
-            # What packages the run checks it as well, and wants the machine for itself.
+        while not self._is_closed.is_set():
+            started = time.monotonic()
+            # The packaging command runs the same checks, and should have the machine to itself.
             if self._phase is not Phase.PACKAGING:
-                self.post_message(self.Looked(packaging.look_at(self._folder, values)))
-            self._look_again.wait(max(_LEAST_SECONDS, (time.monotonic() - began) / _SHARE_OF_TIME))
-            # Before the values are read: what is typed meanwhile is looked at next.
-            self._look_again.clear()
-            values = dict(self._packaging.values)
+                self.post_message(self.Updated(package_state.read_snapshot(self._folder, values)))
+            self._poll_now.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
+            # Before the values are read: an edit after this starts the next poll at once.
+            self._poll_now.clear()
+            values = dict(self._state.values)
 
     @on(Opened)
     async def _show_fields(self, event: Opened) -> None:
-        self._packaging = self._packaging.edited(event.values)
+        self._state = self._state.with_values(event.values)
         await self.query_one(PackageFields).show(FIELDS, event.values)
         self.query_one(Checklist).focus()
         self._phase = Phase.EDITING
-        self._show()
+        self._update()
 
-    @on(Looked)
-    def _take_look(self, event: Looked) -> None:
-        self._packaging = self._packaging.looked_at(event.look)
-        self._show()
+    @on(Updated)
+    def _apply_snapshot(self, event: Updated) -> None:
+        self._state = self._state.with_snapshot(event.snapshot)
+        self._update()
 
-    @on(RunFields.Edited)
-    def _edited(self) -> None:
-        self._packaging = self._packaging.edited(self.query_one(PackageFields).values())
-        self._look_again.set()
-        self._clear()
-
-    @on(Input.Submitted)
-    def _go_on(self) -> None:
-        self.focus_next()
+    @on(FormFields.Edited)
+    def _apply_edit(self) -> None:
+        self._state = self._state.with_values(self.query_one(PackageFields).values())
+        self._poll_now.set()
+        self._clear_message()
 
     @on(Checklist.Toggled)
-    def _toggle(self, event: Checklist.Toggled) -> None:
+    def _toggle_accepted(self, event: Checklist.Toggled) -> None:
         if self._phase is not Phase.EDITING:
             return
         try:
-            self._packaging = self._packaging.toggled(event.name)
+            self._state = self._state.with_accepted_toggled(event.name)
         except HarnessError as error:
-            self._say(str(error), is_error=True)
+            self.show_message(str(error), is_error=True)
             return
-        self._clear()
+        self._clear_message()
 
     # The zip.
 
-    @on(Button.Pressed, "#package")
+    @on(Button.Pressed, "#submit")
     def action_package(self) -> None:
-        """Write the zip, unless something holds it back: that is said, and the cursor goes there."""
+        """Write the zip, or show what blocks it and move the cursor there."""
         self._package(force=False)
 
     def _package(self, *, force: bool) -> None:
-        hindrance = self._packaging.hindrance
-        if hindrance is not None:
-            self._say(hindrance, is_error=self._packaging.is_looked_at)
-            if (name := self._packaging.first_unmet) is not None:
-                self.query_one(Checklist).go_to(name)
+        if (blocker := self._state.blocker) is not None:
+            self.show_message(blocker, is_error=self._state.is_current)
+            if self._state.unmet:
+                self.query_one(Checklist).go_to(self._state.unmet[0])
             return
-        self._given_up, self._began, self._said = Event(), time.monotonic(), ""
+        self._cancelled, self._started_at, self._progress_line = Event(), time.monotonic(), ""
         self._enter(Phase.PACKAGING)
-        self._write(self._packaging, self._given_up, force=force)
+        self._write(self._state, self._cancelled, force=force)
 
     @work(thread=True, exclusive=True, group="package")
-    def _write(self, wanted: Packaging, given_up: Event, *, force: bool) -> None:
-        worker = get_current_worker()
+    def _write(self, state: PackageState, cancelled: Event, *, force: bool) -> None:
         with contextlib.suppress(OSError):
-            if not force and wanted.destination.exists():
-                self.post_message(self.Taken())
+            if not force and state.destination.exists():
+                self.post_message(self.DestinationExists())
                 return
         try:
-            told = answer_of(
-                wanted.command_line(force=force),
-                on_words=lambda words: self.post_message(self.Said(words)),
-                is_given_up=given_up.is_set,
-                is_left_alone=lambda: worker.is_cancelled,
-            )
-            packaged = None if told is None else packaging.packaged(told)
+            answer = self.run_harness(run_command, state.command_line(force=force), cancelled)
+            result = None if answer is None else package_state.parse_result(answer)
         except HarnessError as error:
-            self.post_message(self.Ended(None, "" if given_up.is_set() else str(error)))
+            self.post_message(self.Ended(None, "" if cancelled.is_set() else str(error)))
             return
-        if packaged is not None:
-            packaging.remember(wanted.values)
-        self.post_message(self.Ended(packaged))
+        if result is not None:
+            package_state.save_initial_values(state.values)
+        self.post_message(self.Ended(result))
 
-    @on(Taken)
-    def _ask_first(self) -> None:
-        def answered(is_yes: bool | None) -> None:
-            if is_yes:
+    @on(DestinationExists)
+    def _ask_to_replace(self) -> None:
+        def answered(is_confirmed: bool | None) -> None:
+            if is_confirmed:
                 self._package(force=True)
 
         self._enter(Phase.EDITING)
-        self.app.push_screen(
-            Question(sanitize(f"{self._packaging.destination} is there already. Replace it?")), answered
-        )
+        question = f"{self._state.destination} already exists. Replace it?"
+        self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
 
-    @on(Said)
-    def _hear(self, event: Said) -> None:
-        self._said = event.words
-        self._show_message()
+    @on(FormScreen.Progress)
+    def _show_progress(self, event: FormScreen.Progress) -> None:
+        self._progress_line = event.line
+        self._update_message()
 
     @on(Ended)
-    def _show_end(self, event: Ended) -> None:
+    def _show_result(self, event: Ended) -> None:
         self._enter(Phase.EDITING)
-        self._look_again.set()
-        if event.packaged is None:
-            self._say(event.reason or "given up.", is_error=bool(event.reason))
+        self._poll_now.set()
+        if event.result is None:
+            self.show_message(event.error or "cancelled.", is_error=bool(event.error))
             return
-        self._say(f"packaged in {format_duration(time.monotonic() - self._began)}.")
-        first, *others = event.packaged.lines
+        self.show_message(f"packaged in {format_duration(time.monotonic() - self._started_at)}.")
+        first, *others = event.result.lines
         lines = [
             Content.styled(f"✓ {sanitize(first)}", "bold $text-success"),
             *(Content(f"  {sanitize(one)}") for one in others),
@@ -254,71 +225,64 @@ class PackageScreen(Screen[None]):
         self.query_one("#result").display = True
 
     def action_cancel(self) -> None:
-        """Give up the packaging that is under way, else leave."""
+        """Cancel the packaging, or close the screen."""
         if self._phase is Phase.PACKAGING:
-            self._given_up.set()
-            self._show_message()
+            self._cancelled.set()
+            self._update_message()
         else:
             self.dismiss(None)
 
-    def action_copy_command(self) -> None:
-        """Copy the command line that packages the run."""
-        self.app.copy_to_clipboard(self._command())
-        self._say("copied.")
-
-    # What is shown.
-
-    def _command(self) -> str:
-        return shlex.join(["harness", *self._packaging.command_line()])
+    def command_line(self) -> list[str]:
+        """Return the arguments of `harness` that package the run."""
+        return self._state.command_line()
 
     def _enter(self, phase: Phase) -> None:
         self._phase, self._message = phase, None
         if phase is Phase.PACKAGING:
-            self._progress.resume()
+            self._clock.resume()
             self.query_one("#result").display = False
         else:
-            self._progress.pause()
+            self._clock.pause()
         self.query_one(PackageFields).disabled = phase is Phase.PACKAGING
-        self._show()
+        self._update()
 
-    def _clear(self) -> None:
-        """Forget what was said of values that are no longer these."""
+    def _clear_message(self) -> None:
+        """Remove the message and the result, which are about earlier values."""
         self._message = None
         self.query_one("#result").display = False
-        self._show()
+        self._update()
 
-    def _say(self, words: str, *, is_error: bool = False) -> None:
-        self._message = words, is_error
-        self._show_message()
+    def show_message(self, text: str, *, is_error: bool = False) -> None:
+        """Show `text` beside the button until the values change."""
+        self._message = text, is_error
+        self._update_message()
 
-    def _show(self) -> None:
-        state = self._packaging
+    def _update(self) -> None:
+        state = self._state
         with self.app.batch_update():
-            if state.look is not None:
-                self._show_run(state.look)
+            if state.snapshot is not None:
+                self._show_run(state.snapshot)
                 checklist = self.query_one(Checklist)
                 checklist.show(state)
-                checklist.border_title = Content(f"checklist · {state.tally}")
-            self.query_one("#command Static", Static).update(Content(sanitize(self._command())))
-            is_ready = self._phase is Phase.EDITING and state.hindrance is None
-            self.query_one("#package", Button).disabled = not is_ready
-            self._show_message()
+                checklist.border_title = Content(f"Checklist · {state.counts}")
+            self.show_command()
+            is_ready = self._phase is Phase.EDITING and state.blocker is None
+            self.query_one("#submit", Button).disabled = not is_ready
+            self._update_message()
 
-    def _show_run(self, look: Look) -> None:
+    def _show_run(self, snapshot: PackageSnapshot) -> None:
         who = self.query_one("#who", Static)
-        who.set_class(look.fault is not None, "-error")
-        if look.summary is not None:
-            first, second = packaging.run_in_words(look.summary)
+        who.set_class(snapshot.fault is not None, "-error")
+        if snapshot.summary is not None:
+            first, second = package_state.run_header(snapshot.summary)
             self.query_one("#what", Static).update(Content(f"Package · {sanitize(first)}"))
             who.update(Content(sanitize(second)))
-        if look.fault is not None:
-            who.update(Content(sanitize(look.fault)))
+        if snapshot.fault is not None:
+            who.update(Content(sanitize(snapshot.fault)))
 
-    def _show_message(self) -> None:
-        words, is_error = self._message or (self._packaging.awaited, False)
+    def _update_message(self) -> None:
+        text, is_error = self._message or (self._state.status, False)
         if self._phase is Phase.PACKAGING:
-            what = "giving up …" if self._given_up.is_set() else self._said or "packaging …"
-            words, is_error = f"{format_duration(time.monotonic() - self._began)}  {what}", False
-        message = self.query_one("#message", Static)
-        message.update(Content(sanitize(words)))
-        message.set_class(is_error, "-error")
+            progress = "cancelling …" if self._cancelled.is_set() else self._progress_line or "packaging …"
+            text, is_error = f"{format_duration(time.monotonic() - self._started_at)}  {progress}", False
+        super().show_message(text, is_error=is_error)

@@ -1,4 +1,4 @@
-"""One run, live, for as long as anybody looks: closing this screen changes nothing for the run."""
+"""The screen of one run. Closing it does not affect the run."""
 
 import logging
 from dataclasses import dataclass
@@ -19,57 +19,57 @@ from harness.core.errors import HarnessError
 from harness.core.live_score import Figures
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.feed import RunFeed
+from harness.tui.run_feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.watch import WatchScreen, WorkerLog
-from harness.tui.snapshot import Snapshot
-from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, ScoreAxis, headroom
+from harness.tui.snapshot import RunSnapshot
+from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, ScoreAxis, y_limit
 from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.panels import figure_lines, resource_lines
+from harness.tui.widgets.panel_text import metric_lines, resource_lines
 
 _LOG = logging.getLogger(__name__)
-_YARDSTICK = "baseline"
+_REFERENCE_ATTACK = "baseline"
 
 
-class RunScreen(WatchScreen[Snapshot]):
-    """A run's header, curves, stream, figures and log."""
+class RunScreen(WatchScreen[RunSnapshot]):
+    """The header, curves, guesses, metrics and log of a run."""
 
     CSS_PATH = "run.tcss"
     NOUN = "run"
-    PAUSED_PANEL = "figures"
-    HELP = "A run, live. Leaving this screen, or ending the application, changes nothing for the run."
+    MAIN_PANEL = "metrics"
+    HELP = "A live view of a run. Closing this screen or the application does not affect the run."
     PANELS: ClassVar[dict[str, str]] = {
-        "curve": "recall | errors",
-        "history": "recall | time",
-        "guesses": "guesses",
-        "figures": "figures",
-        "log": "log",
+        "curve": "Recall vs. errors",
+        "history": "Recall vs. time",
+        "guesses": "Guesses",
+        "metrics": "Metrics",
+        "log": "Log",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "stop", "Stop", tooltip="Stop this run; it can be resumed"),
-        Binding("r", "resume", "Resume", tooltip="Resume this run within what is left of its budget"),
+        Binding("r", "resume", "Resume", tooltip="Resume this run with the rest of its budget"),
         Binding("f", "follow", "Follow", tooltip="Follow the newest guess"),
-        Binding("p", "pause", "Pause", tooltip="Hold the view still, or let it go on"),
+        Binding("p", "pause", "Pause", tooltip="Pause the view, or continue it"),
         Binding("slash", "search", "Search", tooltip="Search the guesses by example id or text"),
         Binding("x", "example", "Example", show=False, tooltip="Open the example of the guess under the cursor"),
-        # `p` has long been the pause.
+        # `p` is the pause here, so packaging is `P`.
         Binding("P", "package", "Package", tooltip="Package this run for its organizers"),
         Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the run's id"),
     ]
 
     @dataclass
     class Opened(Message):
-        """The run can be read; what was found amiss in its tokenizer."""
+        """The feed and the decoder of the run; fault: why its tokenizer cannot be used."""
 
         feed: RunFeed
         text: TokenText
         fault: str | None
 
     @dataclass
-    class Measured(Message):
-        """The curve that this run's is to be seen beside."""
+    class ReferenceLoaded(Message):
+        """The curve to compare this run with."""
 
         reference: ReferenceCurve
 
@@ -77,7 +77,7 @@ class RunScreen(WatchScreen[Snapshot]):
         super().__init__(folder)
         self._feed: RunFeed | None = None
         self._reference: ReferenceCurve | None = None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: RunSnapshot | None = None
 
     def compose(self) -> ComposeResult:
         yield from self.compose_header()
@@ -86,15 +86,15 @@ class RunScreen(WatchScreen[Snapshot]):
                 yield ErrorsPlot(id="curve-plot")
             with Vertical(id="history", classes="panel"):
                 yield HistoryPlot(id="history-plot")
-            with VerticalScroll(id="figures", classes="panel"):
-                yield Static("reading …", id="figures-text")
+            with VerticalScroll(id="metrics", classes="panel"):
+                yield Static("reading …", id="metrics-text")
             yield GuessPanel(id="guesses", classes="panel")
             with Vertical(id="log", classes="panel"):
                 yield WorkerLog()
         yield KeyFooter()
 
-    def opened(self) -> RunFeed:
-        """The run's feed; what was found amiss in its tokenizer is told."""
+    def open_feed(self) -> RunFeed:
+        """Return the run's feed, and post its decoder."""
         feed, fault = RunFeed(self._folder), None
         try:
             text = text_of_run(feed.folder, feed.spec)
@@ -104,74 +104,74 @@ class RunScreen(WatchScreen[Snapshot]):
         return feed
 
     @work(thread=True, exclusive=True, group="reference")
-    def _measure(self, feed: RunFeed) -> None:
+    def _load_reference(self, feed: RunFeed) -> None:
         try:
-            reference = best_earlier_curve(_YARDSTICK, feed.spec)
+            reference = best_earlier_curve(_REFERENCE_ATTACK, feed.spec)
         except HarnessError as error:
-            _LOG.warning("no curve to compare with: %s", error)
+            _LOG.warning("no reference curve: %s", error)
             return
         if reference is not None:
-            self.post_message(self.Measured(reference))
+            self.post_message(self.ReferenceLoaded(reference))
 
     @on(Opened)
-    def _take_feed(self, event: Opened) -> None:
+    def _use_feed(self, event: Opened) -> None:
         self._feed = event.feed
-        self.query_one(GuessPanel).tell(event.feed, event.text)
+        self.query_one(GuessPanel).set_source(event.feed, event.text)
         if event.fault is not None:
             self.notify(sanitize(event.fault), severity="error", markup=False)
-        self._measure(event.feed)
+        self._load_reference(event.feed)
 
-    @on(Measured)
-    def _take_reference(self, event: Measured) -> None:
+    @on(ReferenceLoaded)
+    def _use_reference(self, event: ReferenceLoaded) -> None:
         self._reference = reference = event.reference
-        words = f"{self.PANELS['curve']} · dimmed: {sanitize(reference.id)} {reference.recall_at_cap:.3f}"
-        self.panel("curve").border_title = Content(words)
+        title = f"{self.PANELS['curve']} · dim: {sanitize(reference.id)} {reference.recall_at_cap:.3f}"
+        self.panel("curve").border_title = Content(title)
         if self._snapshot is not None:
             self._draw(self._snapshot)
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Figures, guesses and curves."""
+    def show(self, snapshot: RunSnapshot) -> None:
+        """Update metrics, guesses and curves."""
         if self._feed is None:
             return
         self._snapshot = snapshot
-        lines = [*figure_lines(snapshot), *resource_lines(snapshot, self._feed.spec.round.suffix_length)]
-        self.query_one("#figures-text", Static).update(Content("\n".join(lines)))
+        lines = [*metric_lines(snapshot), *resource_lines(snapshot, self._feed.spec.round.suffix_length)]
+        self.query_one("#metrics-text", Static).update(Content("\n".join(lines)))
         self.query_one(GuessPanel).show(snapshot.lines)
         self._draw(snapshot)
 
-    def _draw(self, snapshot: Snapshot) -> None:
+    def _draw(self, snapshot: RunSnapshot) -> None:
         figures, history, reference = snapshot.figures, snapshot.history, self._reference
         if figures.errors is not None and figures.recall is not None:
             curves = [Curve(np.log10(1.0 + figures.errors), figures.recall)]
             if reference is not None:
                 curves.insert(0, Curve(np.log10(1.0 + reference.errors), reference.recall, None))
             cap = float(np.log10(1 + snapshot.summary.error_cap))
-            most = max(cap * 1.05, *(float(curve.x.max(initial=0.0)) for curve in curves))
-            self.query_one("#curve-plot", CurvePlot).show(curves, mark=cap, x_most=most, y_most=headroom(curves))
+            x_max = max(cap * 1.05, *(float(curve.x.max(initial=0.0)) for curve in curves))
+            self.query_one("#curve-plot", CurvePlot).show(curves, mark=cap, x_max=x_max, y_max=y_limit(curves))
         else:
             self._draw_scores(figures)
         if len(history.spent):
             y = history.guesses.astype(float) if history.recall is None else history.recall
             curves = [Curve(history.spent, y)]
-            x_most = max(1.0, float(history.spent[-1]))
-            self.query_one("#history-plot", CurvePlot).show(curves, x_most=x_most, y_most=headroom(curves))
+            x_max = max(1.0, float(history.spent[-1]))
+            self.query_one("#history-plot", CurvePlot).show(curves, x_max=x_max, y_max=y_limit(curves))
 
     def _draw_scores(self, figures: Figures) -> None:
-        """Of a blind round how the best scores are spread, and how many guesses there were."""
-        self.panel("curve").border_title = Content("examples | best score")
-        self.panel("history").border_title = Content("guesses | time")
+        """Draw the plots of a blind round: a histogram of the best scores, and the guesses over time."""
+        self.panel("curve").border_title = Content("Examples by best score")
+        self.panel("history").border_title = Content("Guesses vs. time")
         edges, counts = figures.score_edges, figures.score_counts.astype(float)
         self.query_one("#curve-plot", CurvePlot).show(
             [Curve(np.arange(len(edges), dtype=float), np.append(counts, counts[-1:]))],
-            x_most=float(len(counts)),
-            y_most=1.15 * max(1.0, float(counts.max(initial=0.0))),
+            x_max=float(len(counts)),
+            y_max=1.15 * max(1.0, float(counts.max(initial=0.0))),
             x_axis=ScoreAxis(edges),
         )
 
     def action_search(self) -> None:
-        """Search the guesses, by example id or by text."""
+        """Search the guesses by example id or text."""
         self.go_to_panel("guesses")
-        self.query_one(GuessPanel).begin_search()
+        self.query_one(GuessPanel).open_search()
 
     @on(GuessStream.Chosen)
     def _open_example(self, event: GuessStream.Chosen) -> None:
@@ -183,20 +183,20 @@ class RunScreen(WatchScreen[Snapshot]):
         self.query_one(GuessStream).action_choose()
 
     def action_follow(self) -> None:
-        """Follow the newest guess, or stop doing so; a search is left."""
-        self.query_one(GuessPanel).follow()
+        """Follow the newest guess, or stop following; this closes a search."""
+        self.query_one(GuessPanel).toggle_follow()
 
     def action_package(self) -> None:
-        """Go through the checklist of a package, and write it."""
-        # Here: the first paint needs nothing of it.
+        """Open the Package screen."""
+        # Imported here to keep the first paint fast.
         from harness.tui.screens.package import PackageScreen
 
         self.app.push_screen(PackageScreen(self._folder))
 
     def action_leave(self) -> None:
-        """Leave the search, else the screen; the run goes on."""
+        """Close the search if there is one, otherwise the screen."""
         panel = self.query_one(GuessPanel)
         if panel.is_searching:
-            panel.leave_search()
+            panel.close_search()
         else:
             self.dismiss()

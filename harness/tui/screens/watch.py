@@ -1,4 +1,4 @@
-"""A run that is watched, whatever it is of: read twice a second, stopped, resumed, and left to itself."""
+"""The base of the screens that watch a run or an audit: they poll it twice a second, stop it and resume it."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.status import Status
-from harness.tui.polled import Polled, Seen
-from harness.tui.screens.paneled import PaneledScreen
-from harness.tui.screens.question import Question
-from harness.tui.starting import started_run
+from harness.tui.commands import start_run
+from harness.tui.feed import Feed, SnapshotT
+from harness.tui.screens.dialogs import ConfirmDialog
+from harness.tui.screens.panels import PanelScreen
 from harness.tui.widgets.line_tail import LineTail
-from harness.tui.widgets.panels import header_lines
+from harness.tui.widgets.panel_text import header_lines
 
 _POLL_SECONDS = 0.5
 
@@ -32,14 +32,14 @@ _POLL_SECONDS = 0.5
 class WorkerLog(LineTail):
     """The last lines of the worker's log."""
 
-    HELP = "What was printed, its last lines. `harness logs RUN` has all of it."
+    HELP = "The last lines that the worker printed. `harness logs RUN` prints all of them."
 
     def __init__(self) -> None:
         super().__init__(id="log-lines")
 
 
-class WatchScreen(PaneledScreen[None], Generic[Seen]):
-    """Polls a feed in a thread, and applies each snapshot in one repaint. Has a WorkerLog; keys are its heirs'."""
+class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
+    """Polls a feed in a thread and shows each snapshot in one repaint. A subclass yields a WorkerLog and binds keys."""
 
     DEFAULT_CSS = """
     WatchScreen {
@@ -50,19 +50,19 @@ class WatchScreen(PaneledScreen[None], Generic[Seen]):
     """
 
     NOUN: ClassVar[str]
-    """What is watched, in a word."""
-    PAUSED_PANEL: ClassVar[str]
-    """The panel that says so while the view is held."""
+    """The kind of job that is watched: `run` or `audit`."""
+    MAIN_PANEL: ClassVar[str]
+    """The panel whose title says that the view is paused."""
 
     @dataclass
-    class Looked(Message):
-        """The run as it is now."""
+    class Updated(Message):
+        """A new snapshot."""
 
         snapshot: Any
 
     @dataclass
     class Unreadable(Message):
-        """Nothing of the run could be read yet."""
+        """Why the run cannot be read, before the first snapshot."""
 
         reason: str
 
@@ -71,123 +71,120 @@ class WatchScreen(PaneledScreen[None], Generic[Seen]):
         self._folder = folder
         self._is_paused = False
         self._status: Status | None = None
-        self._is_gone = Event()
+        self._is_closed = Event()
 
     @abstractmethod
-    def opened(self) -> Polled[Seen]:
-        """The run's feed, made in the thread that polls it. Raises HarnessError when the run cannot be read."""
+    def open_feed(self) -> Feed[SnapshotT, Any]:
+        """Return the feed; called in the thread that polls it. Raises HarnessError if the run cannot be read."""
 
     @abstractmethod
-    def show(self, snapshot: Seen) -> None:
-        """Let the panels show the snapshot."""
+    def show(self, snapshot: SnapshotT) -> None:
+        """Update the panels."""
 
     def compose_header(self) -> Iterator[Widget]:
-        """What stands above the panels."""
+        """Yield the widgets above the panels."""
         with Vertical(id="header"):
             yield Static(Content(sanitize(self._folder.id)), id="who")
             yield Static("", id="how-far")
         yield Static("", id="tabs")
 
     def on_mount(self) -> None:
-        """Begin to poll."""
+        """Start polling."""
         self._poll()
 
     def on_unmount(self) -> None:
-        """No more polls."""
-        self._is_gone.set()
+        """Stop polling."""
+        self._is_closed.set()
 
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
-        feed: Polled[Seen] | None = None
-        while not self._is_gone.is_set():
+        feed: Feed[SnapshotT, Any] | None = None
+        while not self._is_closed.is_set():
             wait = _POLL_SECONDS
             try:
                 if feed is None:
-                    feed = self.opened()
+                    feed = self.open_feed()
                 snapshot = feed.poll()
-                self.post_message(self.Looked(snapshot))
+                self.post_message(self.Updated(snapshot))
                 if snapshot.loaded < 1 and snapshot.fault is None:
                     wait = 0.0
             except HarnessError as error:
                 self.post_message(self.Unreadable(str(error)))
-            self._is_gone.wait(wait)
+            self._is_closed.wait(wait)
 
     @on(Unreadable)
-    def _say_fault(self, event: Unreadable) -> None:
+    def _show_error(self, event: Unreadable) -> None:
         self.query_one("#how-far", Static).update(Content(sanitize(event.reason)))
 
-    @on(Looked)
-    def _take(self, event: Looked) -> None:
-        """Apply a snapshot in one repaint."""
-        snapshot: Seen = event.snapshot
+    @on(Updated)
+    def _apply_snapshot(self, event: Updated) -> None:
+        snapshot: SnapshotT = event.snapshot
         with self.app.batch_update():
             who, how_far = header_lines(snapshot, width=self.size.width - 2)
             self.query_one("#who", Static).update(Content(who))
             self.query_one("#how-far", Static).update(Content(how_far))
-            self._take_status(snapshot.summary.status if snapshot.fault is None else None)
+            self._apply_status(snapshot.summary.status if snapshot.fault is None else None)
             if not self._is_paused:
                 self.show(snapshot)
                 self.query_one(WorkerLog).show(snapshot.log)
 
-    def _take_status(self, status: Status | None) -> None:
+    def _apply_status(self, status: Status | None) -> None:
         if status is not self._status:
             self._status = status
             self.refresh_bindings()
 
     def action_pause(self) -> None:
-        """Hold the view still, or let it go on; nothing of this concerns the run."""
+        """Pause the view, or continue it; the run is not affected."""
         self._is_paused = not self._is_paused
-        title = self.PANELS[self.PAUSED_PANEL]
-        self.panel(self.PAUSED_PANEL).border_title = Content(
-            f"{title} · the view is paused" if self._is_paused else title
-        )
-        self.notify("the view stands still" if self._is_paused else "the view goes on")
+        title = self.PANELS[self.MAIN_PANEL]
+        self.panel(self.MAIN_PANEL).border_title = Content(f"{title} · view paused" if self._is_paused else title)
+        self.notify("View paused." if self._is_paused else "View continued.")
 
     def action_copy_id(self) -> None:
         """Copy the run's id."""
         self.app.copy_to_clipboard(self._folder.id)
-        self.notify(f"copied {sanitize(self._folder.id)}", markup=False)
+        self.notify(f"Copied {sanitize(self._folder.id)}.", markup=False)
 
     def action_stop(self) -> None:
-        """Ask once, then stop the run."""
-        self._ask("stop", f"Stop this {self.NOUN}? What it found stays, and it can be resumed.")
+        """Ask for confirmation, then stop the run."""
+        self._confirm("stop", f"Stop this {self.NOUN}? Its results are kept, and it can be resumed.")
 
     def action_resume(self) -> None:
-        """Ask once, then resume the run."""
-        self._ask("resume", f"Resume this {self.NOUN} within what is left of its budget?")
+        """Ask for confirmation, then resume the run."""
+        self._confirm("resume", f"Resume this {self.NOUN} with the rest of its budget?")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A run that is over cannot be stopped; one that goes on, or has nothing left to do, cannot be resumed."""
+        """Disable stop for a run that is over, and resume for one that is running or has no work left."""
         if action not in ("stop", "resume") or self._status is None:
             return True
         if action == "stop":
             return not self._status.is_over
         return self._status.is_over and self._status not in (Status.FINISHED, Status.OUT_OF_TIME)
 
-    def _ask(self, verb: str, question: str) -> None:
-        def answered(is_yes: bool | None) -> None:
-            if is_yes:
-                self._do(verb)
+    def _confirm(self, verb: str, question: str) -> None:
+        def answered(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                self._stop_or_resume(verb)
 
-        self.app.push_screen(Question(question), answered)
+        self.app.push_screen(ConfirmDialog(question), answered)
 
     @work(thread=True, exclusive=True, group="verbs")
-    def _do(self, verb: str) -> None:
-        words, is_fault = f"the {self.NOUN} goes on", False
+    def _stop_or_resume(self, verb: str) -> None:
+        severity: Literal["error", "information"] = "information"
         try:
             if verb == "stop":
-                self.notify("stopping …")
-                words = f"the {self.NOUN} is {stop_run(self._folder).words}"
+                self.notify("Stopping …")
+                text = f"The {self.NOUN} is {stop_run(self._folder).words}."
             else:
-                self.notify("resuming …")
-                here = get_current_worker()
-                started_run(
+                self.notify("Resuming …")
+                worker = get_current_worker()
+                start_run(
                     ["resume", self._folder.id],
-                    on_words=lambda said: self.notify(sanitize(said), markup=False),
-                    is_given_up=lambda: False,
-                    is_left_alone=lambda: here.is_cancelled,
+                    on_progress=lambda line: self.notify(sanitize(line), markup=False),
+                    is_cancelled=lambda: False,
+                    is_abandoned=lambda: worker.is_cancelled,
                 )
+                text = f"The {self.NOUN} was resumed."
         except HarnessError as error:
-            words, is_fault = sanitize(str(error)), True
-        severity: Literal["error", "information"] = "error" if is_fault else "information"
-        self.notify(words, severity=severity, markup=False)
+            text, severity = sanitize(str(error)), "error"
+        self.notify(text, severity=severity, markup=False)

@@ -1,1 +1,1 @@
-"""What screens are made of: each widget shows one thing that a snapshot holds."""
+"""The widgets of the screens; each shows one part of a snapshot."""

@@ -1,4 +1,4 @@
-"""One field of a form: its name, the control that it is typed in, what is amiss in it, and its help."""
+"""One field of a form: its name, its control, the validation error and the help."""
 
 from rich.text import Text
 from textual import on
@@ -12,8 +12,8 @@ from textual.widgets import Input, Label, Select, Static, Switch
 
 from harness.core.rounds import shipped_rounds
 from harness.core.text import sanitize, shorten
-from harness.tui.faults import PATH_KINDS
-from harness.tui.form import Field, Kind
+from harness.tui.form import Field, FieldKind
+from harness.tui.validation import PATH_KINDS
 from harness.tui.widgets.path_suggester import PathSuggester
 
 _MAX_TEXT = 1000
@@ -22,10 +22,10 @@ _NO_CONTROLS = r"[^\x00-\x1f\x7f-\x9f]*"
 
 
 class FieldRow(Vertical):
-    """A field on the screen. `text` is what stands in it, as the command line would take it."""
+    """A field on the screen. `text` is its value as the command line takes it."""
 
     class Edited(Message):
-        """Another text stands in the row."""
+        """The text of the row has changed."""
 
         def __init__(self, row: "FieldRow") -> None:
             super().__init__()
@@ -34,9 +34,9 @@ class FieldRow(Vertical):
     def __init__(self, field: Field, text: str) -> None:
         super().__init__()
         self.field = field
-        self.text = self._first = text
+        self.text = self._initial = text
         self._beside = Static(Content(""), classes="beside")
-        self._help = Static(_words(field.description), classes="help")
+        self._help = Static(_help(field.description), classes="help")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="line"):
@@ -45,21 +45,25 @@ class FieldRow(Vertical):
             yield self._beside
         yield self._help
 
-    def show_fault(self, fault: str | None, *, note: str = "") -> None:
-        """Say beside the control what is amiss, else which values there are; a `note` takes the place of the help."""
-        self.set_class(fault is not None, "-faulty")
-        # A switch shows its position by colour, which not every terminal has.
-        facts = f"{self.text}; {self.field.facts}" if self.field.kind is Kind.SWITCH else self.field.facts
-        self._beside.update(Content(sanitize(facts if fault is None else f"✗ {fault}")))
-        self._help.update(_words(note or self.field.description))
+    def show_error(self, error: str | None, *, note: str = "") -> None:
+        """Show `error` beside the control, or without one the valid values; a `note` replaces the help."""
+        self.set_class(error is not None, "-faulty")
+        # A switch shows its position only by colour, which some terminals lack.
+        facts = f"{self.text}; {self.field.facts}" if self.field.kind is FieldKind.SWITCH else self.field.facts
+        self._beside.update(Content(sanitize(facts if error is None else f"✗ {error}")))
+        self._help.update(_help(note or self.field.description))
         self._help.set_class(not (note or self.field.description), "-empty")
 
+    def show_placeholder(self, text: str) -> None:
+        """Replace the placeholder of the input."""
+        self.query_one(Input).placeholder = sanitize(shorten(text))
+
     def focus_control(self) -> None:
-        """Give the control the focus."""
+        """Focus the control."""
         self.query_one(".control").focus()
 
     def on_descendant_focus(self) -> None:
-        """Mark the row, and keep its help in view along with the control."""
+        """Highlight the row and scroll it into view, help included."""
         self.add_class("-focused")
         self.scroll_visible(animate=False)
 
@@ -67,10 +71,10 @@ class FieldRow(Vertical):
         self.remove_class("-focused")
 
     def _control(self) -> Widget:
-        if self.field.kind is Kind.SWITCH:
+        if self.field.kind is FieldKind.SWITCH:
             return Switch(self.text == "true", animate=False, classes="control")
-        if self.field.kind is Kind.CHOICE:
-            # Rich's text is never read as markup.
+        if self.field.kind is FieldKind.CHOICE:
+            # A Rich Text is never parsed as markup.
             options = [(Text(sanitize(choice)), choice) for choice in self.field.choices]
             return Select[str](
                 options,
@@ -91,27 +95,27 @@ class FieldRow(Vertical):
         )
 
     def _suggester(self) -> Suggester | None:
-        if self.field.kind is Kind.ROUND:
+        if self.field.kind is FieldKind.ROUND:
             return SuggestFromList(shipped_rounds())
         return PathSuggester() if self.field.kind in PATH_KINDS else None
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        # A value that cannot be shown as it is keeps its text for as long as nobody touches it.
-        self._take(self._first if event.value == _shown(self._first) else event.value)
+        # A value with control characters, which the input cannot show, is kept until the user edits it.
+        self._set(self._initial if event.value == _shown(self._initial) else event.value)
 
     @on(Select.Changed)
-    def _chosen(self, event: Select.Changed) -> None:
+    def _select_changed(self, event: Select.Changed) -> None:
         event.stop()
-        self._take(event.value if isinstance(event.value, str) else self._first)
+        self._set(event.value if isinstance(event.value, str) else self._initial)
 
     @on(Switch.Changed)
-    def _switched(self, event: Switch.Changed) -> None:
+    def _switch_changed(self, event: Switch.Changed) -> None:
         event.stop()
-        self._take("true" if event.value else "false")
+        self._set("true" if event.value else "false")
 
-    def _take(self, text: str) -> None:
+    def _set(self, text: str) -> None:
         if text != self.text:
             self.text = text
             self.post_message(self.Edited(self))
@@ -121,5 +125,5 @@ def _shown(text: str) -> str:
     return shorten(sanitize(text), _MAX_TEXT)
 
 
-def _words(text: str) -> Content:
+def _help(text: str) -> Content:
     return Content(sanitize(shorten(" ".join(text.split()), _MAX_HELP)))

@@ -1,4 +1,4 @@
-"""The stream of guesses with a search above it, which goes through the run's whole store."""
+"""The panel of guesses: the live stream, and a search through all guesses of the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from textual.worker import get_current_worker
 from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
-from harness.tui.feed import RunFeed
-from harness.tui.search import guesses_for
+from harness.tui.guess_search import search_guesses
+from harness.tui.run_feed import RunFeed
 from harness.tui.snapshot import GuessLine
 from harness.tui.widgets.guess_stream import GuessStream
 
-_TITLE = "guesses"
+_TITLE = "Guesses"
 
 
 class GuessPanel(Vertical):
-    """Shows the newest guesses, or what a search has found."""
+    """Shows the newest guesses or the results of a search."""
 
     @dataclass
-    class Found(Message):
-        """What a search has come to: guesses, or how far it is, or why it failed."""
+    class SearchUpdated(Message):
+        """The results of a search, or its progress as a fraction, or its error."""
 
-        wanted: str
+        query: str
         lines: tuple[GuessLine, ...] | None = None
-        share: float = 0.0
-        fault: str = ""
+        progress: float = 0.0
+        error: str = ""
 
     def __init__(self, *, id: str, classes: str) -> None:
         super().__init__(id=id, classes=classes)
@@ -41,49 +41,49 @@ class GuessPanel(Vertical):
         self._newest: Sequence[GuessLine] = ()
 
     def compose(self) -> ComposeResult:
-        yield Input(placeholder='an example\'s id, or text ("12" for the digits)', id="search", compact=True)
+        yield Input(placeholder='example id or text ("12" for the digits)', id="search", compact=True)
         yield GuessStream(id="stream")
 
     def on_mount(self) -> None:
-        """Begin without a search."""
+        """Hide the search field."""
         self.query_one(Input).display = False
 
     @property
     def stream(self) -> GuessStream:
-        """The lines themselves."""
+        """The widget that shows the lines."""
         return self.query_one(GuessStream)
 
     @property
     def is_searching(self) -> bool:
-        """There is a search, begun or done."""
+        """True while the search field or its results are shown."""
         return bool(self.query_one(Input).display)
 
-    def tell(self, feed: RunFeed, text: TokenText) -> None:
-        """Where to search, and how tokens read."""
+    def set_source(self, feed: RunFeed, text: TokenText) -> None:
+        """Set the run to search and the decoder of its tokens."""
         self._feed, self._text = feed, text
-        self.stream.tell(text, feed.prefixes, feed.answers)
+        self.stream.set_source(text, feed.prefixes, feed.answers)
 
     def show(self, lines: Sequence[GuessLine]) -> None:
-        """Show the newest guesses, unless the stream is held."""
+        """Show the newest guesses if the stream follows them."""
         self._newest = lines
         self.stream.show(lines)
 
-    def begin_search(self) -> None:
-        """Ask what to search for."""
+    def open_search(self) -> None:
+        """Show the search field."""
         field = self.query_one(Input)
         field.display = True
         field.focus()
 
-    def follow(self) -> None:
-        """Follow the newest guess, which leaves a search; or hold the lines that stand."""
+    def toggle_follow(self) -> None:
+        """Follow the newest guess, which closes a search; or stop following."""
         if self.is_searching or not self.stream.is_following:
-            self.leave_search()
+            self.close_search()
         else:
             self.stream.is_following = False
-            self.border_title = Content(f"{_TITLE} · held, f follows")
+            self.border_title = Content(f"{_TITLE} · paused, f follows")
 
-    def leave_search(self) -> None:
-        """Back to the newest guesses."""
+    def close_search(self) -> None:
+        """Return to the newest guesses."""
         self.workers.cancel_group(self, "search")
         self.query_one(Input).display = False
         self.border_title = Content(_TITLE)
@@ -92,39 +92,39 @@ class GuessPanel(Vertical):
         self.stream.show(self._newest)
 
     @on(Input.Submitted)
-    def _search_for(self, event: Input.Submitted) -> None:
+    def _submit(self, event: Input.Submitted) -> None:
         event.stop()
         if not event.value or self._feed is None:
-            self.leave_search()
+            self.close_search()
             return
         self.stream.focus()
-        self._find(event.value, self._feed, self._text)
+        self._search(event.value, self._feed, self._text)
 
     @work(thread=True, exclusive=True, group="search")
-    def _find(self, wanted: str, feed: RunFeed, text: TokenText) -> None:
-        here = get_current_worker()
+    def _search(self, query: str, feed: RunFeed, text: TokenText) -> None:
+        worker = get_current_worker()
 
-        def goes_on(share: float) -> bool:
-            if not here.is_cancelled:
-                self.post_message(self.Found(wanted, share=share))
-            return not here.is_cancelled
+        def on_progress(progress: float) -> bool:
+            if not worker.is_cancelled:
+                self.post_message(self.SearchUpdated(query, progress=progress))
+            return not worker.is_cancelled
 
         try:
-            lines = guesses_for(wanted, feed, text, goes_on=goes_on)
-            if not here.is_cancelled:
-                self.post_message(self.Found(wanted, lines))
+            lines = search_guesses(query, feed, text, on_progress=on_progress)
+            if not worker.is_cancelled:
+                self.post_message(self.SearchUpdated(query, lines))
         except HarnessError as error:
-            self.post_message(self.Found(wanted, fault=str(error)))
+            self.post_message(self.SearchUpdated(query, error=str(error)))
 
-    @on(Found)
-    def _take_found(self, event: Found) -> None:
+    @on(SearchUpdated)
+    def _show_results(self, event: SearchUpdated) -> None:
         if not self.is_searching:
             return
-        words = f"searching: {event.share:.0%}"
-        if event.fault:
-            words = "failed, escape shows all"
-            self.notify(sanitize(event.fault), severity="error", markup=False)
+        status = f"searching: {event.progress:.0%}"
+        if event.error:
+            status = "search failed, Escape shows all"
+            self.notify(sanitize(event.error), severity="error", markup=False)
         if event.lines is not None:
-            words = f"{len(event.lines):,} found, escape shows all"
-            self.stream.hold(event.lines)
-        self.border_title = Content(f"{_TITLE} · {sanitize(event.wanted)[:40]} · {words}")
+            status = f"{len(event.lines):,} found, Escape shows all"
+            self.stream.show_fixed(event.lines)
+        self.border_title = Content(f"{_TITLE} · {sanitize(event.query)[:40]} · {status}")

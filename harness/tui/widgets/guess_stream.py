@@ -1,4 +1,4 @@
-"""The stream of guesses: the last ones, a line each, drawn only where they can be seen."""
+"""The stream of guesses, one line each; only visible lines are rendered."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -17,23 +17,24 @@ from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Tokens
 from harness.core.times import time_of_day
 from harness.tui.snapshot import GuessLine, Verdict
+from harness.tui.token_differences import compared_pieces
 
 _PREFIX_CHARACTERS = 16
-_LINES_REMEMBERED = 200
+_MAX_CACHED_STRIPS = 200
 _SIGNS = {Verdict.RIGHT: VERDICTS[True], Verdict.WRONG: VERDICTS[False], Verdict.UNKNOWN: VERDICTS[None]}
 _COLOURS = {Verdict.RIGHT: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "default"}
 
 
 class GuessStream(ScrollView, can_focus=True):
-    """Guesses, newest last: time, example, score, verdict, prefix's end → suffix, its wrong tokens underlined.
+    """Guesses, newest last: time, example, score, verdict, end of the prefix → suffix with wrong tokens underlined.
 
-    It follows the newest, or stands still with a cursor on one of them.
+    It follows the newest guess, or stays in place with a cursor on one guess.
     """
 
     HELP = (
-        "The guesses as they arrive: time, example, score, ✓ right or ✗ wrong (· unknown), the prefix's end → the "
-        "suffix, with the tokens that differ from the answer underlined.\n\nMoving the cursor holds the stream; `f` "
-        "follows the newest again. Enter opens the example."
+        "The guesses as they arrive: time, example, score, ✓ right or ✗ wrong (· unknown), the end of the prefix → the "
+        "suffix. Tokens that differ from the answer are underlined.\n\nMoving the cursor stops following; `f` follows "
+        "the newest guess again. Enter opens the example."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Open", show=False, tooltip="Open the example of this guess"),
@@ -46,7 +47,7 @@ class GuessStream(ScrollView, can_focus=True):
     ]
 
     class Chosen(Message):
-        """The guess under the cursor is to be looked at."""
+        """The user opens a guess."""
 
         def __init__(self, line: GuessLine) -> None:
             super().__init__()
@@ -62,48 +63,48 @@ class GuessStream(ScrollView, can_focus=True):
         self._answers: Tokens | None = None
         self.is_following = True
 
-    def tell(self, text: TokenText, prefixes: Tokens, answers: Tokens | None) -> None:
-        """How tokens read, and what stands before and should stand in each suffix."""
+    def set_source(self, text: TokenText, prefixes: Tokens, answers: Tokens | None) -> None:
+        """Set the decoder, and the prefix and answer of each example; call it before the first `show`."""
         self._text, self._prefixes, self._answers = text, prefixes, answers
         self._strips.clear()
 
     def show(self, lines: Sequence[GuessLine]) -> None:
-        """Replace the lines by the newest ones, unless the stream is held."""
+        """Replace the lines if the stream follows the newest guess."""
         if not self.is_following:
             return
         if lines and self._lines and lines[-1].seq == self._lines[-1].seq and len(lines) == len(self._lines):
             self.scroll_end(animate=False)
             return
-        self._put(lines)
+        self._replace(lines)
 
-    def hold(self, lines: Sequence[GuessLine]) -> None:
-        """Replace the lines by these, and let them stand."""
+    def show_fixed(self, lines: Sequence[GuessLine]) -> None:
+        """Replace the lines and stop following."""
         self.is_following = False
-        self._put(lines)
+        self._replace(lines)
 
     @property
     def line_under_cursor(self) -> GuessLine | None:
-        """The line that the cursor stands on, the newest while the stream follows."""
+        """The guess under the cursor, which is the newest one while the stream follows."""
         return self._lines[min(self._cursor, len(self._lines) - 1)] if self._lines else None
 
-    def _put(self, lines: Sequence[GuessLine]) -> None:
+    def _replace(self, lines: Sequence[GuessLine]) -> None:
         self._lines = lines
         self._cursor = max(0, len(lines) - 1)
-        if len(self._strips) > _LINES_REMEMBERED:
+        if len(self._strips) > _MAX_CACHED_STRIPS:
             self._strips.clear()
-        # As wide as anything: lines are cut, never scrolled sideways.
+        # Width 1: lines are cropped, never scrolled sideways.
         self.virtual_size = Size(1, len(lines))
         self.scroll_end(animate=False)
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Whoever looks back wants the lines to stay."""
+        """Stop following when the user scrolls up."""
         super().watch_scroll_y(old_value, new_value)
         if new_value < min(old_value, self.max_scroll_y):
             self.is_following = False
 
     def action_move(self, lines: int) -> None:
-        """Move the cursor by so many lines."""
+        """Move the cursor."""
         if not self._lines:
             return
         self.is_following = False
@@ -112,7 +113,7 @@ class GuessStream(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move_page(self, pages: int) -> None:
-        """Move the cursor by so many pages."""
+        """Move the cursor by pages."""
         self.action_move(pages * max(1, self.size.height - 1))
 
     def action_choose(self) -> None:
@@ -122,7 +123,7 @@ class GuessStream(ScrollView, can_focus=True):
             self.post_message(self.Chosen(line))
 
     def on_click(self, event: Click) -> None:
-        """Put the cursor on a line; a second click opens it."""
+        """Move the cursor to the line; a double click opens it."""
         row = event.y + self.scroll_offset.y
         if row < len(self._lines):
             self.action_move(row - self._cursor)
@@ -134,11 +135,11 @@ class GuessStream(ScrollView, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
-        """Draw no cursor."""
+        """Hide the cursor."""
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The line at `y` of what can be seen."""
+        """Return the visible line at `y`."""
         row = y + self.scroll_offset.y
         if row >= len(self._lines):
             return Strip.blank(self.size.width, self.rich_style)
@@ -153,14 +154,13 @@ class GuessStream(ScrollView, can_focus=True):
 
     def _segments(self, line: GuessLine) -> list[Segment]:
         assert self._text is not None and self._prefixes is not None
-        before = self._text.text(self._prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
+        prefix = self._text.text(self._prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
         segments = [
             Segment(f"{time_of_day(line.at)} {line.example:>5} {line.score:>10.4g} ", Style(dim=True)),
             Segment(f"{_SIGNS[line.verdict]} ", Style(color=_COLOURS[line.verdict], bold=True)),
-            Segment(f"{before:>{_PREFIX_CHARACTERS}} → ", Style(dim=True)),
+            Segment(f"{prefix:>{_PREFIX_CHARACTERS}} → ", Style(dim=True)),
         ]
-        suffix = line.suffix.tolist()
-        answer = suffix if self._answers is None else self._answers[line.example].tolist()
-        for piece, token, wanted in zip(self._text.pieces(suffix), suffix, answer, strict=True):
-            segments.append(Segment(piece, Style(underline=True) if token != wanted else Style()))
+        answer = None if self._answers is None else self._answers[line.example].tolist()
+        for piece, is_different in compared_pieces(self._text, line.suffix.tolist(), answer):
+            segments.append(Segment(piece, Style(underline=True) if is_different else Style()))
         return segments

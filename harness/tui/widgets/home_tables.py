@@ -1,4 +1,4 @@
-"""Home's two tables, the attacks and the runs: which rows, in which order, in which columns."""
+"""The two tables of Home: which attacks and runs they list, in which order and with which columns."""
 
 from collections.abc import Callable, Set
 from typing import Any, ClassVar
@@ -14,12 +14,9 @@ from harness.tui.overview import Overview
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
 _MARK = "●"
-_LONGEST_FIGURE = 28
-_ATTACK_COLUMNS = ("attack", "best", "from", "what it does")
-_RUN_COLUMNS = ("  run", "status", "attack", "round", "recall at cap", "elapsed / budget", "started")
-# A run's id holds its attack and its round.
-_RUN_COLUMNS_WHERE_NARROW = ("  run", "status", "recall", "elapsed", "started")
-_SORTINGS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
+_MAX_FIGURE = 28
+_ATTACK_COLUMNS = ("attack", "best", "from", "summary")
+_SORT_KEYS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
     "started": (lambda run: run.created_at, True),
     "recall": (lambda run: -1.0 if run.recall_at_cap is None else run.recall_at_cap, True),
     "attack": (lambda run: run.attack, False),
@@ -27,99 +24,107 @@ _SORTINGS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
     "status": (lambda run: run.status.value, False),
     "elapsed": (lambda run: run.elapsed_s, True),
 }
-"""What runs are sorted by, and whether the greatest come first; of equals the newest does."""
-_SORTING_OF_COLUMN = {"recall at cap": "recall", "elapsed / budget": "elapsed"} | {name: name for name in _SORTINGS}
+"""Each key, and whether the order is descending; runs with equal keys are listed newest first."""
 NEWEST_FIRST = "started"
 
 
 class AttackTable(KeyedTable):
-    """The attacks there are."""
+    """All attacks."""
 
-    HELP = "Attacks, with their best recall on the chosen round (`b`). Enter fills in a new run; a broken one says why."
+    HELP = "All attacks, with their best recall on the chosen round (`b`). Enter opens the form of a new run."
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "screen.round", "Round", tooltip="Choose the round that best recalls are about"),
+        Binding("b", "screen.round", "Round", tooltip="Choose the round for best recalls and new runs"),
     ]
 
-    def show(self, overview: Overview, *, round_name: str) -> None:
-        """List the attacks, each with its best recall on the round."""
+    def show(self, overview: Overview, *, round_name: str, error_cap: int | None) -> None:
+        """List the attacks with their best recall on the round."""
         self.fill(_ATTACK_COLUMNS, [_attack_row(attack, overview, round_name) for attack in overview.attacks])
-        self.border_title = Content(f"attacks · best on {sanitize(round_name)}")
+        metric = "recall" if error_cap is None else f"Recall@{error_cap}"
+        self.border_title = Content(f"Attacks · best {metric} on {sanitize(round_name)}")
 
 
 class RunTable(KeyedTable):
-    """The runs so far."""
+    """All runs."""
 
-    HELP = (
-        "Every run of this machine. Enter opens one, `p` packages it; Space marks it, and `c` compares the marked ones."
-    )
+    HELP = "All runs on this machine. Enter opens a run, `p` packages it, Space marks it, `c` compares the marked runs."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "screen.mark", "Mark", tooltip="Mark this run for a comparison"),
         Binding("p,P", "screen.package", "Package", tooltip="Package this run for its organizers"),
     ]
 
-    def show(self, overview: Overview, *, wanted: str, sorting: str, marked: Set[str], is_narrow: bool) -> None:
-        """List the runs that have `wanted` in them, and below them those that cannot be read."""
-        chosen = _chosen(overview, wanted, sorting)
-        rows = [_run_row(run, is_marked=run.id in marked, is_narrow=is_narrow) for run in chosen]
-        columns = _RUN_COLUMNS_WHERE_NARROW if is_narrow else _RUN_COLUMNS
+    def show(self, overview: Overview, *, query: str, sort_key: str, marked: Set[str], is_narrow: bool) -> None:
+        """List the runs that contain `query`, and below them those that cannot be read."""
+        runs = _matching(overview, query, sort_key)
+        rows = [_run_row(run, is_marked=run.id in marked, is_narrow=is_narrow) for run in runs]
+        columns = _run_columns(overview, is_narrow=is_narrow)
         unreadable = [_unreadable_row(id_, reason, len(columns)) for id_, reason in overview.unreadable.items()]
         self.fill(columns, [*rows, *unreadable])
-        facts = [f"by {sorting}"]
-        if len(chosen) < len(overview.runs):
-            facts.append(f"{len(chosen)} of {len(overview.runs)} match, escape shows all")
+        facts = [f"by {sort_key}"]
+        if len(runs) < len(overview.runs):
+            facts.append(f"{len(runs)} of {len(overview.runs)} match, Escape shows all")
         if marked:
             facts.append(f"{len(marked)} marked")
         if unreadable:
             facts.append(f"{len(unreadable)} cannot be read")
-        self.border_title = " · ".join(["runs", *facts])
+        self.border_title = " · ".join(["Runs", *facts])
 
 
-def sorting_after(sorting: str) -> str:
-    """The next of the ways in which runs are sorted."""
-    names = list(_SORTINGS)
-    return names[(names.index(sorting) + 1) % len(names)]
+def next_sort_key(sort_key: str) -> str:
+    """Return the sort key after this one."""
+    names = list(_SORT_KEYS)
+    return names[(names.index(sort_key) + 1) % len(names)]
 
 
-def sorting_of_column(label: str) -> str:
-    """What a column of this name sorts by."""
-    return _SORTING_OF_COLUMN.get(label.strip(), NEWEST_FIRST)
+def sort_key_of_column(label: str) -> str:
+    """Return the sort key of the column with this label."""
+    words = label.lower().replace("@", " ").split()
+    return next((key for key in _SORT_KEYS if key in words), NEWEST_FIRST)
 
 
-def _chosen(overview: Overview, wanted: str, sorting: str) -> list[RunSummary]:
+def _run_columns(overview: Overview, *, is_narrow: bool) -> tuple[str, ...]:
+    caps = {run.error_cap for run in overview.runs if run.error_cap}
+    recall = f"Recall@{caps.pop()}" if len(caps) == 1 else "Recall@cap"
+    # The id of a run contains its attack and its round.
+    if is_narrow:
+        return ("  run", "status", recall, "elapsed", "started")
+    return ("  run", "status", "attack", "round", recall, "elapsed / budget", "started")
+
+
+def _matching(overview: Overview, query: str, sort_key: str) -> list[RunSummary]:
     runs = [
         run
         for run in overview.runs
-        if wanted.casefold() in f"{run.id} {run.shown_attack} {run.round} {run.status} {run.note}".casefold()
+        if query.casefold() in f"{run.id} {run.shown_attack} {run.round} {run.status} {run.note}".casefold()
     ]
-    key, is_reversed = _SORTINGS[sorting]
-    return sorted(runs, key=key, reverse=is_reversed)
+    key, is_descending = _SORT_KEYS[sort_key]
+    return sorted(runs, key=key, reverse=is_descending)
 
 
 def _attack_row(attack: AttackFile, overview: Overview, round_name: str) -> Row:
     best = overview.best_recall(attack.name, round_name)
-    what = attack.summary if attack.error is None else f"broken: {attack.error}"
-    cells = (attack.shown_name, "–" if best is None else f"{best:.3f}", attack.origin, what)
+    summary = attack.summary if attack.error is None else f"broken: {attack.error}"
+    cells = (attack.shown_name, "–" if best is None else f"{best:.3f}", attack.origin, summary)
     return Row(str(attack.path), cells, "" if attack.error is None else "red")
 
 
 def _run_row(run: RunSummary, *, is_marked: bool, is_narrow: bool) -> Row:
     name = f"{_MARK if is_marked else ' '} {run.id}"
-    recall = _what_came_of_it(run)
+    result = _result(run)
     started = day_and_time(run.created_at)
     elapsed, budget = format_duration(run.elapsed_s), format_duration(run.budget_s)
-    cells: tuple[str, ...] = (name, run.status.words, recall, elapsed, started)
+    cells: tuple[str, ...] = (name, run.status.words, result, elapsed, started)
     if not is_narrow:
         if run.recall_interval is not None:
-            recall += " [{:.3f}, {:.3f}]".format(*run.recall_interval)
-        cells = (name, run.status.words, run.shown_attack, run.round, recall, f"{elapsed} / {budget}", started)
+            result += " [{:.3f}, {:.3f}]".format(*run.recall_interval)
+        cells = (name, run.status.words, run.shown_attack, run.round, result, f"{elapsed} / {budget}", started)
     return Row(run.id, cells, "bold" if is_marked else "")
 
 
-def _what_came_of_it(run: RunSummary) -> str:
-    """The recall; of an audit its first figure, by name."""
+def _result(run: RunSummary) -> str:
+    """Return the recall of a run, or the first figure of an audit."""
     for name, value in run.figures.items():
-        return shorten(f"{name} {'–' if value is None else f'{value:.3g}'}", _LONGEST_FIGURE)
+        return shorten(f"{name} {'–' if value is None else f'{value:.3g}'}", _MAX_FIGURE)
     return "blind" if run.is_blind else "–" if run.recall_at_cap is None else f"{run.recall_at_cap:.3f}"
 
 

@@ -1,14 +1,14 @@
-"""The footer of every screen: Textual's own, made anew only when it would look different."""
+"""The footer of every screen: Textual's footer, rebuilt only when its keys change."""
 
 from textual.screen import Screen
 from textual.widgets import Footer
 
 
 class KeyFooter(Footer):
-    """The keys that do something now.
+    """The keys that work now.
 
-    Textual makes its footer anew whenever the focus moves, which takes tens of milliseconds, and keeps every key that
-    it ever showed: over a day that is a leak.
+    Textual rebuilds its footer whenever the focus moves, which takes tens of milliseconds, and keeps a reference to
+    every key that it ever showed, which leaks memory in a screen that is open for a day.
     """
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class KeyFooter(Footer):
         self._keys_shown: list[tuple[str, str, bool]] | None = None
 
     def bindings_changed(self, screen: Screen[object]) -> None:
-        """Make the footer anew if other keys are to be shown."""
+        """Rebuild the footer if it has to show other keys."""
         keys = [
             (active.binding.key, active.binding.description, active.enabled)
             for active in screen.active_bindings.values()
@@ -27,7 +27,7 @@ class KeyFooter(Footer):
             super().bindings_changed(screen)
 
     async def recompose(self) -> None:
-        """Make the footer anew, and let go of what it showed before."""
+        """Rebuild the footer and release the old keys."""
         await super().recompose()
-        # Each key is bound to this value, and unbound only when it is looked at.
+        # The old keys are bound to this reactive, and it drops removed widgets only when it changes.
         self.mutate_reactive(Footer.compact)

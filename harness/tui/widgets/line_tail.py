@@ -1,4 +1,4 @@
-"""The last lines of something that grows, filled again and again, also while nobody sees it."""
+"""The last lines of a growing text, which may be updated while the widget is hidden."""
 
 from textual.events import Resize
 from textual.widgets import RichLog
@@ -7,27 +7,26 @@ from harness.core.text import sanitize
 
 
 class LineTail(RichLog):
-    """Lines as plain text, made visible, the newest at the bottom."""
+    """Plain text with control characters replaced, the newest line at the bottom."""
 
-    def __init__(self, *, id: str, wrap: bool = False) -> None:
-        super().__init__(id=id, max_lines=500, markup=False, highlight=False, wrap=wrap)
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id, max_lines=500, markup=False, highlight=False)
         self._shown: tuple[str, ...] = ()
 
     def show(self, lines: tuple[str, ...]) -> None:
-        """Show these lines, if they are others."""
-        if lines == self._shown:
-            return
-        self._shown = lines
-        self._fill()
+        """Replace the lines."""
+        if lines != self._shown:
+            self._shown = lines
+            self._fill()
 
     def on_resize(self, event: Resize) -> None:
-        """Write what came while nothing was displayed."""
+        """Write the lines that arrived while the widget was hidden."""
         super().on_resize(event)
         if not self.lines:
             self._fill()
 
     def _fill(self) -> None:
-        # Before it knows its width it would keep all that is written to it, and forget nothing when it is cleared.
+        # Without a known width RichLog would queue all lines, and clear() would not remove them.
         if self.size.width:
             self.clear()
             for line in self._shown:

@@ -1,4 +1,4 @@
-"""How a path that is being typed goes on, from what lies on this machine."""
+"""Completion of a path while it is typed."""
 
 import asyncio
 import os
@@ -11,34 +11,34 @@ from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
 from harness.core.text import sanitize
 
-_MOST_ENTRIES = 10_000
+_MAX_ENTRIES = 10_000
 
 
 class PathSuggester(Suggester):
-    """Proposes the first name, in order of the alphabet, that completes the path; a folder's ends in a slash."""
+    """Suggests the alphabetically first name that completes the path; a directory ends in a slash."""
 
     def __init__(self) -> None:
-        # Files come and go while somebody types.
+        # No cache, because files change while the user types.
         super().__init__(use_cache=False, case_sensitive=True)
 
     async def get_suggestion(self, value: str) -> str | None:
-        """`value` completed, in a thread: a folder may be slow to list."""
-        return await asyncio.to_thread(completed_path, value)
+        """Return the completed path. This runs in a thread because a directory may be slow to list."""
+        return await asyncio.to_thread(complete_path, value)
 
 
-def completed_path(text: str) -> str | None:
-    """`text` with the rest of the first name that it begins; None where there is none.
+def complete_path(text: str) -> str | None:
+    """Return `text` completed with the first matching name, or None if there is none.
 
-    Hidden names must be begun with their dot. Names that would not be shown as they are, are not proposed.
+    Hidden names match only after a typed dot. Names with control characters are never suggested.
     """
-    folder, slash, begun = text.rpartition("/")
+    folder, slash, start = text.rpartition("/")
     try:
         with os.scandir(expand_home(folder + slash) if slash else Path()) as entries:
             names = sorted(
                 entry.name + "/" * entry.is_dir()
-                for entry in islice(entries, _MOST_ENTRIES)
-                if entry.name.startswith(begun) and entry.name.startswith(".") == begun.startswith(".")
+                for entry in islice(entries, _MAX_ENTRIES)
+                if entry.name.startswith(start) and entry.name.startswith(".") == start.startswith(".")
             )
     except (HarnessError, OSError, ValueError):
         return None
-    return next((f"{folder}{slash}{name}" for name in names if name != begun and sanitize(name) == name), None)
+    return next((f"{folder}{slash}{name}" for name in names if name != start and sanitize(name) == name), None)

@@ -17,8 +17,8 @@ from harness.core.errors import HarnessError
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import nondeterminism_reasons, run_status, run_summary
-from harness.tui.feed import RunFeed
-from harness.tui.search import guesses_for
+from harness.tui.guess_search import search_guesses
+from harness.tui.run_feed import RunFeed
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -44,7 +44,7 @@ def finished_run(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
 
 
 def search(folder: RunFolder) -> object:
-    return guesses_for("x", RunFeed(folder), TokenText(None), goes_on=lambda share: True)
+    return search_guesses("x", RunFeed(folder), TokenText(None), on_progress=lambda share: True)
 
 
 READERS: dict[str, Callable[[RunFolder], object]] = {

@@ -5,17 +5,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from harness.core.audit import FIGURES
+from harness.core.files import try_lock
 from harness.core.paths import runs_home
 from harness.core.rows import Kind, table
 from harness.core.spec import TargetRecord
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
-from harness.runs.status import Process
+from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
 
 REPLIES = table("reply", item=Kind.INTEGER, share=Kind.REAL, each=Kind.REALS, reply=Kind.TEXT)
@@ -40,6 +41,7 @@ class RecordedAudit:
 
     folder: RunFolder
     store: RunStore
+    lock: IO[bytes] | None = None
 
     def batch(self, key: str, weight: float = 1.0) -> tuple[int, int]:
         """Begin the batch `key`, anew if need be."""
@@ -61,7 +63,7 @@ class RecordedAudit:
         items = np.arange(first, first + len(texts))
         columns = {"item": items, "share": items / 8, "each": np.full((len(texts), 2), np.nan), "reply": list(texts)}
         with self.store.transaction():
-            self.store.add_rows(*batch, REPLIES, columns)
+            self.store.add_rows(*batch, "audit_reply", columns)
 
     def figure(
         self,
@@ -82,12 +84,15 @@ class RecordedAudit:
             "of": np.array([of]),
         }
         with self.store.transaction():
-            self.store.add_rows(*batch, FIGURES, columns)
+            self.store.add_rows(*batch, "audit_figure", columns)
 
     def event(self, name: str, **detail: object) -> None:
         """Commit an event."""
         with self.store.transaction():
             self.store.add_event(name, **detail)
+        if name == "phase" and Status(str(detail["phase"])).is_over and self.lock is not None:
+            self.lock.close()
+            self.lock = None
 
     def spent(self, seconds: float, *, entry: str = "tick") -> None:
         """Commit a word of the ledger."""
@@ -126,4 +131,6 @@ def recorded_audit(
     recorded = RecordedAudit(folder, RunStore(folder.store, spec.stored_tables))
     if pid is not None:
         recorded.event("supervisor", **Process.of(pid).as_record())
+        if pid == os.getpid():
+            recorded.lock = try_lock(folder.lock)
     return recorded

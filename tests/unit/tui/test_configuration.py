@@ -27,19 +27,17 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return settings_file()
 
 
-def test_a_theme_that_there_is_not_is_refused_with_those_that_there_are(file: Path) -> None:
+def test_an_unknown_theme_is_rejected_with_a_list_of_themes(file: Path) -> None:
     file.write_text('theme = "plaid"\n')
-    with pytest.raises(HarnessError, match=r"config.toml, line 1: theme: unknown; there are .*textual-light"):
+    with pytest.raises(HarnessError, match=r"config.toml, line 1: theme: unknown theme. Choose one of .*textual-light"):
         HarnessApp()
 
 
-def ended(folder: RunFolder) -> HomeScreen.Ended:
-    return HomeScreen.Ended(run_summary(folder))
+def ended(folder: RunFolder) -> HomeScreen.RunEnded:
+    return HomeScreen.RunEnded(run_summary(folder))
 
 
-def test_the_command_at_the_end_is_started_as_it_is_written_with_the_run_and_its_status(
-    file: Path, tmp_path: Path
-) -> None:
+def test_on_finish_gets_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
     script = (
         "import json, os, sys; "
         "json.dump([sys.argv[2:], os.environ['HARNESS_RUN'], os.environ['HARNESS_STATUS']], open(sys.argv[1], 'w'))"
@@ -61,9 +59,7 @@ def test_the_command_at_the_end_is_started_as_it_is_written_with_the_run_and_its
 
 
 @pytest.mark.parametrize("command", [["no-such-command-[/"], ["a\x00b"], [""]])
-def test_a_command_that_does_not_start_is_a_message_and_the_application_goes_on(
-    file: Path, tmp_path: Path, command: list[str]
-) -> None:
+def test_an_on_finish_that_cannot_start_is_a_notification(file: Path, tmp_path: Path, command: list[str]) -> None:
     file.write_text(f"on_finish = {json.dumps(command)}\n")
     folder = recorded_run(tmp_path).folder
 
@@ -72,6 +68,6 @@ def test_a_command_that_does_not_start_is_a_message_and_the_application_goes_on(
         async with app.run_test() as pilot:
             app.post_message(ended(folder))
             said = await until(pilot, lambda: [message.message for message in app._notifications])
-            assert said[0].startswith("on_finish did not start") and said[0].isprintable()
+            assert said[0].startswith("on_finish cannot be started") and said[0].isprintable()
 
     asyncio.run(play())

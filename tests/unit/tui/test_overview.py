@@ -1,4 +1,4 @@
-"""What Home lists: a run that is over is read once, and again whenever anything of it may have changed."""
+"""The overview: a run that is over is read again only after a change."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def statuses(feed: OverviewFeed) -> list[Status]:
     return [run.status for run in feed.poll().runs]
 
 
-def test_a_lost_run_that_a_supervisor_takes_up_is_seen_at_once(tmp_path: Path) -> None:
+def test_a_resumed_lost_run_is_seen_at_once(tmp_path: Path) -> None:
     run, feed = recorded_run(tmp_path), OverviewFeed(None)
     assert statuses(feed) == [Status.LOST]
     run.supervised_by(os.getpid())
@@ -29,10 +29,11 @@ def test_a_lost_run_that_a_supervisor_takes_up_is_seen_at_once(tmp_path: Path) -
     assert statuses(feed) == [Status.RUNNING]
 
 
-def test_a_stopped_run_that_goes_on_is_seen_while_its_rows_are_in_the_journal(tmp_path: Path) -> None:
+def test_a_resumed_stopped_run_is_seen_while_its_rows_are_in_the_journal(tmp_path: Path) -> None:
     run, feed = recorded_run(tmp_path, pid=os.getpid()), OverviewFeed(None)
     run.event("phase", phase="stopped", reason="it was stopped.")
     assert statuses(feed) == [Status.STOPPED]
-    assert run.folder.journal.exists()
+    assert run.folder.write_ahead_log.exists()
+    run.supervised_by(os.getpid())
     run.event("phase", phase="running")
     assert statuses(feed) == [Status.RUNNING]

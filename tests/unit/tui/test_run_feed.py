@@ -1,11 +1,9 @@
-"""A run's folder, read again and again: each row once, and whatever becomes of the folder is said and not raised."""
+"""The feed of a run: each row is read once, and a damaged run is a fault in the snapshot, not an exception."""
 
 import contextlib
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,14 +11,13 @@ import numpy as np
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.guesses import Guesses
+from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import any_of_n, emitted, scorecard_of, submission_now
 from harness.runs.folder import RunFolder
-from harness.runs.reader import RunReader
 from harness.runs.status import Status
-from harness.tui import feed as feed_module
-from harness.tui.feed import LINES_HELD, RunFeed
-from harness.tui.snapshot import Snapshot, Verdict
+from harness.tui import run_feed
+from harness.tui.run_feed import MAX_LINES, RunFeed
+from harness.tui.snapshot import RunSnapshot, Verdict
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
@@ -42,21 +39,21 @@ def run(home: Path) -> Iterator[Recorded]:
         recorded.store.close()
 
 
-def seqs(snapshot: Snapshot) -> list[int]:
+def seqs(snapshot: RunSnapshot) -> list[int]:
     return [line.seq for line in snapshot.lines]
 
 
-def assert_as_scored(snapshot: Snapshot, folder: RunFolder) -> None:
+def assert_as_scored(snapshot: RunSnapshot, folder: RunFolder) -> None:
     """The figures are those of the scorecard that the record makes now."""
     scorecard = scorecard_of(folder.spec(), submission_now(folder))
     assert snapshot.figures.recall_at_cap == pytest.approx(scorecard["recall_at_cap"])
     assert snapshot.figures.rows == scorecard["rows"]
     assert snapshot.figures.exact_at_1 == pytest.approx(scorecard["exact_at_1"])
-    with RunReader(folder.store) as reader:
+    with GuessReader.of_run(folder, folder.spec()) as reader:
         assert snapshot.figures.any_of_n == pytest.approx(any_of_n(folder.spec(), emitted(folder.spec(), reader)))
 
 
-def test_each_row_is_seen_once_in_the_order_of_arrival(run: Recorded) -> None:
+def test_each_guess_appears_once_in_arrival_order(run: Recorded) -> None:
     feed = RunFeed(run.folder)
     assert feed.poll().lines == ()
     batch = run.batch("a")
@@ -73,24 +70,24 @@ def test_each_row_is_seen_once_in_the_order_of_arrival(run: Recorded) -> None:
     assert_as_scored(third, run.folder)
 
 
-def test_only_the_last_lines_are_held_and_the_figures_know_all(run: Recorded) -> None:
+def test_only_the_last_lines_are_kept_and_all_guesses_are_scored(run: Recorded) -> None:
     batch = run.batch("a")
-    run.guess(batch, [(number % EXAMPLES, number < EXAMPLES, -number) for number in range(LINES_HELD + 40)])
+    run.guess(batch, [(number % EXAMPLES, number < EXAMPLES, -number) for number in range(MAX_LINES + 40)])
     snapshot = RunFeed(run.folder).poll()
-    assert seqs(snapshot) == list(range(41, LINES_HELD + 41))
+    assert seqs(snapshot) == list(range(41, MAX_LINES + 41))
     assert snapshot.loaded == 1.0
     assert snapshot.figures.exact_at_1 == 1.0
 
 
-def test_a_store_that_takes_long_to_read_comes_in_parts(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "_ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(feed_module, "_READING_SECONDS", 1e-9)
+def test_a_large_store_is_read_in_parts(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_feed, "_BATCH_ROWS", 10)
+    monkeypatch.setattr(run_feed, "_READING_SECONDS", 1e-9)
     run.guess(run.batch("a"), [(number % EXAMPLES, WRONG, number) for number in range(25)])
     feed = RunFeed(run.folder)
     assert [feed.poll().loaded for _ in range(4)] == pytest.approx([0.4, 0.8, 1.0, 1.0])
 
 
-def test_a_batch_that_is_begun_again_voids_what_it_gave_before(run: Recorded) -> None:
+def test_a_repeated_batch_voids_its_earlier_guesses(run: Recorded) -> None:
     feed = RunFeed(run.folder)
     run.guess(run.batch("a"), [(0, WRONG, 1.0)])
     run.guess(run.batch("b"), [(1, RIGHT, 3.0), (2, RIGHT, 2.0)])
@@ -103,7 +100,7 @@ def test_a_batch_that_is_begun_again_voids_what_it_gave_before(run: Recorded) ->
     assert seqs(RunFeed(run.folder).poll()) == [1, 4]
 
 
-def test_a_score_that_falls_is_read_anew_and_what_follows_still_counts(run: Recorded) -> None:
+def test_a_lowered_score_is_read_again(run: Recorded) -> None:
     feed = RunFeed(run.folder)
     batch = run.batch("a")
     run.guess(batch, [(0, WRONG, 3.0), (0, RIGHT, 2.0), (1, WRONG, 2.5)])
@@ -119,7 +116,7 @@ def test_a_score_that_falls_is_read_anew_and_what_follows_still_counts(run: Reco
     assert_as_scored(after, run.folder)
 
 
-def test_a_final_order_is_the_submission_once_the_run_is_over(run: Recorded) -> None:
+def test_a_final_order_is_used_once_the_run_is_over(run: Recorded) -> None:
     feed = RunFeed(run.folder)
     run.guess(run.batch("a"), [(0, RIGHT, 3.0), (1, WRONG, 2.0)])
     with run.store.transaction():
@@ -132,7 +129,7 @@ def test_a_final_order_is_the_submission_once_the_run_is_over(run: Recorded) -> 
     assert_as_scored(feed.poll(), run.folder)
 
 
-def test_points_speed_and_telemetry_are_those_of_the_record(run: Recorded) -> None:
+def test_points_rate_and_telemetry_are_those_of_the_record(run: Recorded) -> None:
     feed = RunFeed(run.folder)
     assert feed.poll().suffixes_per_s is None
     for number in range(3):
@@ -148,7 +145,7 @@ def test_points_speed_and_telemetry_are_those_of_the_record(run: Recorded) -> No
         assert snapshot.suffixes_per_s is not None and snapshot.suffixes_per_s > 0
 
 
-def test_a_history_of_any_length_keeps_its_newest_point(run: Recorded) -> None:
+def test_a_long_history_keeps_its_newest_point(run: Recorded) -> None:
     with run.store.transaction():
         for number in range(5000):
             run.store.add_point(spent=float(number), guesses=number, rows=0, solved=0, wrong=0, recall=0.0)
@@ -156,7 +153,7 @@ def test_a_history_of_any_length_keeps_its_newest_point(run: Recorded) -> None:
     assert len(history.spent) <= 2501 and history.spent[-1] == 4999.0
 
 
-def test_a_blind_round_has_verdicts_unknown_and_no_recall(home: Path) -> None:
+def test_a_blind_round_has_unknown_verdicts_and_no_recall(home: Path) -> None:
     blind = recorded_run(home, is_blind=True, pid=os.getpid())
     blind.guess(blind.batch("a"), [(0, RIGHT, 0.5), (1, WRONG, 0.25)])
     with blind.store.transaction():
@@ -167,7 +164,7 @@ def test_a_blind_round_has_verdicts_unknown_and_no_recall(home: Path) -> None:
     assert snapshot.figures.guessed == 2 and snapshot.history.guesses.tolist() == [2]
 
 
-def test_the_end_of_a_long_log_is_shown_also_when_it_is_one_line(run: Recorded) -> None:
+def test_a_long_log_shows_its_end(run: Recorded) -> None:
     feed = RunFeed(run.folder)
     assert feed.poll().log == ()
     run.folder.log.write_bytes(b"a" * 20_000 + b"\nlast \xff\n")
@@ -177,13 +174,11 @@ def test_the_end_of_a_long_log_is_shown_also_when_it_is_one_line(run: Recorded) 
 
 
 def test_a_run_whose_supervisor_was_killed_is_lost(home: Path) -> None:
-    supervisor = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    lonely = recorded_run(home, pid=supervisor.pid)
+    lonely = recorded_run(home, pid=os.getpid())
     feed = RunFeed(lonely.folder)
     lonely.event("phase", phase="running")
     assert feed.poll().summary.status is Status.RUNNING
-    supervisor.kill()
-    supervisor.wait()
+    lonely.release()
     assert feed.poll().summary.status is Status.LOST
 
 
@@ -216,13 +211,15 @@ def without_tables(run: Recorded) -> None:
 def a_stranger_among_its_examples(run: Recorded) -> None:
     batch = run.batch("stranger")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", Guesses(np.array([-1]), run.answers[:1], np.array([0.0])).columns())
+        columns = {"example": np.array([-1]), "suffix": run.answers[:1], "score": np.array([0.0])}
+        run.store.add_rows(*batch, "guess", columns)
 
 
 def a_suffix_cut_short(run: Recorded) -> None:
     batch = run.batch("short")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", Guesses(np.array([0]), run.answers[:1, :3], np.array([0.0])).columns())
+        columns = {"example": np.array([0]), "suffix": run.answers[:1, :3], "score": np.array([0.0])}
+        run.store.add_rows(*batch, "guess", columns)
 
 
 def an_event_that_is_no_json(run: Recorded) -> None:
@@ -230,11 +227,8 @@ def an_event_that_is_no_json(run: Recorded) -> None:
 
 
 def a_phase_that_there_is_not(run: Recorded) -> None:
-    run.event("phase", phase="dancing")
-
-
-def a_supervisor_without_an_id(run: Recorded) -> None:
-    run.event("supervisor", pid=None)
+    with run.store.transaction():
+        run.store.add_event("phase", phase="dancing")
 
 
 def a_note_of_other_bytes(run: Recorded) -> None:
@@ -261,14 +255,13 @@ FATES = [
     a_suffix_cut_short,
     an_event_that_is_no_json,
     a_phase_that_there_is_not,
-    a_supervisor_without_an_id,
     a_note_of_other_bytes,
     a_spec_cut_short,
 ]
 
 
 @pytest.mark.parametrize("fate", FATES)
-def test_a_record_that_goes_bad_is_a_fault_beside_what_was_read_last(
+def test_a_record_damaged_later_is_a_fault_beside_the_last_values(
     run: Recorded, fate: Callable[[Recorded], None]
 ) -> None:
     run.guess(run.batch("a"), [(number, RIGHT, number) for number in range(EXAMPLES)])
@@ -283,22 +276,20 @@ def test_a_record_that_goes_bad_is_a_fault_beside_what_was_read_last(
 
 
 @pytest.mark.parametrize("fate", FATES)
-def test_a_record_that_is_bad_from_the_start_is_refused_in_a_sentence(
-    run: Recorded, fate: Callable[[Recorded], None]
-) -> None:
+def test_a_record_damaged_before_the_first_poll_is_an_error(run: Recorded, fate: Callable[[Recorded], None]) -> None:
     run.guess(run.batch("a"), [(number, RIGHT, number) for number in range(EXAMPLES)])
     fate(run)
-    with pytest.raises(HarnessError, match=r"cannot be read|not a run's spec|holds a guess"):
+    with pytest.raises(HarnessError, match=r"cannot be read|not the spec of a run|holds a guess"):
         RunFeed(run.folder).poll()
 
 
-def test_readings_that_are_no_numbers_are_left_out(run: Recorded) -> None:
+def test_readings_that_are_not_numbers_are_left_out(run: Recorded) -> None:
     with run.store.transaction():
         run.store.add_telemetry({"cpu": "[/", "memory": float("nan"), "machine_cpu": 3})
     assert RunFeed(run.folder).poll().telemetry == {"machine_cpu": 3}
 
 
-def test_a_store_that_is_locked_is_a_fault_until_it_is_let_go(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_store_is_a_fault_until_it_is_unlocked(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     run.guess(run.batch("a"), [(0, RIGHT, 1.0)])
     feed = RunFeed(run.folder)
     feed.poll()

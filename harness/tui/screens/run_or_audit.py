@@ -1,4 +1,4 @@
-"""Which screen watches a run: that of an attack's run, or that of an audit."""
+"""The screen that shows a run: one for attacks, another for audits."""
 
 from harness.core.errors import HarnessError
 from harness.jobs.audit.spec import AuditSpec
@@ -7,8 +7,8 @@ from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.run import RunScreen
 
 
-def screen_of(folder: RunFolder) -> RunScreen | AuditScreen:
-    """The run's screen; of one whose record cannot be read the one that says so."""
+def screen_for(folder: RunFolder) -> RunScreen | AuditScreen:
+    """Return the screen of the run; a run that cannot be read gets a RunScreen, which shows the error."""
     try:
         return AuditScreen(folder) if isinstance(folder.job(), AuditSpec) else RunScreen(folder)
     except HarnessError:

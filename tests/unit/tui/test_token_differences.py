@@ -1,4 +1,4 @@
-"""A suffix beside its answer: what differs is marked, and nothing that a model writes marks anything."""
+"""Underlined differences between a suffix and its answer."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from textual.content import Content
 from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
-from harness.tui.text import DIFFERING, marked
+from harness.tui.token_differences import DIFFERENT, underline_differences
 
 FILE = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
@@ -18,19 +18,19 @@ token_ids = st.lists(st.integers(0, TOKENIZER.get_vocab_size() - 1), max_size=40
 
 
 @given(token_ids, st.data())
-def test_the_tokens_that_differ_from_the_answer_are_marked_and_no_others(ids: list[int], data: st.DataObject) -> None:
+def test_exactly_the_differing_tokens_are_underlined(ids: list[int], data: st.DataObject) -> None:
     answer = [data.draw(st.sampled_from([token, (token + 1) % 256])) for token in ids]
-    content = marked(TEXT, ids, answer)
+    content = underline_differences(TEXT, ids, answer)
     assert content.plain == TEXT.text(ids)
     differing = [piece for piece, token, wanted in zip(TEXT.pieces(ids), ids, answer, strict=True) if token != wanted]
-    found = "".join(content.plain[span.start : span.end] for span in content.spans if span.style == DIFFERING)
+    found = "".join(content.plain[span.start : span.end] for span in content.spans if span.style == DIFFERENT)
     assert found == "".join(differing)
 
 
-def test_nothing_is_marked_without_an_answer() -> None:
-    assert marked(TEXT, [1, 2, 3], None).spans == []
+def test_nothing_is_underlined_without_an_answer() -> None:
+    assert underline_differences(TEXT, [1, 2, 3], None).spans == []
 
 
-def test_markup_that_a_model_writes_styles_nothing() -> None:
+def test_markup_in_model_text_stays_text() -> None:
     ids = TOKENIZER.encode("[bold]x[/bold]").ids
-    assert marked(TEXT, ids, ids) == Content("[bold]x[/bold]")
+    assert underline_differences(TEXT, ids, ids) == Content("[bold]x[/bold]")

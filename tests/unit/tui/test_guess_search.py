@@ -1,4 +1,4 @@
-"""A search of the stream goes through the whole store, newest guesses first, and can be ended."""
+"""The search through all guesses of a run: newest first, and it can be cancelled."""
 
 import shutil
 from pathlib import Path
@@ -8,10 +8,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
-from harness.core.guesses import Guesses
-from harness.tui import search
-from harness.tui.feed import RunFeed
-from harness.tui.search import example_meant, guesses_for
+from harness.tui import guess_search
+from harness.tui.guess_search import parse_example_id, search_guesses
+from harness.tui.run_feed import RunFeed
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
@@ -23,21 +22,23 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return recorded_run(tmp_path)
 
 
-def found(run: Recorded, wanted: str, *, goes_on: bool = True) -> list[tuple[int, int, str]]:
-    lines = guesses_for(wanted, RunFeed(run.folder), TokenText(None), goes_on=lambda share: goes_on)
+def found(run: Recorded, wanted: str, *, on_progress: bool = True) -> list[tuple[int, int, str]]:
+    lines = search_guesses(wanted, RunFeed(run.folder), TokenText(None), on_progress=lambda share: on_progress)
     return [(line.seq, line.example, line.verdict.value) for line in lines]
 
 
-def test_an_example_is_found_by_its_id_oldest_guess_first(run: Recorded) -> None:
+def test_an_id_finds_the_guesses_of_its_example_oldest_first(run: Recorded) -> None:
     run.guess(run.batch("a"), [(3, False, 0.9), (2, True, 0.1), (3, True, 0.2)])
     assert found(run, "3") == [(1, 3, "wrong"), (3, 3, "right")]
     assert found(run, "5") == []
 
 
-def test_an_example_that_the_round_lacks_is_not_found_whatever_the_store_holds(run: Recorded) -> None:
+def test_an_example_that_is_not_in_the_round_is_not_found(run: Recorded) -> None:
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", Guesses(np.array([99]), run.answers[:1], np.array([0.0])).columns())
+        run.store.add_rows(
+            *batch, "guess", {"example": np.array([99]), "suffix": run.answers[:1], "score": np.array([0.0])}
+        )
     assert found(run, "99") == []
 
 
@@ -47,7 +48,7 @@ def test_void_guesses_are_not_found(run: Recorded) -> None:
     assert found(run, "3") == [(2, 3, "right")]
 
 
-def test_text_is_found_in_suffixes_and_in_prefixes(run: Recorded) -> None:
+def test_text_is_found_in_suffixes_and_prefixes(run: Recorded) -> None:
     run.guess(run.batch("a"), [(1, True, 0.9), (2, True, 0.9)])
     suffix = " ".join(map(str, run.answers[1]))
     assert found(run, suffix) == [(1, 1, "right")]
@@ -58,32 +59,32 @@ def test_text_is_found_in_suffixes_and_in_prefixes(run: Recorded) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 7, 100])
-def test_every_guess_is_looked_at_once_however_many_are_read_at_once(
+def test_every_guess_is_searched_once_for_any_batch_size(
     run: Recorded, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(guess_search, "_BATCH_ROWS", at_once)
     run.guess(run.batch("a"), [(example, False, 0.0) for example in range(7)])
     assert [seq for seq, _, _ in found(run, " ")] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_only_the_last_of_many_are_given(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_ROWS_AT_ONCE", 2)
-    monkeypatch.setattr(search, "MOST_FOUND", 3)
+def test_only_the_newest_results_are_returned(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess_search, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(guess_search, "MAX_RESULTS", 3)
     run.guess(run.batch("a"), [(example, False, 0.0) for example in range(7)])
     assert [seq for seq, _, _ in found(run, " ")] == [5, 6, 7]
 
 
-def test_a_search_that_is_given_up_has_what_it_found(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_ROWS_AT_ONCE", 2)
+def test_a_cancelled_search_returns_its_results(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess_search, "_BATCH_ROWS", 2)
     run.guess(run.batch("a"), [(example, False, 0.0) for example in range(7)])
-    assert [seq for seq, _, _ in found(run, " ", goes_on=False)] == [6, 7]
+    assert [seq for seq, _, _ in found(run, " ", on_progress=False)] == [6, 7]
 
 
 @pytest.mark.parametrize(
     ("wanted", "id_"), [("12", 12), ('"12"', None), ("1 2", None), ("x", None), ("٣", None), ("9" * 30, None)]
 )
-def test_digits_alone_are_an_example(wanted: str, id_: int | None) -> None:
-    assert example_meant(wanted) == id_
+def test_a_query_of_digits_is_an_example_id(wanted: str, id_: int | None) -> None:
+    assert parse_example_id(wanted) == id_
 
 
 def test_text_matches_in_either_case(run: Recorded) -> None:
@@ -94,7 +95,7 @@ def test_text_matches_in_either_case(run: Recorded) -> None:
     suffixes = np.array([encode(words).ids[:4] for words in ("Wording of it", "something else")], np.uint16)
     batch = run.batch("a")
     with run.store.transaction():
-        run.store.add_rows(*batch, "guess", Guesses(np.array([0, 0]), suffixes, np.zeros(2)).columns())
+        run.store.add_rows(*batch, "guess", {"example": np.array([0, 0]), "suffix": suffixes, "score": np.zeros(2)})
     wanted = text.texts(suffixes)[0].swapcase()
-    lines = guesses_for(wanted, RunFeed(run.folder), text, goes_on=lambda share: True)
+    lines = search_guesses(wanted, RunFeed(run.folder), text, on_progress=lambda share: True)
     assert [line.seq for line in lines] == [1]

@@ -1,6 +1,5 @@
-"""A screen of numbered panels: all of them where there is room, else one at a time."""
+"""The base of the screens with numbered panels: all panels where there is room, otherwise one at a time."""
 
-from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
 from textual.binding import Binding, BindingType
@@ -10,18 +9,18 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 
-class PaneledScreen(Screen[Result]):
-    """Has `#header`, a Static `#tabs`, and in `#body` widgets of the class `panel` by the ids in PANELS, in this order.
+class PanelScreen(Screen[ResultT]):
+    """Has `#header`, a Static `#tabs`, and in `#body` a widget of the class `panel` for each id of PANELS, in order.
 
-    All panels are displayed where there is room (`-wide` and `-tall`), else the chosen one alone. A style sheet of the
-    screen's own lays them out where all are.
+    A large terminal (`-wide` and `-tall`) shows all panels, in the grid of the screen's own style sheet; a smaller one
+    shows the chosen panel.
     """
 
     DEFAULT_CSS = """
-    PaneledScreen {
+    PanelScreen {
         #header { height: auto; max-height: 4; padding: 0 1; background: $panel; }
         #tabs { height: 1; padding: 0 1; color: $text-muted; link-style: none; link-color: $text-muted; }
         #body { height: 1fr; }
@@ -40,11 +39,11 @@ class PaneledScreen(Screen[Result]):
     """
 
     PANELS: ClassVar[dict[str, str]] = {}
-    """The panels' titles by their ids."""
+    """The title of each panel by its id."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
     VERTICAL_BREAKPOINTS = [(0, "-low"), (12, "-high"), (34, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Back", tooltip="Back to where you came from"),
+        Binding("escape,q", "leave", "Back", tooltip="Close this screen"),
         *(
             Binding(
                 f"{number}", f"panel_number({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}"
@@ -60,17 +59,17 @@ class PaneledScreen(Screen[Result]):
         self._panel = next(iter(self.PANELS))
 
     def on_mount(self) -> None:
-        """Name the panels and show the first."""
+        """Set the titles and show the first panel."""
         for name, title in self.PANELS.items():
             self.panel(name).border_title = Content(title)
         self._show_panel()
 
     def panel(self, name: str) -> Widget:
-        """The panel of this id."""
+        """Return the panel with this id."""
         return self.query_one(f"#{name}")
 
     def action_panel_number(self, number: int) -> None:
-        """Go to this panel."""
+        """Go to the panel with this number."""
         names = list(self.PANELS)
         if number <= len(names):
             self.go_to_panel(names[number - 1])
@@ -81,15 +80,15 @@ class PaneledScreen(Screen[Result]):
         self.go_to_panel(names[(names.index(self._panel) + step) % len(names)])
 
     def go_to_panel(self, name: str) -> None:
-        """Show the panel where not all fit, and let it have the keys."""
+        """Show the panel and focus its first focusable widget."""
         self._panel = name
         self._show_panel()
         panel = self.panel(name)
-        takers: Iterator[Widget] = (part for part in (panel, *panel.query("*")) if part.focusable and part.display)
-        self.set_focus(next(takers, None))
+        focusable = (part for part in (panel, *panel.query("*")) if part.focusable and part.display)
+        self.set_focus(next(focusable, None))
 
     def action_leave(self) -> None:
-        """Back to where one came from."""
+        """Close this screen."""
         self.dismiss(None)
 
     def _show_panel(self) -> None:

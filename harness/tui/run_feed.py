@@ -1,0 +1,161 @@
+"""The feed of an attack's run: it reads each guess once and keeps the live score up to date."""
+
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Ints, Tokens
+from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.guesses import Guesses
+from harness.core.live_score import LiveScore
+from harness.core.scoring import correct_rows
+from harness.jobs.attack.reader import Arrivals, GuessReader
+from harness.jobs.attack.results import ranked_guesses, submission_of
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder
+from harness.runs.reader import Point
+from harness.runs.summary import RunSummary
+from harness.tui.feed import Feed, thinned
+from harness.tui.snapshot import GuessLine, RecallHistory, RunSnapshot, Verdict
+
+MAX_LINES = 500
+_BATCH_ROWS = 20_000
+_READING_SECONDS = 0.3
+_MAX_POINTS = 2_000
+_RATE_SECONDS = 30.0
+_EXACT_TIME_SHARE = 0.02
+
+
+class RunFeed(Feed[RunSnapshot, GuessReader]):
+    """What has been read of one attack's run."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        """Raises HarnessError if the run's record or the files of its round cannot be read."""
+        super().__init__(folder)
+        self.spec = folder.spec()
+        self._next_exact_read = 0.0
+        with as_harness_error(folder.path):
+            self.prefixes: Tokens = load_prefixes(self.spec.round)[: self.spec.examples]
+            answers = load_answers(self.spec.round)
+            self.answers: Tokens | None = None if answers is None else answers[: self.spec.examples]
+            self._reset()
+
+    def _reset(self) -> None:
+        self._score = LiveScore(
+            self.answers,
+            examples=self.spec.examples,
+            error_cap=self.spec.error_cap,
+            row_cap=self.spec.round.row_cap,
+            per_example=self.spec.attack.guesses_per_example,
+        )
+        self._seq = 0
+        self._final_order_at: int | None = None
+        self._points: list[Point] = []
+        self._last_point = 0
+        self._lines: deque[GuessLine] = deque(maxlen=MAX_LINES)
+        self._work: deque[tuple[float, float]] = deque()
+        self._last_work = 0
+
+    def _open(self) -> GuessReader:
+        return GuessReader.of_run(self.folder, self.spec)
+
+    def _read_new_rows(self, reader: GuessReader, summary: RunSummary) -> None:
+        self._read_guesses(reader)
+        self._read_points(reader)
+        self._read_work(reader)
+        self._read_submission(reader, is_over=summary.status.is_over)
+
+    def _snapshot(self, **common: Any) -> RunSnapshot:
+        guesses = common["summary"].guesses
+        return RunSnapshot(
+            figures=self._score.figures(),
+            history=self._history(),
+            lines=tuple(self._lines),
+            suffixes_per_s=self._suffixes_per_s(),
+            loaded=min(1.0, self._seq / guesses) if guesses else 1.0,
+            **common,
+        )
+
+    def _read_guesses(self, reader: GuessReader) -> None:
+        """Read new guesses for at most `_READING_SECONDS`, so that a large store does not delay the first snapshot."""
+        deadline = time.monotonic() + _READING_SECONDS
+        while True:
+            arrivals = reader.arrivals(
+                after=self._seq,
+                limit=_BATCH_ROWS,
+            )
+            if not len(arrivals.seq):
+                return
+            self._add(arrivals)
+            self._seq = int(arrivals.seq[-1])
+            if time.monotonic() > deadline:
+                return
+
+    def _add(self, arrivals: Arrivals) -> None:
+        rows = arrivals.valid_rows(self._repeated)
+        guesses = arrivals.guesses.part(rows)
+        if len(guesses) and not (int(guesses.ids.min()) >= 0 and int(guesses.ids.max()) < self.spec.examples):
+            raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round does not have.")
+        self._score.add(guesses)
+        self._lines.extend(guess_lines(arrivals, rows[-MAX_LINES:], self.answers))
+
+    def _read_points(self, reader: GuessReader) -> None:
+        points = reader.points(self._last_point)
+        if points:
+            self._last_point = points[-1].seq
+            self._points = thinned([*self._points, *points], _MAX_POINTS)
+
+    def _read_work(self, reader: GuessReader) -> None:
+        for seq, at, weight in reader.work_done(self._last_work):
+            self._last_work = seq
+            self._work.append((at, weight))
+        while len(self._work) > 2 and self._work[-1][0] - self._work[1][0] > _RATE_SECONDS:
+            self._work.popleft()
+
+    def _read_submission(self, reader: GuessReader, *, is_over: bool) -> None:
+        """Read the whole submission where new guesses alone cannot give it: after a lower score, or a final order.
+
+        This takes long for a large store, so it uses at most the share `_EXACT_TIME_SHARE` of the time.
+        """
+        has_final = is_over and self._final_order_at != self._seq and reader.last_event("final_order") is not None
+        if not (self._score.is_stale or has_final) or time.monotonic() < self._next_exact_read:
+            return
+        started = time.monotonic()
+        if self._score.is_stale:
+            ranked = ranked_guesses(self.spec, reader)
+            self._score.replace(ranked.part(np.arange(min(len(ranked), self.spec.round.row_cap))))
+        if has_final:
+            final = submission_of(self.spec, reader)
+            self._score.set_final(Guesses(final.ids, final.suffixes, np.zeros(len(final.ids))))
+            self._final_order_at = self._seq
+        ended = time.monotonic()
+        self._next_exact_read = ended + (ended - started) / _EXACT_TIME_SHARE
+
+    def _history(self) -> RecallHistory:
+        # numpy reads None as NaN.
+        recall = np.array([point.recall for point in self._points], np.float64)
+        return RecallHistory(
+            np.array([point.spent for point in self._points], np.float64),
+            None if self.answers is None else recall,
+            np.array([point.guesses for point in self._points], np.int64),
+        )
+
+    def _suffixes_per_s(self) -> float | None:
+        if len(self._work) < 2:
+            return None
+        seconds = self._work[-1][0] - self._work[0][0]
+        return sum(weight for _, weight in list(self._work)[1:]) / seconds if seconds > 0 else None
+
+
+def guess_lines(arrivals: Arrivals, rows: Ints, answers: Tokens | None) -> tuple[GuessLine, ...]:
+    """Return the guesses at `rows`, in that order, as lines of the stream."""
+    guesses = arrivals.guesses.part(rows)
+    verdicts = [Verdict.UNKNOWN] * len(rows)
+    if answers is not None:
+        is_correct = correct_rows(guesses.ids, guesses.suffixes, answers)
+        verdicts = [Verdict.RIGHT if is_right else Verdict.WRONG for is_right in is_correct]
+    columns = (arrivals.seq[rows].tolist(), arrivals.at[rows].tolist(), guesses.ids.tolist(), guesses.score.tolist())
+    return tuple(map(GuessLine, *columns, guesses.suffixes, verdicts))

@@ -1,0 +1,95 @@
+"""The base of the screens with a form: fields, the command line that does the same, and a button that runs it."""
+
+import shlex
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import TypeVar
+
+from textual import on
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Button, Input, Static
+from textual.worker import get_current_worker
+
+from harness.core.text import sanitize
+from harness.tui.widgets.key_footer import KeyFooter
+
+AnswerT = TypeVar("AnswerT")
+ResultT = TypeVar("ResultT")
+
+
+class FormScreen(Screen[ResultT]):
+    """Has `#command` with the command line, the button `#submit`, and `#message` beside it."""
+
+    AUTO_FOCUS = None
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
+
+    @dataclass
+    class Progress(Message):
+        """The running command printed a progress line."""
+
+        line: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cancelled = Event()
+        """Set when the user cancels the running command."""
+
+    @abstractmethod
+    def command_line(self) -> list[str]:
+        """Return the arguments of `harness` for the values of the form."""
+
+    def compose_foot(self, label: str) -> Iterator[Widget]:
+        """Yield the command line, the button and the message, and the footer."""
+        with Vertical(id="foot"):
+            with VerticalScroll(id="command", can_focus=False):
+                yield Static(Content(""))
+            with Horizontal(id="start-line"):
+                yield Button(label, variant="primary", compact=True, id="submit", disabled=True)
+                yield Static(Content(""), id="message")
+        yield KeyFooter()
+
+    def run_harness(self, run: Callable[..., AnswerT], command: Sequence[str], cancelled: Event) -> AnswerT:
+        """Call `run_command` or `start_run` in a thread worker; the command continues if the application exits.
+
+        Raises HarnessError if the command fails.
+        """
+        worker = get_current_worker()
+        return run(
+            command,
+            on_progress=lambda line: self.post_message(self.Progress(line)),
+            is_cancelled=cancelled.is_set,
+            is_abandoned=lambda: worker.is_cancelled,
+        )
+
+    def action_copy_command(self) -> None:
+        """Copy the command line."""
+        self.app.copy_to_clipboard(self._shell_command())
+        self.show_message("copied.")
+
+    def show_command(self) -> None:
+        """Update the command line."""
+        self.query_one("#command Static", Static).update(Content(sanitize(self._shell_command())))
+
+    def show_message(self, text: str, *, is_error: bool = False) -> None:
+        """Show `text` beside the button."""
+        show_text(self.query_one("#message", Static), text, is_error=is_error)
+
+    def _shell_command(self) -> str:
+        return shlex.join(["harness", *self.command_line()])
+
+    @on(Input.Submitted)
+    def _focus_next_field(self) -> None:
+        self.focus_next()
+
+
+def show_text(static: Static, text: str, *, is_error: bool) -> None:
+    """Show `text`, in red for an error; without text the widget takes no room."""
+    static.update(Content(sanitize(text)))
+    static.display = bool(text)
+    static.set_class(is_error, "-error")

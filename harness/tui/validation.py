@@ -1,0 +1,198 @@
+"""Validation of a field's text while it is typed; the attack itself validates again when the run starts."""
+
+import json
+import math
+import operator
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from harness.core.errors import HarnessError
+from harness.core.paths import expand_home
+from harness.core.rounds import load_round
+from harness.core.text import shorten
+from harness.core.times import format_duration, parse_duration
+from harness.plugins.parameters import parameters_in
+from harness.tui.form import Field, FieldKind
+
+PATH_KINDS = (FieldKind.PATH, FieldKind.FILE, FieldKind.DESTINATION)
+DISK_KINDS = (FieldKind.ROUND, *PATH_KINDS)
+_Rules = Mapping[str, Any]
+_Bounds = Mapping[str, Callable[[Any, Any], bool]]
+_ORDER: _Bounds = {
+    "minimum": operator.ge,
+    "exclusiveMinimum": operator.gt,
+    "maximum": operator.le,
+    "exclusiveMaximum": operator.lt,
+}
+_TEXT_SIZE: _Bounds = {"minLength": operator.ge, "maxLength": operator.le}
+_LIST_SIZE: _Bounds = {"minItems": operator.ge, "maxItems": operator.le}
+
+
+def validation_error(field: Field, text: str) -> str | None:
+    """Return why `text` is not valid, as a clause; None if it is, or if only the attack can tell.
+
+    Fields of `DISK_KINDS` read the disk, which may take a while.
+    """
+    value = field.value_of(text)
+    if value is None:
+        return "required" if field.default is None else None
+    if field.is_optional and value.strip().lower() in ("none", "null"):
+        return None
+    if field.choices:
+        return None if value in field.choices else f"expected one of {shorten(', '.join(field.choices))}"
+    check = _CHECKS.get(field.kind)
+    return None if check is None else check(value, field.rules)
+
+
+def round_description(name: str) -> str:
+    """Return the title and the budget of a round as a clause. Raises HarnessError if it cannot be loaded."""
+    round_ = load_round(name)
+    parts = (round_.title, f"budget {format_duration(round_.budget)}", *(("blind",) if round_.is_blind else ()))
+    return ", ".join(parts)
+
+
+def round_values(name: str) -> dict[str, str]:
+    """Return the round's own budget and target, by field key. Raises HarnessError if it cannot be loaded."""
+    round_ = load_round(name)
+    return {"--budget": format_duration(round_.budget), "--target": round_.target}
+
+
+def _integer(text: str, rules: _Rules) -> str | None:
+    try:
+        value = int(text) if text.isascii() else None
+    except ValueError:
+        value = None
+    if value is None:
+        return "expected a whole number"
+    step = rules.get("multipleOf")
+    if type(step) is int and step > 0 and value % step:
+        return _clause("multipleOf", rules)
+    return _out_of_bounds(_ORDER, value, rules)
+
+
+def _number(text: str, rules: _Rules) -> str | None:
+    try:
+        value = float(text) if text.isascii() else math.nan
+    except ValueError:
+        value = math.nan
+    return _out_of_bounds(_ORDER, value, rules) if math.isfinite(value) else "expected a number"
+
+
+def _text(text: str, rules: _Rules) -> str | None:
+    pattern = rules.get("pattern")
+    if isinstance(pattern, str) and not _matches(pattern, text):
+        return _clause("pattern", rules)
+    return _out_of_bounds(_TEXT_SIZE, len(text), rules)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    # pydantic's engine validates the attack's parameters too. Unlike `re`, its time is bounded for every pattern.
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python(text)
+    except SchemaError:
+        return True
+
+
+def _json(text: str, rules: _Rules) -> str | None:
+    types: dict[str, tuple[type, str]] = {"array": (list, "a list"), "object": (dict, "an object")}
+    if str(rules.get("type")) not in types:
+        return None
+    type_, words = types[str(rules["type"])]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, type_):
+        return f"expected {words} as JSON"
+    return _out_of_bounds(_LIST_SIZE, len(value), rules) if isinstance(value, list) else None
+
+
+def _checked_path(check: Callable[[Path], str | None]) -> Callable[[str, _Rules], str | None]:
+    def checked(text: str, rules: _Rules) -> str | None:
+        try:
+            return check(expand_home(text))
+        except (HarnessError, OSError, ValueError):
+            return "not a valid path"
+
+    return checked
+
+
+def _existing(path: Path) -> str | None:
+    return None if path.exists() else "no such file or directory"
+
+
+def _file(path: Path) -> str | None:
+    if path.is_dir():
+        return "a directory, not a file"
+    return None if path.exists() else "no such file"
+
+
+def _destination(path: Path) -> str | None:
+    """Check a .zip file or a directory that can be created."""
+    path = path.absolute()
+    if path.suffix == ".zip":
+        if path.is_dir():
+            return "a directory, not a .zip file"
+        path = path.parent
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if not existing.is_dir():
+        return f"{shorten(existing.name)} is a file, not a directory"
+    return None if os.access(existing, os.W_OK | os.X_OK) else f"{shorten(str(existing))} is not writable"
+
+
+def _round(text: str, rules: _Rules) -> str | None:
+    try:
+        prefixes = load_round(text).prefix_file
+        return None if prefixes.exists() else f"{prefixes.name} is missing: see harness data status"
+    except HarnessError as error:
+        return str(error).rstrip(".")
+
+
+def _duration(text: str, rules: _Rules) -> str | None:
+    try:
+        parse_duration(text)
+    except HarnessError:
+        return "expected a duration such as 24h, 90m or 1h30m"
+    return None
+
+
+def _device(text: str, rules: _Rules) -> str | None:
+    return None if re.fullmatch(r"auto|cpu|cuda(:\d+)?", text) else "expected auto, cpu, cuda or cuda:N"
+
+
+def _switch(text: str, rules: _Rules) -> str | None:
+    return None if text in ("true", "false") else "expected true or false"
+
+
+def _out_of_bounds(bounds: _Bounds, value: float, rules: _Rules) -> str | None:
+    for keyword, holds in bounds.items():
+        limit = rules.get(keyword)
+        if isinstance(limit, int | float) and not isinstance(limit, bool) and not holds(value, limit):
+            return _clause(keyword, rules)
+    return None
+
+
+def _clause(keyword: str, rules: _Rules) -> str:
+    """Return the words with which the parameter's description states this bound."""
+    (parameter,) = parameters_in({"properties": {"": {keyword: rules[keyword]}}})
+    return parameter.bounds[0]
+
+
+_CHECKS: dict[FieldKind, Callable[[str, _Rules], str | None]] = {
+    FieldKind.INTEGER: _integer,
+    FieldKind.NUMBER: _number,
+    FieldKind.SWITCH: _switch,
+    FieldKind.TEXT: _text,
+    FieldKind.PATH: _checked_path(_existing),
+    FieldKind.FILE: _checked_path(_file),
+    FieldKind.DESTINATION: _checked_path(_destination),
+    FieldKind.JSON: _json,
+    FieldKind.ROUND: _round,
+    FieldKind.DURATION: _duration,
+    FieldKind.DEVICE: _device,
+}

@@ -1,0 +1,42 @@
+"""A stand-in for `python -m harness` that runs until a test releases it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.tui import commands
+
+_SOURCE = """
+import json, pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+try:
+    print("harness: hashing", file=sys.stderr, flush=True)
+    (folder / "started").write_text(json.dumps(sys.argv[2:]))
+    while not (folder / "release").exists():
+        time.sleep(0.02)
+    (folder / "finished").touch()
+    print(json.dumps({"id": "abcd-stub"}))
+except KeyboardInterrupt:
+    (folder / "interrupted").touch()
+    sys.exit(130)
+"""
+
+
+class StubCommand:
+    """Files tell what the command did: `started` has its arguments; `interrupted` and `finished` are empty."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        folder.mkdir()
+        script = folder / "stub.py"
+        script.write_text(_SOURCE)
+        monkeypatch.setattr(commands, "PROGRAM", (sys.executable, str(script), str(folder)))
+
+    def release(self) -> None:
+        """Let the command finish."""
+        (self.folder / "release").touch()
+
+    def has(self, name: str) -> bool:
+        """Return whether the command wrote the file `name`."""
+        return (self.folder / name).exists()
