@@ -8,7 +8,11 @@ TORCH_VERSION := 2.13.0
 # TORCH=cpu takes PyTorch's own CPU build, for people without a GPU.
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: help demo install install-dev test check soak bench pictures dockerfile results lock relock clean
+# Few files take much longer than the others, so an idle worker takes over tests that wait at the other.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+FAST   = -m "not slow"
+
+.PHONY: help demo install install-dev test test-busy check soak bench pictures dockerfile results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -38,15 +42,21 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
 	@touch $@
 
-test: $(VENV)/.installed-dev ## run the tests
-	@$(BIN)/python -m pytest -n 2
+test: $(VENV)/.installed-dev ## run the tests, all but the slow ones
+	@$(PYTEST) $(FAST)
 
-check: $(VENV)/.installed-dev ## format, lint, types, import contracts, tests
+test-busy: $(VENV)/.installed-dev ## run the same tests while two processes keep both cores busy
+	@spin='while True: pass'; \
+	$(BIN)/python -c "$$spin" & first=$$!; $(BIN)/python -c "$$spin" & second=$$!; \
+	trap 'kill $$first $$second' EXIT; trap 'exit 130' INT TERM; \
+	$(PYTEST) $(FAST); exit $$?
+
+check: $(VENV)/.installed-dev ## format, lint, types, import contracts, all tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST)
 
 soak: $(VENV)/.installed-dev ## kill 500 runs' processes, fill a disk, set the clock back, mangle 10,000 submissions
 	@$(BIN)/python -m tests.soak

@@ -33,11 +33,11 @@ class Contrastive(Attack[ContrastiveParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         for batch in context.batches():
-            suffixes = context.target.walk(batch.prefixes, self.followed, branches=self.params.top_k)
+            suffixes = context.target.walk(batch.prefixes, self.decode, branches=self.params.top_k)
             score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)
             yield Guesses(batch.ids, suffixes, score)
 
-    def followed(self, walk: Walk) -> Tokens:
+    def decode(self, walk: Walk) -> Tokens:
         """Return the suffix of each prefix of a walk, [prefixes, length]."""
         penalty = self.params.penalty
         context = directions(walk.prefix_states)  # [prefixes, tokens so far, width]

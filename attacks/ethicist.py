@@ -55,7 +55,7 @@ class Ethicist(Attack[EthicistParams]):
         for batch in context.batches(stage="without a prompt", size=128):
             greedy = context.target.sample(batch.prefixes, Policy(top_k=1))
             yield Guesses(batch.ids, greedy.suffixes, mean_loss(greedy.token_logprobs) - BELOW_ALL_OTHERS)
-        prompted = self.trained(context, train)
+        prompted = self.train_prompt(context, train)
         policy = Policy(top_p=params.top_p, temperature=params.temperature)
         for batch in context.batches():
             shown = context.target.viewed([prompted])
@@ -65,7 +65,7 @@ class Ethicist(Attack[EthicistParams]):
             # The confidence of a single suffix is 1. Among those the likelier is submitted first.
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, np.log(confidence) + TIE * logprob)
 
-    def trained(self, context: Context, train: Training) -> PrefixView:
+    def train_prompt(self, context: Context, train: Training) -> PrefixView:
         """Train a prompt on part of `train` and return it as a view.
 
         The held-out part decides when the training ends. Examples of one cluster are all in the same part.
@@ -83,9 +83,9 @@ class Ethicist(Attack[EthicistParams]):
         steps = params.epochs * -(-len(used) // params.batch)
         schedule = Schedule(params.learning_rate, warmup=min(params.warmup, steps // 2), steps=steps)
         plan = PromptPlan(params.tokens, schedule, 0.01, params.epochs, params.batch, params.patience)
-        return trained_prompt(context, used, plan, self.smoothed, held_out=train.part(np.flatnonzero(is_held_out)))
+        return trained_prompt(context, used, plan, self.smoothed_loss, held_out=train.part(np.flatnonzero(is_held_out)))
 
-    def smoothed(self, losses: Tensor) -> Tensor:
+    def smoothed_loss(self, losses: Tensor) -> Tensor:
         """Return the loss of each suffix, [rows], from the losses of its tokens, [rows, length]."""
         hardest = losses.topk(min(self.params.hardest, losses.shape[1]), dim=1).values
         return losses.mean(dim=1) + self.params.alpha * hardest.mean(dim=1)

@@ -28,11 +28,11 @@ class Lookahead(Attack[LookaheadParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         for batch in context.batches():
-            suffixes = context.target.walk(batch.prefixes, self.followed, branches=self.params.candidates)
+            suffixes = context.target.walk(batch.prefixes, self.decode, branches=self.params.candidates)
             score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)
             yield Guesses(batch.ids, suffixes, score)
 
-    def followed(self, walk: Walk) -> Tokens:
+    def decode(self, walk: Walk) -> Tokens:
         """Return the suffix of each prefix of a walk, [prefixes, length]."""
         while walk.suffixes.shape[1] < walk.length:
             tokens, logprobs = walk.leading(self.params.candidates)  # [prefixes, candidates]

@@ -31,11 +31,11 @@ class MultiPrefix(Attack[MultiPrefixParams]):
     def run(self, context: Context) -> Iterator[Guesses]:
         views = views_of(self.params.lengths, context.prefixes.shape[1])
         for batch in context.batches():
-            row, suffixes = pooled([self._found(context, batch.prefixes, view) for view in views])
+            row, suffixes = pool([self._search(context, batch.prefixes, view) for view in views])
             score = ranked(self.params.ranker, context.target, batch.prefixes[row], suffixes)
             yield Guesses(batch.ids[row], suffixes, score)
 
-    def _found(self, context: Context, prefixes: Tokens, view: PrefixView) -> tuple[Tokens, Tokens]:
+    def _search(self, context: Context, prefixes: Tokens, view: PrefixView) -> tuple[Tokens, Tokens]:
         found = context.target.viewed([view]).search(prefixes, self.params.width)
         return found.row, found.suffixes
 
@@ -46,7 +46,7 @@ def views_of(lengths: str, prefix_length: int) -> list[PrefixView]:
     return [PrefixView(start=prefix_length - length) for length in sorted(wanted, reverse=True)]
 
 
-def pooled(parts: list[tuple[Tokens, Tokens]]) -> tuple[Tokens, Tokens]:
+def pool(parts: list[tuple[Tokens, Tokens]]) -> tuple[Tokens, Tokens]:
     """Return the distinct (row, suffix) of all parts: rows [candidates] and suffixes [candidates, length], by row."""
     owned = np.concatenate([np.column_stack([row, suffixes]).astype(np.int64) for row, suffixes in parts])
     owned = np.unique(owned, axis=0)

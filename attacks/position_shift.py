@@ -47,8 +47,9 @@ class PositionShift(Attack[PositionShiftParams]):
 
 
 def likeliest_view(context: Context, prefixes: Tokens, views: list[PrefixView]) -> Ints:
-    """Return which of `views` gives each of prefixes [n, prefix length] the highest likelihood, without its first
-    token, [n].
+    """Return which of `views` gives each of prefixes [n, prefix length] the highest likelihood, [n].
+
+    The first token has no likelihood and is left out.
     """
     likelihood = [
         context.target.score(prefixes[:, :1], prefixes[:, 1:], view).token_logprobs.sum(axis=1) for view in views

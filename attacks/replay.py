@@ -54,10 +54,10 @@ class Replay(Attack[ReplayParams]):
 
 
 def chosen_suffixes(folder: Path, trials: int | None, context: Context) -> Guesses:
-    """Return for each example the suffix of lowest loss among the first `trials` recorded ones; the score is minus that
-    loss.
+    """Return for each example the suffix of lowest loss among the first `trials` recorded ones.
 
-    Raises HarnessError, which names the file, if trials are missing or were recorded for other prefixes.
+    Its score is minus that loss. Raises HarnessError, which names the file, if trials are missing or were recorded for
+    other prefixes.
     """
     names = sorted(path.name for path in (folder / "generations").glob("*.npy"))
     if not names:

@@ -38,12 +38,14 @@ class SoftPrompt(Attack[SoftPromptParams]):
         context.target.require(
             prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
         )
-        yield from self.guessed(context, PrefixView(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
+        yield from self.guess_greedily(context, PrefixView(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
         prompted = trained_prompt(context, train, plan, loss=lambda losses: losses.mean(dim=1))
-        yield from self.guessed(context, prompted, stage="guess")
+        yield from self.guess_greedily(context, prompted, stage="guess")
 
-    def guessed(self, context: Context, view: PrefixView, *, stage: str, lowered: float = 0.0) -> Iterator[Guesses]:
+    def guess_greedily(
+        self, context: Context, view: PrefixView, *, stage: str, lowered: float = 0.0
+    ) -> Iterator[Guesses]:
         """Yield the greedy suffix of each example in a view, ranked by its score under the target without a prompt."""
         for batch in context.batches(stage=stage, size=128):
             suffixes = context.target.viewed([view]).sample(batch.prefixes, Policy(top_k=1)).suffixes

@@ -60,7 +60,7 @@ class TwoStep(Attack[TwoStepParams]):
         """Return the likeliest suffixes of a batch's prefixes, with their features."""
         found = context.target.search(batch.prefixes, self.params.width)
         own = context.target.score(batch.prefixes[:, :1], batch.prefixes[:, 1:]).token_logprobs
-        known = features_of(batch.prefixes, own, found.row, found.suffixes, found.token_logprobs)
+        known = candidate_features(batch.prefixes, own, found.row, found.suffixes, found.token_logprobs)
         return Candidates(batch.ids[found.row], found.suffixes, found.token_logprobs.sum(axis=1), known)
 
     def training(self, context: Context) -> Training | None:
@@ -120,7 +120,7 @@ def kept_candidates(context: Context, name: str, examples: int) -> Iterator[Cand
             yield Candidates.of_array(table)
 
 
-def features_of(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logprobs: Floats) -> Floats:
+def candidate_features(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logprobs: Floats) -> Floats:
     """Return the features of each candidate, [rows, features].
 
     prefixes: [n, prefix length]. own: [n, prefix length - 1], the log-probabilities of their tokens, which are high if
@@ -138,7 +138,7 @@ def features_of(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logp
         *((logprobs < -surprise).sum(axis=1) for surprise in SURPRISES),
         *(part.mean(axis=1) for part in np.array_split(logprobs, SEGMENTS, axis=1)),
         place,
-        *beside_the_others(row, total, place),
+        *compare_with_others(row, total, place),
         # The likelihood of the prefix: whole, in halves, median, spread and minimum.
         *(part.mean(axis=1)[row] for part in (own, *np.array_split(own, 2, axis=1))),
         np.median(own, axis=1)[row],
@@ -154,7 +154,7 @@ def features_of(prefixes: Tokens, own: Floats, row: Ints, suffixes: Tokens, logp
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
 
 
-def beside_the_others(row: Ints, total: Floats, place: Ints) -> list[Floats]:
+def compare_with_others(row: Ints, total: Floats, place: Ints) -> list[Floats]:
     """Compare each candidate with the others of its prefix, three arrays [rows] in nats.
 
     They are its share of their total probability, that total, and its lead over the second or distance to the first.
@@ -178,9 +178,9 @@ class Classifier:
         odds = np.empty(len(fold))
         for number in np.unique(fold):
             mine = fold == number
-            odds[mine] = trained(features[~mine], is_right[~mine]).decision_function(features[mine])
+            odds[mine] = train_trees(features[~mine], is_right[~mine]).decision_function(features[mine])
         self._calibration = LogisticRegression().fit(odds[:, None], is_right)
-        self._trees = trained(features, is_right)
+        self._trees = train_trees(features, is_right)
 
     def probabilities(self, features: Floats) -> Floats:
         """Return the probability that each candidate is right, [rows]."""
@@ -189,7 +189,7 @@ class Classifier:
         return probabilities
 
 
-def trained(features: Floats, is_right: Bools) -> HistGradientBoostingClassifier:
+def train_trees(features: Floats, is_right: Bools) -> HistGradientBoostingClassifier:
     """Return trees trained on features [rows, features] and truth [rows]. The result is deterministic."""
     trees = HistGradientBoostingClassifier(
         max_iter=150,

@@ -47,3 +47,12 @@ def _skip(reason: str) -> None:
     if os.environ.get("HARNESS_REQUIRE_TOOLS") == "1":
         pytest.fail(f"{reason} HARNESS_REQUIRE_TOOLS=1 requires every tool.")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let all machines of a session share one cache: reading a plugin's parameters costs a sandboxed process each."""
+    base = tmp_path_factory.getbasetemp()
+    # The workers of pytest-xdist have a folder each, side by side.
+    common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ["HARNESS_TEST_CACHE"] = str(common / "cache")

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.submit.environment import PASSED_TO_PIP, local_indexes
+from harness.submit.environment import PIP_VARIABLES, local_package_indexes
 
 _RELEASE = "bookworm"
 _SHARED_ALWAYS = ("/etc/resolv.conf",)
@@ -56,7 +56,7 @@ class Build:
 
     def run(self, command: list[str]) -> int:
         """Run `command` in the root, as a container does. Return its exit code."""
-        names = {name: value for name, value in os.environ.items() if PASSED_TO_PIP.fullmatch(name)}
+        names = {name: value for name, value in os.environ.items() if PIP_VARIABLES.fullmatch(name)}
         variables = {"PATH": _PATH, "HOME": "/root", **names, **self.arguments, **self.variables}
         container = ["bwrap", "--bind", str(self.root), "/", "--dev", "/dev", "--proc", "/proc", "--cap-add", "ALL"]
         container += ["--perms", "1777", "--tmpfs", "/tmp", "--chdir", self.folder, "--clearenv"]
@@ -122,7 +122,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 def _paths_for_steps() -> tuple[str, ...]:
     """Return the files of this machine that tell pip which indexes to use and which certificates to trust."""
-    indexes = map(str, local_indexes())
+    indexes = map(str, local_package_indexes())
     return tuple(p for p in dict.fromkeys((*_SHARED_ALWAYS, *_SHARED_WITH_STEPS, *indexes)) if Path(p).exists())
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from harness.core.files import write_atomically
+from harness.core.files import write_export
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
@@ -74,7 +74,7 @@ async def _draw(app: HarnessApp, scenario: Scenario) -> None:
 
 def _save(pilot: Pilot[None], name: str) -> None:
     file = PICTURES / f"{name}.svg"
-    write_atomically(file, pilot.app.export_screenshot(title="harness"))
+    write_export(file, pilot.app.export_screenshot(title="harness"))
     print(file)
 
 

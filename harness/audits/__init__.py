@@ -1,1 +1,1 @@
-"""Measurements of what a model memorized: `sequence`, `leakage`, `entities`."""
+"""Measurements of what a model memorized: one package per audit, and the modules that they share."""

@@ -1,4 +1,4 @@
-"""Which audits there are, by name; none of them is imported before it is asked for."""
+"""The audits by name. An audit is imported when it is first asked for."""
 
 import importlib
 from typing import Any
@@ -15,8 +15,8 @@ AUDITS = tuple(_CLASSES)
 
 
 def audit_named(name: str) -> type[Audit[Any]]:
-    """The class of the audit called `name`. Raises HarnessError when there is none."""
+    """Return the class of the audit called `name`. Raises HarnessError for an unknown name."""
     if name not in _CLASSES:
         raise unknown_name("audit", name, AUDITS, see="harness audit --help")
-    found: type[Audit[Any]] = getattr(importlib.import_module(f"harness.audits.{name}.audit"), _CLASSES[name])
-    return found
+    audit: type[Audit[Any]] = getattr(importlib.import_module(f"harness.audits.{name}.audit"), _CLASSES[name])
+    return audit

@@ -1,4 +1,4 @@
-"""`harness audit entities`: does a model that marks names recognise those that it was trained on."""
+"""`harness audit entities`: does a NER model recognize names that it was trained on?"""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,83 +6,70 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.auditing import Budget, Detach, Device, Dtype, Json, Out, Redact, Revision, Seed, Targets, Threads
+from harness.cli.auditing import AuditOptions, Targets
 
 
 class MatchOption(StrEnum):
-    """What `--match` takes; a copy of the parameter's values, which are not loaded for --help."""
+    """Values of `--match`: a copy of the audit's Match, which is not imported for --help."""
 
     OFFSETS = "offsets"
     SOURCE = "source"
 
 
 def entities(
+    *,
     target: Targets = None,
     in_train: Annotated[
-        Path | None,
-        typer.Option("--in-train", metavar="FILE", help="Names that the model was trained on, as text or TSV."),
+        Path | None, typer.Option("--in-train", metavar="FILE", help="Names in the training data, as text or TSV.")
     ] = None,
     out_train: Annotated[
-        Path | None, typer.Option("--out-train", metavar="FILE", help="Names that it was not trained on.")
+        Path | None, typer.Option("--out-train", metavar="FILE", help="Names outside the training data.")
     ] = None,
     conll: Annotated[
         list[Path] | None,
-        typer.Option("--conll", metavar="FILE", help="Or the corpus, in CoNLL-2003 format; may be given often."),
+        typer.Option("--conll", metavar="FILE", help="Training corpus in CoNLL-2003 format; repeatable."),
     ] = None,
     wikidata: Annotated[
-        Path | None,
-        typer.Option("--wikidata", metavar="FILE", help="With a SPARQL result of names, to take both lists from."),
+        Path | None, typer.Option("--wikidata", metavar="FILE", help="SPARQL result of names, used with --conll.")
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option("--prompts", metavar="FILE", help="Sentences with one MASK, instead of the 400 shipped."),
+        typer.Option("--prompts", metavar="FILE", help="Sentences with one MASK; by default 400 shipped ones."),
     ] = None,
     label: Annotated[
-        list[str] | None,
-        typer.Option("--label", help="A label that stands for a person, where it is not PER or PERSON."),
+        list[str] | None, typer.Option("--label", help="Label for a person, if not PER or PERSON; repeatable.")
     ] = None,
     match: Annotated[
-        MatchOption, typer.Option("--match", help="A name's tokens: those that cover it, or as the source finds them.")
+        MatchOption, typer.Option("--match", help="Tokens of a name: by its characters, or as in the source.")
     ] = MatchOption.OFFSETS,
     attention_prompts: Annotated[
-        int, typer.Option("--attention-prompts", min=1, max=200, help="Best and worst prompts looked at for attention.")
+        int, typer.Option("--attention-prompts", min=1, max=200, help="Best and worst prompts to measure attention in.")
     ] = 3,
-    revision: Revision = "main",
-    budget: Budget = "24h",
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "auto",
-    threads: Threads = None,
-    out: Out = None,
-    redact: Redact = False,
-    detach: Detach = False,
-    json: Json = False,
+    options: AuditOptions,
 ) -> None:
-    """Compare how sure token classifiers are of names that they were trained on, and of names that they were not."""
-    from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
+    """Compare a NER model's confidence in trained and other names."""
+    from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
     from harness.audits.entities.inputs import read_inputs
-    from harness.cli.auditing import model_records, run_audit
+    from harness.cli.auditing import run_audit
     from harness.core.errors import HarnessError
 
     if not target:
-        raise HarnessError("name a token classification model by --target, as a hub id or a folder.")
-    params = EntitiesParams(match=Match(match.value), labels=tuple(label or ()), attention_prompts=attention_prompts)
-    inputs = read_inputs(
-        in_train=in_train, out_train=out_train, conll=conll or (), wikidata=wikidata, prompts=prompts, seed=seed
-    )
+        raise HarnessError("no token classification model is named. Give --target.")
+    params = EntitiesParams.checked(match=match.value, labels=label or (), attention_prompts=attention_prompts)
     named = {"in-train": in_train, "out-train": out_train, "wikidata": wikidata, "prompts": prompts}
-    sources = {option: path for option, path in named.items() if path is not None}
-    sources |= {f"conll {number}": path for number, path in enumerate(conll or (), 1)}
+    named |= {f"conll {number}": path for number, path in enumerate(conll or (), 1)}
     run_audit(
         EntitiesAudit(params),
-        inputs,
-        subject=(in_train or wikidata or Path("names")).stem,
-        sources=sources,
-        models=model_records(target, revision=revision, device=device, dtype=dtype, threads=threads),
-        budget=budget,
-        seed=seed,
-        out=out,
-        redact=redact,
-        detach=detach,
-        json=json,
+        read_inputs(
+            in_train=in_train,
+            out_train=out_train,
+            conll=conll or (),
+            wikidata=wikidata,
+            prompts=prompts,
+            seed=options.seed,
+        ),
+        name=(in_train or wikidata or Path("names")).stem,
+        files={option: path for option, path in named.items() if path is not None},
+        models=options.model_records(target),
+        options=options,
     )

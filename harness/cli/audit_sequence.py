@@ -1,86 +1,67 @@
 """`harness audit sequence`: was this corpus in the training data?"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from harness.cli.auditing import Budget, Detach, Device, Dtype, Json, Out, Redact, Revision, Seed, Threads
-from harness.cli.completion import round_names
+from harness.cli.auditing import AuditOptions, Round, TextField
 from harness.cli.output import say
-
-if TYPE_CHECKING:
-    from harness.core.spec import TargetRecord
 
 
 def sequence(
+    *,
     corpus: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[CORPUS]", help="A folder of text files, a .jsonl or .csv, or a data set that `datasets` saved."
-        ),
+        typer.Argument(metavar="[CORPUS]", help="Directory of text files, .jsonl, .csv, or a saved `datasets` set."),
     ] = None,
-    round_: Annotated[
-        str | None,
-        typer.Option(
-            "--round",
-            "-r",
-            metavar="ROUND",
-            help="The examples of a round whose answers are known, instead of a corpus.",
-            autocompletion=round_names,
-        ),
-    ] = None,
-    field: Annotated[str, typer.Option(help="The field or column of a record that holds its text.")] = "text",
-    split: Annotated[str | None, typer.Option(help="The split of a data set that has several.")] = None,
+    round_: Round = None,
+    field: TextField = "text",
+    split: Annotated[str | None, typer.Option(help="Split of a data set that has several.")] = None,
     control: Annotated[
         Path | None, typer.Option(metavar="CORPUS", help="Text of the same kind that the target never saw.")
     ] = None,
     control_round: Annotated[
-        str | None, typer.Option(metavar="ROUND", help="The same, from a round whose answers are known.")
+        str | None, typer.Option(metavar="ROUND", help="Round with text that the target never saw.")
     ] = None,
     prompt_length: Annotated[
-        int | None, typer.Option(min=1, help="Words of a prompt: 35, or a round's own prefixes, if none is given.")
+        int | None, typer.Option(min=1, help="Words of a prompt: 35, or a round's own prefixes.")
     ] = None,
-    longest_suffix: Annotated[int, typer.Option(min=1, help="Words of a suffix that are compared at most.")] = 250,
-    limit: Annotated[int, typer.Option(min=1, help="Paragraphs at most on each side, drawn by the seed.")] = 10_000,
+    longest_suffix: Annotated[int, typer.Option(min=1, help="Maximum words of a suffix that are compared.")] = 250,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum paragraphs per side, sampled by seed.")] = 10_000,
     overlap: Annotated[
-        str, typer.Option(help="How repeated words count in the overlap: multiset or set.")
+        str, typer.Option(help="Counting of repeated words in the overlap: multiset or set.")
     ] = "multiset",
-    temperature: Annotated[float, typer.Option(min=0, help="0 takes the most likely token at each step.")] = 0.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Tokens kept at each step of a draw.")] = None,
-    top_p: Annotated[float, typer.Option(help="Mass of the tokens kept at each step of a draw.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature; 0 is greedy decoding.")] = 0.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Tokens kept by top-k sampling.")] = None,
+    top_p: Annotated[float, typer.Option(help="Probability mass kept by top-p sampling.")] = 1.0,
     target: Annotated[
-        str | None, typer.Option(help="A hub id or a folder; a round's own target if none is named.")
+        str | None, typer.Option(help="Hub id or directory of the model; a round's own by default.")
     ] = None,
-    revision: Revision = "main",
     endpoint: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Base URL of an OpenAI-compatible completions API; its key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
+            help="Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
         ),
     ] = None,
-    endpoint_model: Annotated[str | None, typer.Option(help="The model's name at the endpoint.")] = None,
-    requests_per_minute: Annotated[float, typer.Option(help="Requests that an endpoint is sent at most.")] = 60.0,
-    concurrency: Annotated[int, typer.Option(help="Requests under way at an endpoint at once.")] = 1,
-    timeout: Annotated[float, typer.Option(help="Seconds that an endpoint has for an answer.")] = 60.0,
-    retries: Annotated[int, typer.Option(help="How often a request that failed is sent again.")] = 6,
-    budget: Budget = "24h",
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "auto",
-    threads: Threads = None,
-    out: Out = None,
-    redact: Redact = False,
-    detach: Detach = False,
-    json: Json = False,
+    endpoint_model: Annotated[str | None, typer.Option(help="Name of the model at the endpoint.")] = None,
+    requests_per_minute: Annotated[float, typer.Option(help="Maximum requests per minute to an endpoint.")] = 60.0,
+    concurrency: Annotated[int, typer.Option(help="Maximum concurrent requests to an endpoint.")] = 1,
+    timeout: Annotated[float, typer.Option(help="Seconds until a request times out.")] = 60.0,
+    retries: Annotated[int, typer.Option(help="Maximum retries of a failed request.")] = 6,
+    options: AuditOptions,
 ) -> None:
-    """Was this corpus in the training data? Its paragraphs are begun, and what a model goes on with is compared."""
+    """Test whether a corpus was in the training data.
+
+    The model completes the corpus's paragraphs, and its completions are compared with the originals.
+    """
     from harness.audits.sequence.audit import SequenceAudit
-    from harness.audits.sequence.inputs import sequence_inputs
+    from harness.audits.sequence.inputs import read_inputs, select_target
     from harness.audits.sequence.params import SequenceParams
-    from harness.audits.sequence.sources import named_files, required_source, source_of, subject_of, target_named
-    from harness.cli.auditing import model_records, run_audit
+    from harness.audits.sources import select_source, source_files, source_name
+    from harness.cli.auditing import run_audit
+    from harness.core.errors import HarnessError
 
     params = SequenceParams.checked(
         prompt_length=prompt_length,
@@ -97,31 +78,25 @@ def sequence(
         timeout=timeout,
         retries=retries,
     )
-    source = required_source(corpus, round_, field=field, split=split)
-    held_against = source_of(control, control_round, field=field, split=None)
-    named = target_named(target, revision, source, held_against, params)
-    models: tuple[TargetRecord, ...] = ()
-    if named is not None:
-        models = model_records([named.id], revision=named.revision, device=device, dtype=dtype, threads=threads)
-    tokenizer = models[0].path / "tokenizer.json" if models else None
-    inputs = sequence_inputs(
+    source = select_source(corpus, round_, field=field, split=split)
+    if source is None:
+        raise HarnessError("no corpus is named. Give a directory or a file, or a round with --round.")
+    control_source = select_source(control, control_round, field=field)
+    named = select_target(target, options.revision, source, control_source, params)
+    models = () if named is None else options.model_records([named[0]], revision=named[1])
+    inputs = read_inputs(
         source,
-        held_against,
+        control_source,
         params,
-        seed=seed,
-        tokenizer_file=tokenizer,
+        seed=options.seed,
+        tokenizer_file=models[0].path / "tokenizer.json" if models else None,
         on_progress=lambda paragraphs: say(f"read {paragraphs:,} paragraphs …"),
     )
     run_audit(
         SequenceAudit(params),
         inputs,
-        subject=subject_of(source),
-        sources=named_files("corpus", source) | named_files("control", held_against),
+        name=source_name(source),
+        files=source_files("corpus", source) | source_files("control", control_source),
         models=models if endpoint is None else (),
-        budget=budget,
-        seed=seed,
-        out=out,
-        redact=redact,
-        detach=detach,
-        json=json,
+        options=options,
     )

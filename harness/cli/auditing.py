@@ -1,12 +1,16 @@
-"""What the commands of every audit share: their options, their models, and an audit begun, followed and told."""
+"""The shared part of all audit commands: options, model records, starting and following an audit, its findings."""
 
+import functools
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.completion import round_names
 from harness.cli.output import pluralize, print_json, say
 
 if TYPE_CHECKING:
@@ -14,45 +18,82 @@ if TYPE_CHECKING:
     from harness.core.findings import Findings
     from harness.core.spec import TargetRecord
     from harness.runs.folder import RunFolder
-    from harness.submit.audit import AuditHeader
+    from harness.submit.audit_export import AuditHeader
 
-Targets = Annotated[
-    list[str] | None, typer.Option("--target", help="A hub id or a folder; some audits take several, smallest first.")
+Targets = Annotated[list[str] | None, typer.Option("--target", help="Hub id or directory of a model; repeatable.")]
+Round = Annotated[
+    str | None,
+    typer.Option("--round", "-r", metavar="ROUND", help="Round whose answers are known.", autocompletion=round_names),
 ]
-Revision = Annotated[str, typer.Option(help="The revision of hub targets.")]
-Budget = Annotated[str, typer.Option(help="Wall clock such as 24h or 90m.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
-Dtype = Annotated[str, typer.Option(help="auto, float32, float16 or bfloat16.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; all usable cores by default.")]
+TextField = Annotated[str, typer.Option(help="Field or column with the text of a record.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="DIR", help="A folder for tables, pictures and a page.")
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
 ]
-Redact = Annotated[
-    bool, typer.Option("--redact", help="Hide all text in what is written; lengths, hashes and names of files stay.")
-]
-Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the audit can be observed.")]
+Redact = Annotated[bool, typer.Option("--redact", help="Replace text with its length and hash; file names stay.")]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON on stdout.")]
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """The options that all audits share."""
+
+    revision: Annotated[str, typer.Option(help="Revision of hub models.")] = "main"
+    budget: Annotated[str, typer.Option(help="Wall-clock limit such as 24h or 90m.")] = "24h"
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto"
+    dtype: Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")] = "auto"
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all usable cores by default.")] = None
+    out: Out = None
+    redact: Redact = False
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when the audit has started.")] = False
+    json: Json = False
+
+    def model_records(self, ids: Sequence[str], *, revision: str | None = None) -> "tuple[TargetRecord, ...]":
+        """Return each model as found on this machine. Raises HarnessError for one that is not available."""
+        from harness.cli.resolving import model_record, require_device
+
+        require_device(self.device, self.dtype, self.threads)
+        return tuple(
+            model_record(
+                id_,
+                revision=revision or self.revision,
+                device=self.device,
+                dtype=self.dtype,
+                threads=self.threads,
+            )
+            for id_ in dict.fromkeys(ids)
+        )
+
+
+def with_audit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `options` of `command` with one command line option per field of AuditOptions."""
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "options"]
+    shared = list(inspect.signature(AuditOptions).parameters.values())
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        options = AuditOptions(**{one.name: given.pop(one.name) for one in shared})
+        command(**given, options=options)
+
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *shared)]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 def run_audit(
     audit: "Audit[Any]",
     inputs: "AuditInputs",
     *,
-    subject: str,
-    sources: Mapping[str, Path],
+    name: str,
+    files: Mapping[str, Path],
     models: "Sequence[TargetRecord]",
-    budget: str,
-    seed: int,
-    out: Path | None,
-    redact: bool,
-    detach: bool,
-    json: bool,
+    options: AuditOptions,
 ) -> None:
-    """Begin the audit, follow it to its end, and tell what it found; Ctrl-C leaves it running.
+    """Start the audit, follow it to its end and print its findings. Ctrl-C leaves it running.
 
-    subject: what it was given, in a word; sources: files and folders that the user named, by option. Raises
-    HarnessError when it cannot begin, or ended badly.
+    name: of the source, for the run's id; files: those that the user named, by option. Raises HarnessError if the audit
+    cannot start or fails.
     """
     from harness.cli.watching import follow_audit
     from harness.core.times import parse_duration
@@ -61,12 +102,12 @@ def run_audit(
     from harness.runs.launch import start_job
     from harness.runs.summary import run_summary
 
-    if out is not None:
-        from harness.submit.audit import require_room_for_audit
+    if options.out is not None:
+        from harness.submit.audit_export import check_audit_folder
 
-        require_room_for_audit(out)
-    seconds = parse_duration(budget)
-    label = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40] or "audit"
+        check_audit_folder(options.out)
+    seconds = parse_duration(options.budget)
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "audit"
     id_ = new_run_id(f"{audit.name}-{label}")
 
     folder = start_job(
@@ -75,32 +116,32 @@ def run_audit(
             audit,
             inputs,
             id_=id_,
-            subject=subject,
-            sources=sources,
+            subject=name,
+            sources=files,
             models=models,
             budget=seconds,
-            seed=seed,
+            seed=options.seed,
             folder=laid.inputs,
         ),
     )
-    if detach:
-        if json:
+    if options.detach:
+        if options.json:
             print_json(run_summary(folder).as_json())
         else:
             print(folder.id)
-            say(f"harness watch {folder.id}; harness audit show {folder.id} tells what it found")
+            say(f"Follow it with `harness watch {folder.id}`; `harness audit show {folder.id}` prints its findings.")
         return
     say(f"audit {folder.id} · Ctrl-C leaves it running")
     try:
         follow_audit(folder)
     finally:
-        # What was found is told however it ended, and the exit code says how that was.
+        # Findings are printed however the audit ended; the exit code says how.
         if run_summary(folder).status.is_over:
-            tell(folder, out=out, redact=redact, json=json)
+            print_findings(folder, out=options.out, redact=options.redact, json=options.json)
 
 
 def findings_of(folder: "RunFolder") -> "Findings":
-    """What the audit has found so far, made anew from its record. Raises HarnessError when that cannot be read."""
+    """Compute the findings so far from the run's record. Raises HarnessError if it cannot be read."""
     from harness.audits.registry import audit_named
     from harness.core.audit import AuditInputs
     from harness.core.errors import HarnessError
@@ -112,7 +153,7 @@ def findings_of(folder: "RunFolder") -> "Findings":
     tables = {table.name: table for table in spec.tables}
     audit = audit_type(audit_type.params_type().model_validate(spec.params))
     if not folder.store.exists():
-        raise HarnessError(f"{folder.id} has found nothing yet; harness watch {folder.id} follows it.")
+        raise HarnessError(f"{folder.id} has no findings yet. Follow it with `harness watch {folder.id}`.")
     with as_harness_error(folder.path), AuditReader(folder.store) as reader:
         inputs = AuditInputs.read(folder.inputs)
         return audit.findings(
@@ -120,29 +161,17 @@ def findings_of(folder: "RunFolder") -> "Findings":
         )
 
 
-def model_records(
-    ids: Sequence[str], *, revision: str, device: str, dtype: str, threads: int | None
-) -> "tuple[TargetRecord, ...]":
-    """Each model as it was found on this machine. Raises HarnessError for one that is not to be had."""
-    from harness.cli.resolving import model_record, require_device
-
-    require_device(device, dtype, threads)
-    return tuple(
-        model_record(id_, revision=revision, device=device, dtype=dtype, threads=threads) for id_ in dict.fromkeys(ids)
-    )
-
-
-def tell(folder: "RunFolder", *, out: Path | None, redact: bool, json: bool) -> None:
-    """Print what the audit found, and write it into the folder `out` where one is named."""
-    from harness.submit.found import without_text
+def print_findings(folder: "RunFolder", *, out: Path | None, redact: bool, json: bool) -> None:
+    """Print the findings of an audit, and write them to the directory `out` if one is given."""
+    from harness.submit.audit_redaction import redact_findings
 
     findings = findings_of(folder)
     if out is not None:
-        from harness.submit.audit import write_audit
+        from harness.submit.audit_export import write_audit
 
         files = write_audit(out, findings, _header(folder), redact=redact)
-        say(f"{out}: {pluralize(len(files), 'file')}; {out / 'index.html'} is the page")
-    shown = without_text(findings) if redact else findings
+        say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
+    shown = redact_findings(findings) if redact else findings
     if json:
         print_json(shown.figures)
     else:
@@ -156,7 +185,7 @@ def _header(folder: "RunFolder") -> "AuditHeader":
     from harness.jobs.audit.reader import AuditReader
     from harness.runs.status import Status
     from harness.runs.summary import run_summary
-    from harness.submit.audit import AuditHeader
+    from harness.submit.audit_export import AuditHeader
 
     spec, summary = folder.audit(), run_summary(folder)
     audit_type = audit_named(spec.audit)
@@ -179,6 +208,6 @@ def _header(folder: "RunFolder") -> "AuditHeader":
         seed=spec.seed,
         versions=spec.versions,
         sandbox=summary.sandbox or "none yet",
-        asked=str(spec.params.get("endpoint") or ""),
+        endpoint=str(spec.params.get("endpoint") or ""),
         warnings=warnings,
     )

@@ -47,10 +47,10 @@ def compare(
 
 
 def _draw(comparison: "Comparison", path: Path) -> None:
-    from harness.figures.curves import DrawnRun, write_comparison
+    from harness.figures.curves import PlottedRun, write_comparison
 
     drawn = [
-        DrawnRun(sanitize(run.id), run.score, run.unreachable, run.recall_over_time, run.unreachable_over_time)
+        PlottedRun(sanitize(run.id), run.score, run.unreachable, run.recall_over_time, run.unreachable_over_time)
         for run in comparison.runs
     ]
     write_comparison(drawn, path, title=f"round {comparison.round}")

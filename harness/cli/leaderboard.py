@@ -9,7 +9,7 @@ from harness.cli.completion import round_names
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 
 if TYPE_CHECKING:
-    from harness.submit.leaderboard import Entry, Judging
+    from harness.submit.leaderboard import Entry, JudgingData
 
 _CELL = 40
 
@@ -43,9 +43,9 @@ def leaderboard(
 ) -> None:
     """Rank bundles by recall at the cap: intervals of the difference to the leader, times, verified or not."""
     from harness.core.errors import HarnessError
-    from harness.core.files import write_atomically
-    from harness.submit.leaderboard import as_csv
+    from harness.core.files import write_export
     from harness.submit.leaderboard import leaderboard as ranked
+    from harness.submit.leaderboard import leaderboard_csv
 
     bundles = sorted(folder.glob("*.zip")) if folder.is_dir() else []
     if not bundles:
@@ -58,13 +58,13 @@ def leaderboard(
         from harness.cli.verify import prepare, verified
         from harness.core.files import file_sha256
         from harness.core.rounds import load_round
-        from harness.submit.environment import Install
-        from harness.submit.verdict import stored_verdict
+        from harness.submit.environment import InstallOptions
+        from harness.submit.verdict import load_verdict
 
-        prepare(install := Install(own_environment, wheels, allow_network_install))
+        prepare(install := InstallOptions(own_environment, wheels, allow_network_install))
         for bundle in bundles:
             try:
-                if stored_verdict(bundle, file_sha256(bundle)) is None:
+                if load_verdict(bundle, file_sha256(bundle)) is None:
                     verified(
                         bundle,
                         round_=load_round(round_),
@@ -78,26 +78,26 @@ def leaderboard(
                 say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
     entries = ranked(bundles, judging, lambda name, number, of: say(f"{number} of {of}: {sanitize(name)}"))
     if html is not None:
-        from harness.submit.pages import page
+        from harness.submit.html_page import page
 
-        write_atomically(html, page("leaderboard.html.j2", entries=entries, judging=judging))
+        write_export(html, page("leaderboard.html.j2", entries=entries, judging=judging))
     if csv is not None:
         if str(csv) == "-":
-            print(as_csv(entries), end="")
+            print(leaderboard_csv(entries), end="")
             return
-        write_atomically(csv, as_csv(entries))
+        write_export(csv, leaderboard_csv(entries))
     if json:
         print_json({"round": judging.round, "entries": [entry.as_json() for entry in entries]})
     else:
         _print(entries)
 
 
-def _judging(name: str, answers_file: Path | None) -> "Judging":
+def _judging(name: str, answers_file: Path | None) -> "JudgingData":
     from harness.core.arrays import token_rows
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters, load_prefixes
     from harness.core.rounds import load_round
-    from harness.submit.leaderboard import Judging
+    from harness.submit.leaderboard import JudgingData
 
     round_ = load_round(name)
     prefixes = load_prefixes(round_)
@@ -107,7 +107,7 @@ def _judging(name: str, answers_file: Path | None) -> "Judging":
         answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
         if len(answers) != len(prefixes):
             raise HarnessError(f"{answers_file}: {len(answers):,} answers beside {len(prefixes):,} prefixes.")
-    return Judging(
+    return JudgingData(
         round=round_.name,
         prefixes=prefixes,
         answers=answers,
@@ -120,7 +120,7 @@ def _judging(name: str, answers_file: Path | None) -> "Judging":
 
 
 def _print(entries: "list[Entry]") -> None:
-    header = ("", "team", "attack", "recall", "less the leader's", "time", "verified", "measured on")
+    header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
         print(align_columns([header, *[tuple(shorten_middle(sanitize(cell), _CELL) for cell in row) for row in rows]]))

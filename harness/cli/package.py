@@ -69,7 +69,7 @@ def package(
         if round_ is None:
             raise typer.BadParameter("goes with --round R.", param_hint="--code-only")
         from harness.cli.resolving import resolved_run
-        from harness.submit.bundle import code_only_bundle
+        from harness.submit.bundle import code_bundle
 
         with _known_round(round_) as name:
             plan = resolved_run(
@@ -88,18 +88,18 @@ def package(
             )
         name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
         destination = _destination(out, name, force=force)
-        _written(code_only_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
+        _written(code_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
         return
     if round_ is not None:
         raise typer.BadParameter("a run has its round; --round goes with --code-only.", param_hint="--round")
 
     from harness.runs.folder import run_folder
     from harness.submit.checklist import checklist, refusal
-    from harness.submit.places import DESCRIPTION, TEAM, file_there
+    from harness.submit.default_paths import DESCRIPTION, TEAM, default_file
 
     folder = run_folder(run)
-    team = team or file_there(TEAM)
-    description = description or file_there(DESCRIPTION)
+    team = team or default_file(TEAM)
+    description = description or default_file(DESCRIPTION)
     checks = checklist(folder, team=team, description=description)
     accepted = _accepted(accept or [], checks)
     refused = refusal(checks, accepted)
@@ -135,7 +135,7 @@ def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:
 
 def _destination(out: Path | None, name: str, *, force: bool) -> Path:
     from harness.core.errors import HarnessError
-    from harness.submit.places import bundle_path
+    from harness.submit.default_paths import bundle_path
 
     destination = bundle_path(out, name)
     try:
@@ -149,10 +149,10 @@ def _destination(out: Path | None, name: str, *, force: bool) -> Path:
 
 def _written(bundle: "Bundle", destination: Path, *, json: bool) -> None:
     from harness.core.errors import HarnessError
-    from harness.core.files import write_atomically
+    from harness.core.files import write_export
 
     try:
-        write_atomically(destination, bundle.content)
+        write_export(destination, bundle.content)
     except OSError as error:
         raise HarnessError(f"{destination}: cannot be written ({error.strerror}).") from None
     manifest = bundle.manifest
@@ -194,11 +194,11 @@ def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool
 def _known_round(name: str) -> Iterator[str]:
     """The round called so; where its prefixes are not known yet, one for a while that stands in for it."""
     from harness.core.rounds import load_round
-    from harness.submit.code_spec import write_round_ahead
+    from harness.submit.code_spec import write_blind_round
 
     round_ = load_round(name)
     if round_.prefix_file.exists():
         yield name
         return
     with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
-        yield str(write_round_ahead(round_, Path(folder)))
+        yield str(write_blind_round(round_, Path(folder)))

@@ -29,7 +29,7 @@ def report(
 ) -> None:
     """Write one self-contained page: scores, curves, comparison, examples, and what each run was."""
     from harness.core.errors import HarnessError
-    from harness.core.files import write_atomically
+    from harness.core.files import write_export
     from harness.runs.folder import run_folder
     from harness.submit.report import report_page
 
@@ -41,7 +41,7 @@ def report(
         raise HarnessError(f"{out.parent}: no such folder.")
     page = report_page([run_folder(name) for name in runs], redact=redact)
     try:
-        write_atomically(out, page)
+        write_export(out, page)
     except OSError as error:
         raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
     print(sanitize(str(out)))

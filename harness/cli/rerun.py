@@ -33,7 +33,7 @@ def rerun(
     from harness.runs.launch import resume_run
     from harness.runs.summary import run_status
     from harness.submit.code_spec import read_code_spec
-    from harness.submit.rerun import SCORES, laid_out, unfinished_run, write_outcome
+    from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
 
     if not out.absolute().parent.is_dir():
         raise HarnessError(f"{out.parent}: no such folder.")
@@ -42,7 +42,7 @@ def rerun(
     if out.name == SCORES:
         raise HarnessError(f"{out}: the scores go there; name the submission otherwise.")
     spec = read_code_spec(code)
-    laid = laid_out(code.resolve(), spec, prefixes)
+    laid = prepare_rerun(code.resolve(), spec, prefixes)
     record = None
     if (wanted := spec.target) is not None:
         if wanted.is_folder and target is None:
@@ -84,7 +84,7 @@ def rerun(
     finally:
         # What was found is written however it ended, and the exit code says how that was.
         if run_status(folder).is_over:
-            beside = write_outcome(folder, out)
+            beside = write_rerun_results(folder, out)
             say(f"{out} · {beside}")
     if not json:
         print(out)

@@ -203,6 +203,6 @@ def export(
 
         submission = submission_now(folder)
         where = sys.stdout.buffer if str(destination) == "-" else destination
-        write_submission(where, submission.ids, submission.suffixes)
+        write_submission(where, submission.ids, submission.suffixes, is_private=False)
     if str(destination) != "-":
         print(destination)

@@ -17,10 +17,10 @@ from harness.cli.steps import Steps
 
 if TYPE_CHECKING:
     from harness.core.rounds import Round
-    from harness.submit.environment import Install
-    from harness.submit.given import FoundTarget
-    from harness.submit.manifest import NamedTarget
+    from harness.submit.environment import InstallOptions
+    from harness.submit.manifest import TargetIdentity
     from harness.submit.verdict import Verdict
+    from harness.submit.verification import LocalTarget
 
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -75,7 +75,7 @@ def verify(
     """
     from harness.core.errors import HarnessError
     from harness.core.rounds import load_round
-    from harness.submit.environment import Install
+    from harness.submit.environment import InstallOptions
     from harness.submit.verification import Verification
 
     if not bundle.is_file():
@@ -95,12 +95,12 @@ def verify(
         raise HarnessError(f"{work}: is not empty.")
     if is_static:
         with _work_folder(work) as place:
-            verdict = Verification(bundle, work=place, frozen=frozen).static()
+            verdict = Verification(bundle, work=place, frozen=frozen).compare_code()
         beside = bundle if out is None else out / bundle.name
         # Nothing ran: what running it came to, and stands beside the bundle, stays.
         _write(verdict, beside.with_name(f"{bundle.stem}.frozen.json"))
     else:
-        prepare(install := Install(own_environment, wheels, allow_network_install))
+        prepare(install := InstallOptions(own_environment, wheels, allow_network_install))
         verdict = verified(
             bundle,
             prefixes=prefixes,
@@ -129,20 +129,19 @@ def verified(
     target: str | None,
     budget: str | None,
     frozen: Path | None = None,
-    install: "Install",
+    install: "InstallOptions",
     device: str | None = None,
     unsafe: bool,
     work: Path | None = None,
     out: Path | None = None,
 ) -> "Verdict":
     """The verdict on a bundle, told as it comes about and written beside the bundle (or into `out`)."""
-    from harness.core.files import write_atomically
+    from harness.core.files import write_export
     from harness.core.times import parse_duration
-    from harness.submit.given import Given
-    from harness.submit.verdict import produced_file, verdict_file
-    from harness.submit.verification import How, Verification
+    from harness.submit.verdict import produced_path, verdict_path
+    from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
-    given = Given(
+    given = OrganizerInputs(
         find_target=lambda named: _found_target(named, target, round_),
         round=round_,
         prefixes=prefixes,
@@ -152,11 +151,11 @@ def verified(
     beside = bundle if out is None else out / bundle.name
     with _work_folder(work) as place, Steps(sanitize(bundle.name)) as steps:
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.whole(given, How(place, install, device, unsafe, steps.tell))
+        verdict = verification.run(given, RunSettings(place, install, device, unsafe, steps.tell))
         if verification.produced is not None:
             # What the code wrote, read under the rules by now: the submission of code that came without one.
-            write_atomically(produced_file(beside), verification.produced.read_bytes())
-    _write(verdict, verdict_file(beside))
+            write_export(produced_path(beside), verification.produced.read_bytes())
+    _write(verdict, verdict_path(beside))
     return verdict
 
 
@@ -177,7 +176,7 @@ def _work_folder(asked: Path | None) -> Iterator[Path]:
             remove_tree(temporary)
 
 
-def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None") -> "FoundTarget":
+def _found_target(named: "TargetIdentity", asked: str | None, round_: "Round | None") -> "LocalTarget":
     """The verifier's own copy of the target: where --target says, else the round's, else what the bundle names.
 
     The bundle chooses no path of this machine and has nothing fetched: what it names is shipped, or in the hub's cache.
@@ -185,7 +184,7 @@ def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None
     from harness.core.errors import HarnessError
     from harness.core.spec import SHIPPED_TARGETS
     from harness.engine.resolving import resolve_target
-    from harness.submit.given import FoundTarget
+    from harness.submit.verification import LocalTarget
 
     if asked is not None:
         found = resolve_target(asked)
@@ -195,18 +194,18 @@ def _found_target(named: "NamedTarget", asked: str | None, round_: "Round | None
         raise HarnessError(f"the bundle's target is {sanitize(named.id)}, a folder: --target says where it lies here.")
     else:
         found = resolve_target(named.id, named.commit or named.revision, offline=True)
-    return FoundTarget(found.path, found.weights_sha256)
+    return LocalTarget(found.path, found.weights_sha256)
 
 
 def _write(verdict: "Verdict", path: Path) -> None:
     """The verdict as JSON at `path`, and as a page beside it."""
     from json import dumps
 
-    from harness.core.files import write_atomically
-    from harness.submit.pages import page
+    from harness.core.files import write_export
+    from harness.submit.html_page import page
 
-    write_atomically(path, dumps(verdict.as_json(), indent=2) + "\n")
-    write_atomically(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
+    write_export(path, dumps(verdict.as_json(), indent=2) + "\n")
+    write_export(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
     say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
 
 
@@ -221,12 +220,12 @@ def _print(verdict: "Verdict") -> None:
     print(f"\n{verdict.outcome.words}: {sanitize(verdict.sentence)}")
 
 
-def prepare(install: "Install") -> None:
+def prepare(install: "InstallOptions") -> None:
     """Let a signal end this process as an error would, so that nothing stays behind. Raises HarnessError when there is
     nothing to install environments from, before any time is spent."""
     from harness.core.errors import HarnessError
 
-    if not (install.is_own or install.may_use_network or install.wheels is not None):
+    if not (install.use_own or install.may_use_network or install.wheels is not None):
         raise HarnessError(
             "nothing to install its environment from: --allow-network-install asks the package index, --wheels DIR "
             "takes a folder, and --own-environment the verifier's own."

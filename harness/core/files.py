@@ -4,8 +4,8 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,25 +16,35 @@ _MOST_ENTRIES = 50_000
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a binary file that replaces `path`, synced to disk, if the block ends without an error."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def atomic_file(path: Path, *, is_private: bool = True) -> Iterator[IO[bytes]]:
+    """Open a new binary file that replaces `path`, synced to disk, if the block ends without an error.
+
+    A private file can be read by its owner only (mode 0600). Otherwise the umask decides (mode 0666 & ~umask).
+    """
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if is_private else 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        new.replace(path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            Path(name).unlink()
+            new.unlink()
         raise
     sync_folder(path.parent)
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write `content` so that a reader, or a crash, finds either the old file or the new one."""
+    """Write a private file atomically: a reader finds either the old content or the new."""
     with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_export(path: Path, content: bytes | str) -> None:
+    """Write a file that the user asked for, atomically and with the permissions that the umask allows."""
+    with atomic_file(path, is_private=False) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 

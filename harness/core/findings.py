@@ -1,4 +1,4 @@
-"""What an audit found, as data: figures, tables, charts and passages. How they look is somebody else's."""
+"""The findings of an audit as data: figures, sentences, tables, charts and passages, independent of their rendering."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class Series(NamedTuple):
-    """A line of points, all arrays [points]; `low` and `high` shade an interval; a dashed one is a reference."""
+    """A line through points. x, y: [points]; low, high: [points] bounds of a shaded interval. A reference is dashed."""
 
     name: str
     x: NDArray[Any]
@@ -20,7 +20,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class LineChart:
-    """Series over a common axis. name: of its file, without an ending."""
+    """Series over a common axis. name: of the file, without an extension."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ class LineChart:
 
 @dataclass(frozen=True)
 class BarChart:
-    """A value a label and group, each with an interval or None. values: [groups, labels]; low, high: the same shape."""
+    """A value per label and group. values, and low and high, the ends of the intervals: [groups, labels]."""
 
     name: str
     title: str
@@ -45,12 +45,12 @@ class BarChart:
     low: NDArray[Any] | None = None
     high: NDArray[Any] | None = None
     reference: float | None = None
-    """Where a horizontal line is drawn: chance."""
+    """The height of a horizontal line, such as chance."""
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """values: [rows, columns]; NaN is left blank. `words` [rows][columns] are written into the cells, if given."""
+    """Coloured cells. values: [rows, columns], NaN for a blank cell; words: [rows][columns] texts in the cells."""
 
     name: str
     title: str
@@ -59,21 +59,21 @@ class HeatMap:
     values: NDArray[Any]
     words: Sequence[Sequence[str]] | None = None
     is_diverging: bool = False
-    """Zero is the middle of the colours."""
+    """True if zero is the middle of the colour scale."""
 
 
 Chart = LineChart | BarChart | HeatMap
 
 
 class Stretch(NamedTuple):
-    """A part of a text; the marked ones are what a passage is about."""
+    """A part of a text. A report highlights the marked ones."""
 
     text: str
     is_marked: bool = False
 
 
 class Passage(NamedTuple):
-    """Texts that belong together, each under its label: a prompt, what followed, what the model wrote."""
+    """Texts that belong together, each with a label, such as a prompt, its suffix and the model's completion."""
 
     title: str
     texts: Sequence[tuple[str, Sequence[Stretch]]]
@@ -81,10 +81,10 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class FoundTable:
-    """Columns of equally many cells: text, numbers, None where there is nothing to say.
+    """Columns of equally many cells: text, numbers, or None for no value.
 
-    A table of results is shown on a page and on the terminal; one of `is_detail` goes to a file alone. `text_columns`
-    hold text of the corpus or of the model, which a redacted audit leaves out.
+    is_detail: the table is written to a file and not shown on a page or a terminal; text_columns: columns with text of
+    the corpus or of the model, which a redacted audit omits.
     """
 
     name: str
@@ -96,7 +96,7 @@ class FoundTable:
 
 @dataclass(frozen=True)
 class Findings:
-    """What is reported. figures: what `--json` prints, ready for JSON; sentences: how to read them."""
+    """Everything that an audit reports. figures: the output of `--json`; sentences: how to read the findings."""
 
     figures: Mapping[str, Any]
     sentences: Sequence[str] = ()

@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Policy(BaseModel):
-    """How a next-token distribution is reshaped before a token is drawn.
+    """The modification of a next-token distribution before a token is drawn.
 
-    Applied in this order: repetition penalty (over prefix and suffix, Keskar et al. 2019, as Hugging Face does),
+    Applied in this order: repetition penalty (over prefix and suffix, Keskar et al. 2019, as in Hugging Face),
     temperature, top-k, top-p (the smallest set of most likely tokens whose mass is at least p, Holtzman et al. 2020),
     typical-p (Meister et al. 2023). A filter at its neutral value (None or 1) does nothing.
     """

@@ -1,4 +1,4 @@
-"""How a target is shown a prefix: from which token on, at which position, and after which soft prompt."""
+"""Views of a prefix: the first token, its position, and the soft prompt before it."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -22,12 +22,12 @@ class PrefixView:
 
     @property
     def further(self) -> int:
-        """By how many positions a suffix is later than after the whole prefix alone."""
+        """The number of positions by which a suffix is later than after the whole prefix alone."""
         return self.shift - self.start + (0 if self.prompt is None else len(self.prompt))
 
 
 class Combination(Enum):
-    """How the next-token distributions of several views are combined.
+    """The rule that combines the next-token distributions of several views.
 
     LOGITS: the weighted mean of the log-probabilities, renormalised. VOTES: each view gives its five likeliest tokens
     5, 4, 3, 2 and 1 votes times its weight. With integer weights a token with more votes is always likelier than one

@@ -33,8 +33,9 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[T
 
 
 def _flash_runs_on(query: Tensor) -> bool:
-    """Return True if FlashAttention supports the query: 16 bits, heads of a multiple of 8 up to 256 columns, Ampere
-    or later.
+    """Return True if FlashAttention supports the query.
+
+    It needs 16 bits, heads of a multiple of 8 up to 256 columns, and an Ampere GPU or a later one.
     """
     width = query.shape[-1]
     is_recent = torch.cuda.get_device_capability(query.device) >= (8, 0)
@@ -42,8 +43,9 @@ def _flash_runs_on(query: Tensor) -> bool:
 
 
 def merge_parts(parts: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """Return attention over the union of positions, from the results of `attend` for each part: [..., width] and
-    [...].
+    """Return attention over the union of positions, from the results of `attend` for each part.
+
+    Each part is [..., width] and [...].
     """
     if len(parts) == 1:
         return parts[0][0]

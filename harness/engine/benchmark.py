@@ -1,5 +1,4 @@
-"""The speed of sampling and searching on this machine, relative to the official arithmetic and to the hardware's
-limits.
+"""The speed of sampling and searching, relative to the official arithmetic and to the hardware's limits.
 
 Everything runs in one process. Each turn measures each method once, on prefixes of its own, so that a ratio compares
 measurements that are close in time. Rates and ratios are medians over turns; the roofline is that of all turns
@@ -76,9 +75,7 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Rates:
-    """The machine's rates in one dtype: operations per second in a large matrix product, and bytes copied per
-    second.
-    """
+    """The machine's rates in one dtype: operations per second in a matrix product, and bytes copied per second."""
 
     matmul: float
     copy: float
@@ -143,7 +140,7 @@ def measure(
     plans = [
         (dtype, what, make)
         for dtype, target in targets.items()
-        for what, make in _ways(target, length, trials, widths, keeps_logits=is_gpu)
+        for what, make in _methods(target, length, trials, widths, keeps_logits=is_gpu)
     ]
     rates = {dtype: _rates(target) for dtype, target in targets.items()}
     for dtype, _, make in plans:
@@ -153,7 +150,7 @@ def measure(
     for turn in range(turns):
         for number, (dtype, what, make) in enumerate(plans):
             on_progress(f"{what}, {dtype}", turn * len(plans) + number, turns * len(plans))
-            found[dtype, what].append(_timed(targets[dtype], make, prefixes[turn::turns]))
+            found[dtype, what].append(_time_turn(targets[dtype], make, prefixes[turn::turns]))
     rows = [
         _row(what, dtype, turns_, found[dtype, OFFICIAL], rates[dtype], targets[dtype], prefixes.shape[1], length)
         for (dtype, what), turns_ in found.items()
@@ -171,7 +168,7 @@ def measure(
     )
 
 
-def _ways(
+def _methods(
     target: Target, length: int, trials: tuple[int, ...], widths: tuple[int, ...], *, keeps_logits: bool
 ) -> Iterator[tuple[str, Callable[[Tokens], int]]]:
     """Yield the name of each method and a function from prefixes to the number of suffixes that it generated."""
@@ -195,7 +192,7 @@ def _ways(
         yield f"search {width}", search(width)
 
 
-def _timed(target: Target, make: Callable[[Tokens], int], prefixes: Tokens) -> _Turn:
+def _time_turn(target: Target, make: Callable[[Tokens], int], prefixes: Tokens) -> _Turn:
     gc.collect()
     before = target.evaluations
     held = _begin_peak(target.device)
@@ -345,9 +342,7 @@ def _median_seconds(turns: list[_Turn]) -> float:
 
 
 def _rates(target: Target) -> Rates:
-    """Return the best rate of repeated products of square matrices and of repeated copies of a table larger than any
-    cache.
-    """
+    """Return the best rates of repeated products of square matrices and of copies of a table larger than any cache."""
     side = 8192 if target.device.type == "cuda" else 2048
     one, other = (torch.randn(side, side, device=target.device, dtype=target.dtype) for _ in range(2))
     table = torch.zeros((1 << 31 if target.device.type == "cuda" else 1 << 28), dtype=torch.uint8, device=target.device)

@@ -45,9 +45,7 @@ class Predictor(Protocol):
         ...
 
     def logit_blocks(self, states: Tensor) -> Iterator["Logits"]:
-        """Yield next-token logits of states [rows, …], some rows at a time. A block may be overwritten by the next
-        one.
-        """
+        """Yield next-token logits of states [rows, …], some rows at a time. The next block may overwrite a block."""
         ...
 
 

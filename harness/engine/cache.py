@@ -25,17 +25,17 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         """Append [rows, heads, new, width] of each and return all positions so far as views."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        held = self.get_seq_length()
-        ends = held + key_states.shape[-2]
-        if self._room is None or self._room[0].shape[-2] < ends:
+        length = self.get_seq_length()
+        end = length + key_states.shape[-2]
+        if self._room is None or self._room[0].shape[-2] < end:
             self._room = (
-                _with_room(self.keys if held else None, key_states, ends),
-                _with_room(self.values if held else None, value_states, ends),
+                _preallocate(self.keys if length else None, key_states, end),
+                _preallocate(self.values if length else None, value_states, end),
             )
         keys, values = self._room
-        keys[..., held:ends, :] = key_states
-        values[..., held:ends, :] = value_states
-        self.keys, self.values = keys[..., :ends, :], values[..., :ends, :]
+        keys[..., length:end, :] = key_states
+        values[..., length:end, :] = value_states
+        self.keys, self.values = keys[..., :end, :], values[..., :end, :]
         return self.keys, self.values
 
     def batch_select_indices(self, indices: Tensor) -> None:
@@ -51,9 +51,9 @@ def new_cache(model: PreTrainedModel) -> DynamicCache:
     return cache
 
 
-def _with_room(held: Tensor | None, new: Tensor, positions: int) -> Tensor:
+def _preallocate(length: Tensor | None, new: Tensor, positions: int) -> Tensor:
     *rows_and_heads, _, width = new.shape
     room = torch.empty(*rows_and_heads, -(-positions // _STEP) * _STEP, width, dtype=new.dtype, device=new.device)
-    if held is not None:
-        room[..., : held.shape[-2], :] = held
+    if length is not None:
+        room[..., : length.shape[-2], :] = length
     return room

@@ -224,9 +224,7 @@ class TokenClassifier:
         yield from self._in_parts(encodings, rows, of)
 
     def _attentions(self, encodings: Sequence[Encoding], rows: list[int]) -> Iterator[tuple[list[int], list[Floats]]]:
-        """Yield (some of `rows`, [tokens, tokens] attention weights averaged over heads and layers for each of
-        them).
-        """
+        """Yield (some of `rows`, [tokens, tokens] mean attention weights over heads and layers for each of them)."""
 
         def of(together: list[int]) -> list[Floats]:
             tokens, mask = self._padded([encodings[row] for row in together])

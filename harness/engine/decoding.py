@@ -1,6 +1,4 @@
-"""What sampling and search share: starting branches for prefixes, assigning branches to rows, and their common
-result.
-"""
+"""The common parts of sampling and search: starting branches, assigning branches to rows, and the result type."""
 
 from dataclasses import dataclass
 
@@ -139,11 +137,10 @@ def prefix_groups(predictor: Predictor, prefixes: int, prefix_length: int, most:
 
 
 def assign_rows(parents: Ints) -> Ints:
-    """Return a row for each branch, [branches], a permutation in which the first branch of a parent keeps its row if
-    possible.
+    """Return a row for each branch, [branches], a permutation.
 
-    parents: [branches] int64, the rows of the parents. A branch in the row of its parent needs no copy of keys and
-    values.
+    The first branch of a parent keeps its row if possible. parents: [branches] int64, the rows of the parents. A branch
+    in the row of its parent needs no copy of keys and values.
     """
     count = len(parents)
     _, first = np.unique(parents, return_index=True)
@@ -157,10 +154,9 @@ def assign_rows(parents: Ints) -> Ints:
 
 
 def context_tokens(policy: Policy, tokens: Tensor, grown: LiveBranches, step: int) -> Tensor | None:
-    """Return prefix and suffix so far of each branch, [branches, prefix length + step], None if the policy ignores
-    them.
+    """Return prefix and suffix so far of each branch, [branches, prefix length + step].
 
-    tokens: the prefixes, [prefixes, prefix length].
+    None if the policy ignores them. tokens: the prefixes, [prefixes, prefix length].
     """
     if policy.repetition_penalty == 1:
         return None

@@ -69,8 +69,7 @@ class Family(StrEnum):
 
 
 class InventedNames(NamedTuple):
-    """One random list in four parts: names that are read as persons, two lists of unread names, and places that are
-    read.
+    """One random list in four parts: names that are read, two lists of unread names, and places that are read.
 
     Each entry is two words, and no word occurs twice.
     """

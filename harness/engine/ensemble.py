@@ -31,8 +31,9 @@ class Ensemble:
         self._weights = weights / weights.sum()
 
     def begin(self, tokens: Tensor, *, rows: int, room: int, keep: int) -> tuple[Tensor, Branches]:
-        """Return states [prefixes, keep, views, width] of the last `keep` of tokens [prefixes, length], and
-        branches.
+        """Return states [prefixes, keep, views, width] of the last `keep` tokens, and branches.
+
+        tokens: [prefixes, length]. There is capacity for `rows` branches of `room` more tokens.
         """
         begun = [self._runner.begin(tokens, rows=rows, room=room, keep=keep, view=view) for view in self._views]
         return torch.stack([states for states, _ in begun], dim=2), _ViewBranches([branches for _, branches in begun])

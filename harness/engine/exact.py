@@ -62,7 +62,7 @@ def target_logprobs(
         alike = [policy for policy in dict.fromkeys(policies) if policy.repetition_penalty == penalty]
         truncating = [policy for policy in alike if _is_truncating(policy)]
         found |= {policy: given.logprobs(targets, policy.temperature) for policy in alike if policy not in truncating}
-        found |= zip(truncating, _truncated(given, targets, truncating), strict=True)
+        found |= zip(truncating, _truncated_logprobs(given, targets, truncating), strict=True)
     # A sum of exponentials may round to less than its only term.
     return [found[policy].clamp(max=0) for policy in policies]
 
@@ -112,10 +112,8 @@ class _Distribution:
         return part
 
 
-def _truncated(given: _Distribution, targets: Tensor, policies: Sequence[Policy]) -> list[Tensor]:
-    """Return the log-probability of targets [n] under each truncating policy, [n] each, sorting as little as
-    possible.
-    """
+def _truncated_logprobs(given: _Distribution, targets: Tensor, policies: Sequence[Policy]) -> list[Tensor]:
+    """Return the log-probability of targets [n] under each truncating policy, [n] each, with little sorting."""
     vocabulary = given.scores.shape[1]
     least = max((policy.top_k or 1 for policy in policies), default=1)
     found = [torch.full(targets.shape, math.nan, dtype=torch.float64, device=targets.device) for _ in policies]
@@ -131,9 +129,9 @@ def _truncated(given: _Distribution, targets: Tensor, policies: Sequence[Policy]
         unsettled = []
         for policy, result in waiting:
             if is_whole and _is_one_filter(policy):
-                result[rows] = _within_whole(given, targets[rows], policy)
+                result[rows] = _logprobs_from_vocabulary(given, targets[rows], policy)
                 continue
-            result[rows], settles = _within_head(given, Support(ids, values.double()), targets[rows], policy)
+            result[rows], settles = _logprobs_from_head(given, Support(ids, values.double()), targets[rows], policy)
             if not bool(settles.all()):
                 unsettled.append((policy, result))
                 is_settled &= settles
@@ -149,7 +147,7 @@ def _is_one_filter(policy: Policy) -> bool:
     return policy.top_k is None and (policy.top_p < 1) != (policy.typical_p < 1)
 
 
-def _within_head(given: _Distribution, head: Support, targets: Tensor, policy: Policy) -> tuple[Tensor, Tensor]:
+def _logprobs_from_head(given: _Distribution, head: Support, targets: Tensor, policy: Policy) -> tuple[Tensor, Tensor]:
     """Return the targets' log-probabilities by the likeliest tokens, [n], and whether those tokens settle them, [n].
 
     head: the likeliest tokens and their scores. They settle a policy if they contain its whole support and that support
@@ -186,7 +184,7 @@ def _within_head(given: _Distribution, head: Support, targets: Tensor, policy: P
     return torch.where(support.logprobs.isnan().any(1), math.nan, found), is_settled
 
 
-def _within_whole(given: _Distribution, targets: Tensor, policy: Policy) -> Tensor:
+def _logprobs_from_vocabulary(given: _Distribution, targets: Tensor, policy: Policy) -> Tensor:
     """Return the log-probability of targets [n] under a policy of one filter, [n], from the unsorted whole vocabulary.
 
     Tokens are grouped into bins of nearly equal keys. Only the bin that contains the boundary of the set is sorted.

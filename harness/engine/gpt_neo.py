@@ -134,10 +134,10 @@ class NeoBackbone:
     def begin(
         self, tokens: Tensor, rows: int, room: int, shift: int = 0, prompt: Tensor | None = None
     ) -> tuple[Tensor, NeoBranches]:
-        """Return states [prefixes, length, width] of tokens [prefixes, length], and `rows` branches of up to `room`
-        tokens.
+        """Return states [prefixes, length, width] of tokens [prefixes, length], and their branches.
 
-        shift: the position of the first token. prompt: embeddings [tokens, width] before the tokens.
+        rows: the capacity in branches. room: their maximum length. shift: the position of the first token. prompt:
+        embeddings [tokens, width] before the tokens.
         """
         keys, values = [], []
         states = self._model.wte(tokens)

@@ -185,7 +185,7 @@ class _Search:
             children, _, rest = self._children(states, alive, tokens, suffixes[:, step].astype(np.int64))
             # A substitute outside the examined head adds one substitution.
             _add_from(bound, alive.owner, alive.wrong + 1, rest)
-            goes_on = self._is_followed(children, len(prefixes))
+            goes_on = self._select(children, len(prefixes))
             dropped = children.part(np.flatnonzero(~goes_on))
             _add_from(bound, dropped.owner, dropped.wrong, np.exp(dropped.logprob))
             children = children.part(np.flatnonzero(goes_on))
@@ -224,11 +224,10 @@ class _Search:
     def _children(
         self, states: torch.Tensor, alive: _PartialSuffixes, prefixes: torch.Tensor, wanted: Ints
     ) -> tuple[_Children, Floats, Floats]:
-        """Return the next tokens of each partial suffix, its own token's log-probability, and the mass outside the
-        head.
+        """Return the next tokens of each partial suffix, its own token's log-probability, and the mass outside.
 
-        wanted: [suffixes], the suffixes' own next tokens. The last two results are [partial suffixes]; the mass is a
-        probability, 0 if the partial suffix may have no further substitution.
+        wanted: [suffixes], the suffixes' own next tokens. The last two results are [partial suffixes]. The mass is the
+        probability of the tokens outside the examined head, 0 if the partial suffix may have no further substitution.
         """
         device = self.predictor.device
         targets = torch.as_tensor(wanted[alive.owner], device=device)
@@ -270,9 +269,9 @@ class _Search:
             np.concatenate(rest),
         )
 
-    def _is_followed(self, children: _Children, suffixes: int) -> Bools:
+    def _select(self, children: _Children, suffixes: int) -> Bools:
         """Return which children are followed, [children]: the likeliest of each suffix that are not too unlikely."""
-        order, place = _placed_by_likelihood(children, suffixes)
+        order, place = _rank_by_likelihood(children, suffixes)
         goes_on = np.empty(len(order), bool)
         goes_on[order] = place < self.limits.branches
         return np.asarray(goes_on & (np.exp(children.logprob) >= self.limits.least))
@@ -280,11 +279,11 @@ class _Search:
     def _best(self, children: _Children, suffixes: int) -> _Children:
         """Return the likeliest complete suffixes with a substitution, ordered by suffix and likelihood."""
         inexact = children.part(np.flatnonzero(children.wrong > 0))
-        order, place = _placed_by_likelihood(inexact, suffixes)
+        order, place = _rank_by_likelihood(inexact, suffixes)
         return inexact.part(order[place < self.limits.best])
 
 
-def _placed_by_likelihood(children: _Children, suffixes: int) -> tuple[Ints, Ints]:
+def _rank_by_likelihood(children: _Children, suffixes: int) -> tuple[Ints, Ints]:
     """Return the order by suffix, likelihood and token, and the place of each child in this order within its suffix."""
     order = np.lexsort((children.token, children.parent, -children.logprob, children.owner))
     owner = children.owner[order]

@@ -63,13 +63,13 @@ def measure_suffixes(
     there, to [figures, n]. It may be called again for the same positions.
     """
     parts = [
-        _measured_part(runner, prefixes[part], suffixes[part], view, measure, figures)
+        _measure_part(runner, prefixes[part], suffixes[part], view, measure, figures)
         for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + suffixes.shape[1], rows_at_once)
     ]
     return np.concatenate(parts, axis=1)
 
 
-def _measured_part(
+def _measure_part(
     runner: ModelRunner, prefixes: Tokens, suffixes: Tokens, view: PrefixView, measure: Measure, figures: int
 ) -> Floats:
     prefixes = prefixes[:, view.start :]
@@ -91,16 +91,14 @@ def _measured_part(
         )  # [rows, wanted, width]
         if not wanted:
             continue
-        measured = _measured(runner, states, tokens[:, : stop + 1], measure)  # [figures, rows, wanted]
+        measured = _apply_measure(runner, states, tokens[:, : stop + 1], measure)  # [figures, rows, wanted]
         column = stop - wanted - (prefix_length - 2)
         result[:, :, column : column + wanted] = measured.cpu().numpy()
     return result
 
 
-def _measured(runner: ModelRunner, states: Tensor, tokens: Tensor, measure: Measure) -> Tensor:
-    """Return `measure` after states [rows, n, width], which the last n of tokens [rows, any] follow; [figures, rows,
-    n].
-    """
+def _apply_measure(runner: ModelRunner, states: Tensor, tokens: Tensor, measure: Measure) -> Tensor:
+    """Return `measure` after states [rows, n, width], [figures, rows, n]. The last n of tokens follow the states."""
     rows, positions = states.shape[:2]
     last = tokens.shape[1]
     targets = tokens[:, last - positions :].reshape(-1)

@@ -64,9 +64,7 @@ class ModelRunner:
 
     @property
     def copies(self) -> int:
-        """How many copies of a branch's keys and values exist at once: while rows are selected, and as spare
-        capacity.
-        """
+        """The number of copies of a branch's keys and values: while rows are selected, and as spare capacity."""
         return 3 if self.neo is None else 1
 
     def begin(
@@ -127,16 +125,16 @@ class ModelRunner:
         return states
 
     def logits(self, states: Tensor) -> Tensor:
-        """Next-token logits of states [..., width], float32 [..., vocabulary]."""
+        """Return next-token logits of states [..., width], float32 [..., vocabulary]."""
         if self.head is not None:
             states = forward_pass(self.head, states)
         return states.float()
 
     def logit_blocks(self, states: Tensor, *, multiple: int = 1) -> Iterator[Logits]:
-        """Next-token logits of states [rows, width], some rows at a time.
+        """Yield next-token logits of states [rows, width], some rows at a time.
 
-        A block has a multiple of `multiple` rows. It may be overwritten by the next one: take from it what is wanted
-        before going on.
+        The number of rows of a block is a multiple of `multiple`. The next block may overwrite it.
+
         """
         some = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
         product_rows = multiple * max(1, _PRODUCT_ROWS // multiple)
@@ -175,9 +173,7 @@ class ModelRunner:
         return powers.sum(dim=1).log_().add_(most.squeeze(1))
 
     def _table(self, name: str, rows: int, dtype: torch.dtype) -> Tensor:
-        """Return an uninitialised table [rows, vocabulary] in reused memory, because fresh pages cost more than the
-        work.
-        """
+        """Return an uninitialised table [rows, vocabulary] in reused memory, because fresh pages are slow."""
         table = self._tables.get(name)
         if table is None or len(table) < rows:
             # Products write rows that begin at a cache line 25 % faster.
@@ -231,9 +227,7 @@ class ModelRunner:
         warnings.warn(f"the engine's own GPT-Neo is not used ({reason}); decoding is slower.", stacklevel=2)
 
     def _branched_logits(self, tokens: Tensor) -> Tensor:
-        """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1 of the first
-        three.
-        """
+        """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""
         _, branches = self.begin(tokens[:, :3], rows=3, room=3, keep=1)
         parents = np.array([1, 0, 1])
         found = []

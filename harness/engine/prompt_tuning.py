@@ -28,8 +28,9 @@ SuffixLoss = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate: linear up to `rate` in `warmup` steps, then linear down to 0 at `steps`; constant if
-    `steps` is 0.
+    """The learning rate: linear up to `rate` in `warmup` steps, then linear down to 0 at `steps`.
+
+    It is constant after the warm-up if `steps` is 0.
     """
 
     rate: float

@@ -80,7 +80,7 @@ class _Search:
         for step in range(self.length):
             evaluations += len(states)
             children = self._children(states, grown, context_tokens(self.policy, tokens, grown, step))
-            followed, given_up = self._followed(children, grown.owner, rank, len(prefixes))
+            followed, given_up = self._select(children, grown.owner, rank, len(prefixes))
             dropped = np.fmax(dropped, given_up)
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
@@ -126,11 +126,11 @@ class _Search:
             raise non_finite_error("the target returned NaN", self.predictor.dtype)
         return _Children(parent.cpu().numpy(), token.cpu().numpy(), to_host(token_logprob), likelihood)
 
-    def _followed(self, children: "_Children", owner: Ints, rank: Ints, prefixes: int) -> tuple["_Children", Floats]:
-        """Return the children that are kept, by prefix and likelihood, and the best dropped log-probability,
-        [prefixes].
+    def _select(self, children: "_Children", owner: Ints, rank: Ints, prefixes: int) -> tuple["_Children", Floats]:
+        """Return the children that are kept, by prefix and likelihood, and the best dropped log-probability.
 
-        owner, rank: [branches], the prefix of each branch and its place in the order of the previous step.
+        owner, rank: [branches], the prefix of each branch and its place in the order of the previous step. The second
+        result is [prefixes].
         """
         order = np.lexsort((children.tokens, rank[children.parents], -children.policy_logprob, owner[children.parents]))
         children = children.part(order)

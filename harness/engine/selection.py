@@ -15,8 +15,8 @@ _ROWS = 16
 
 
 def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the `count` highest scores of each row [rows, vocabulary] and their ids, both [rows, count], ties by
-    id.
+    """Return the `count` highest scores of each row [rows, vocabulary] and their ids, ties by id; both [rows,
+    count].
     """
     if count >= scores.shape[1]:
         return _sorted(scores)
@@ -44,7 +44,7 @@ def logsumexp(scores: Tensor) -> Tensor:
 
 
 def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest scores of each row in descending order, and their ids; free among equals."""
+    """Return the `count` highest scores of each row, descending, and their ids, in any order among equal scores."""
     # With more winners than that, most blocks hold one.
     if 4 * count > scores.shape[1] // _BLOCK:
         found = scores.topk(count, dim=1)
@@ -56,7 +56,7 @@ def top_scores(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _lowest_of_equals(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As `most_likely`: what is equal to the last of the `count` is taken by id, wherever it stands."""
+    """Return the result of `most_likely` for rows in which equal scores are on both sides of the cut."""
     if 12 * count > scores.shape[1] // _BLOCK:
         values, ids = _sorted(scores)
         return values[:, :count], ids[:, :count]

@@ -89,9 +89,7 @@ def sample_tokens(support: Support, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def apply_repetition_penalty(logits: Tensor, penalty: float, seen: Tensor) -> Tensor:
-    """Return a copy of the logits in which those of seen tokens are divided by the penalty, or multiplied if
-    negative.
-    """
+    """Return a copy of the logits in which those of seen tokens are divided (multiplied if negative) by the penalty."""
     scores = logits.gather(1, seen)
     return logits.scatter(1, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
 

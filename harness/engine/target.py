@@ -68,8 +68,9 @@ class Target:
         rows_at_once: int | None = None,
         suffix_length: int = 50,
     ) -> None:
-        """Wrap a model that is on its device and in evaluation mode. Raises HarnessError if the engine cannot run
-        it.
+        """Wrap a model that is on its device and in evaluation mode.
+
+        Raises HarnessError if the engine cannot run it.
         """
         if rows_at_once is not None and rows_at_once < 1:
             raise HarnessError(f"rows_at_once is {rows_at_once}. It must be at least 1.")
@@ -252,10 +253,10 @@ class Target:
         return found.astype(token_dtype(self.vocabulary))
 
     def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
-        """Return log-probabilities, margins, ranks and entropies of `suffixes` [rows, length] after `prefixes` [rows,
-        any].
+        """Return log-probabilities, margins, ranks and entropies of suffixes after prefixes.
 
-        view: how the prefixes are shown. Raises HarnessError as `sample` does.
+        prefixes: [rows, any]. suffixes: [rows, length]. view: how the prefixes are shown. Raises HarnessError as
+        `sample` does.
         """
         self._check_pairs(prefixes, suffixes, further=view.further)
         if len(prefixes) == 0:
@@ -318,8 +319,7 @@ class Target:
     def draw_substitutes(
         self, prefixes: Tokens, suffixes: Tokens, positions: Ints, uniform: Floats, policy: Policy = _UNMODIFIED
     ) -> Ints:
-        """Draw tokens from `policy` at `positions` [rows, draws] of the suffixes that differ from the suffixes' own
-        tokens.
+        """Draw tokens from `policy` at `positions` [rows, draws] that differ from the suffixes' own tokens.
 
         uniform: [rows, draws] in [0, 1), the only source of randomness. The policy must give some other token a
         positive probability there. Returns [rows, draws]. Raises HarnessError as `sample` does.

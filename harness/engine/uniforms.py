@@ -29,9 +29,7 @@ def uniforms(seed: int, keys: NDArray[np.uint64], draws: ArrayLike, position: Ar
 
 
 def prefix_keys(prefixes: Tokens) -> NDArray[np.uint64]:
-    """Return a hash of each prefix's tokens, [rows] uint64, which does not depend on the integer type of [rows,
-    length].
-    """
+    """Return a hash of each prefix's tokens, [rows] uint64, which does not depend on their integer type."""
     keys = np.zeros(len(prefixes), np.uint64)
     for column in np.asarray(prefixes).astype(np.uint64).T:
         keys = _mixed(keys ^ column)

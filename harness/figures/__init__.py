@@ -1,1 +1,1 @@
-"""Every figure that leaves the harness, as SVG or PNG."""
+"""Draw every figure of the harness as SVG or PNG."""

@@ -1,4 +1,4 @@
-"""An audit's charts as SVG: lines and bars here, heat maps next door; what they mean is the audit's affair."""
+"""Draw the charts of an audit as SVG: line charts and bar charts. Heat maps are in harness.figures.heat_maps."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.core.arrays import Floats
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
 from harness.figures.curves import line_styles
-from harness.figures.heat_maps import drawn_heat_map
+from harness.figures.heat_maps import draw_heat_map
 from harness.figures.sheet import (
     CHARACTER,
     INK,
@@ -23,11 +23,11 @@ from harness.figures.sheet import (
     TITLE,
     WIDE,
     Drawing,
-    depth_of_names,
+    draw_placeholder,
     drawable,
-    name_along,
-    number_powers,
-    say_that_nothing_is_there,
+    format_log_ticks,
+    label_axis,
+    label_depth,
     sheet,
 )
 
@@ -37,36 +37,36 @@ _NAME = 34
 _MOST_NAMED = 24
 _MOST_POINTS = 1_000
 _REFERENCES = ((0, (5, 2.5)), (0, (1.2, 1.8)), (0, (6, 2, 1.2, 2)), (0, (2.5, 1.5)))
-_MARGIN = 0.75  # inches beside the axes: their label and their figures
+_MARGIN = 0.75  # inches beside the axes, for their label and tick labels
 
 
-def drawn(chart: Chart, *, is_titled: bool) -> Drawing:
-    """The chart as SVG, with its title on white paper, or without on none; equal charts give equal text."""
+def draw_chart(chart: Chart, *, is_titled: bool) -> Drawing:
+    """Draw a chart as SVG, with its title on a white background, or without either; equal charts give equal text."""
     match chart:
         case HeatMap():
-            return drawn_heat_map(chart, is_titled=is_titled)
+            return draw_heat_map(chart, is_titled=is_titled)
         case BarChart():
-            return _drawn_bars(chart, is_titled=is_titled)
+            return _draw_bars(chart, is_titled=is_titled)
         case LineChart():
-            return _drawn_lines(chart, is_titled=is_titled)
+            return _draw_lines(chart, is_titled=is_titled)
 
 
-def _drawn_lines(chart: LineChart, *, is_titled: bool) -> Drawing:
+def _draw_lines(chart: LineChart, *, is_titled: bool) -> Drawing:
     names = [one.name for one in chart.series]
-    reserved = _height_of_legend(names, NARROW)
+    reserved = _legend_height(names, NARROW)
     height = _HEIGHT + TITLE * is_titled + reserved
     with sheet(NARROW, height, chart.title if is_titled else "", reserved=reserved) as (axes, svg):
-        drawn_series = [_of_drawable_points(one, chart) for one in chart.series]
+        drawn_series = [_plottable_series(one, chart) for one in chart.series]
         if not any(np.isfinite(one.y).any() for one in drawn_series):
-            say_that_nothing_is_there(axes)
+            draw_placeholder(axes)
         else:
             axes.grid(True)
-            for one, look in zip(drawn_series, _looks(chart), strict=True):
+            for one, look in zip(drawn_series, _styles_of_series(chart), strict=True):
                 axes.plot(one.x, one.y, **look)
                 if one.low is not None and one.high is not None:
                     axes.fill_between(one.x, one.low, one.high, color=look["color"], alpha=0.16, linewidth=0)
             _scale(axes.xaxis, [one.x for one in drawn_series], is_logarithmic=chart.is_x_logarithmic)
-            # A step from one figure to the next is of interest here, however far from zero both are.
+            # Lines show changes, so the axis need not start at zero.
             heights = [bound for one in drawn_series for bound in (one.y, one.low, one.high) if bound is not None]
             _scale(axes.yaxis, heights, is_logarithmic=chart.is_y_logarithmic)
             if not chart.is_y_logarithmic:
@@ -77,23 +77,23 @@ def _drawn_lines(chart: LineChart, *, is_titled: bool) -> Drawing:
     return Drawing(svg.getvalue(), is_wide=False)
 
 
-def _drawn_bars(chart: BarChart, *, is_titled: bool) -> Drawing:
+def _draw_bars(chart: BarChart, *, is_titled: bool) -> Drawing:
     values = np.asarray(chart.values, np.float64).reshape(len(chart.groups), len(chart.labels))
     is_wide = len(chart.labels) > 16 or values.size > 36
     width = WIDE if is_wide else NARROW
     inches, longest = width - _MARGIN, 30
-    names_below = depth_of_names(chart.labels, inches=inches, most=longest)
-    reserved = _height_of_legend(chart.groups, width)
+    names_below = label_depth(chart.labels, inches=inches, most=longest)
+    reserved = _legend_height(chart.groups, width)
     height = _HEIGHT - 0.4 + names_below + TITLE * is_titled + reserved
     with sheet(width, height, chart.title if is_titled else "", reserved=reserved) as (axes, svg):
         if not np.isfinite(values).any():
-            say_that_nothing_is_there(axes)
+            draw_placeholder(axes)
         else:
             axes.grid(True, axis="y")
             _draw_groups(axes, chart, values)
             if chart.reference is not None and math.isfinite(chart.reference):
                 axes.axhline(chart.reference, color=INK, linewidth=0.9, linestyle=_REFERENCES[0])
-            name_along(axes.xaxis, chart.labels, inches=inches, most=longest)
+            label_axis(axes.xaxis, chart.labels, inches=inches, most=longest)
             axes.set_xlim(-0.6, len(chart.labels) - 0.4)
             bounds = [values, *(np.asarray(bound) for bound in (chart.low, chart.high) if bound is not None)]
             reference = [] if chart.reference is None else [np.array([chart.reference])]
@@ -104,13 +104,12 @@ def _drawn_bars(chart: BarChart, *, is_titled: bool) -> Drawing:
 
 
 def _draw_groups(axes: Axes, chart: BarChart, values: Floats) -> None:
-    """Beside one another at each label, each with its interval. values: [groups, labels]."""
+    """Draw the bars of each label side by side, with their intervals. values: [groups, labels]."""
     groups, labels = values.shape
     each = 0.78 / groups
     for number, (group, style) in enumerate(zip(chart.groups, line_styles(groups), strict=True)):
         places = np.arange(labels) + (number - (groups - 1) / 2) * each
         heights = values[number]
-        # Bars that are thinner than their own edge vanish: a point is seen.
         axes.bar(
             places, np.nan_to_num(heights), each * 0.94, color=style["color"], alpha=0.82, label=drawable(group, _NAME)
         )
@@ -132,35 +131,35 @@ def _draw_groups(axes: Axes, chart: BarChart, values: Floats) -> None:
         )
 
 
-def _of_drawable_points(one: Series, chart: LineChart) -> Series:
-    """At most so many points as can be told apart; what no axis can hold is a gap."""
-    x, y = _drawable(one.x, chart.is_x_logarithmic), _drawable(one.y, chart.is_y_logarithmic)
-    low = None if one.low is None else _drawable(one.low, False)
-    high = None if one.high is None else _drawable(one.high, False)
+def _plottable_series(one: Series, chart: LineChart) -> Series:
+    """Return a series with no more points than can be distinguished. Values that an axis cannot show become gaps."""
+    x, y = _plottable(one.x, chart.is_x_logarithmic), _plottable(one.y, chart.is_y_logarithmic)
+    low = None if one.low is None else _plottable(one.low, False)
+    high = None if one.high is None else _plottable(one.high, False)
     if chart.is_y_logarithmic and low is not None:
-        # A bound at zero reaches to the lower edge, which a logarithmic axis puts anywhere.
+        # A bound at zero has no place on a logarithmic axis, so it is drawn below the smallest value.
         low = np.where(low > 0, low, np.nanmin(y) / 10 if np.isfinite(y).any() else np.nan)
-    kept = _kept(len(x), is_logarithmic=chart.is_x_logarithmic)
+    kept = _sampled_points(len(x), is_logarithmic=chart.is_x_logarithmic)
     return one._replace(
         x=x[kept], y=y[kept], low=None if low is None else low[kept], high=None if high is None else high[kept]
     )
 
 
-def _drawable(values: NDArray[Any], is_logarithmic: bool) -> Floats:
+def _plottable(values: NDArray[Any], is_logarithmic: bool) -> Floats:
     numbers = np.asarray(values, np.float64)
     return np.where(np.isfinite(numbers) & ((numbers > 0) | (not is_logarithmic)), numbers, np.nan)
 
 
-def _kept(points: int, *, is_logarithmic: bool) -> NDArray[np.int64]:
-    """Which of so many points are drawn: all, or evenly spaced ones, closer at the start of a logarithmic axis."""
+def _sampled_points(points: int, *, is_logarithmic: bool) -> NDArray[np.int64]:
+    """Return the indices of the points to draw: all, or evenly spaced ones, denser at the start of a log axis."""
     if points <= _MOST_POINTS:
         return np.arange(points)
     spaced = np.geomspace(1, points, _MOST_POINTS) - 1 if is_logarithmic else np.linspace(0, points - 1, _MOST_POINTS)
     return np.unique(spaced.astype(np.int64))
 
 
-def _looks(chart: LineChart) -> list[dict[str, Any]]:
-    """How each series is drawn: by colour, and past the seventh by its dashes too; a reference is grey and dashed."""
+def _styles_of_series(chart: LineChart) -> list[dict[str, Any]]:
+    """Return the style of each series: a colour, dashes after the seventh, and grey dashes for references."""
     solid = iter(line_styles(len(chart.series)))
     references = cycle(_REFERENCES)
     looks = []
@@ -184,7 +183,7 @@ def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool) -> Non
         known = known[known > 0]
         if len(known):
             axis._set_axes_scale("log")  # type: ignore[attr-defined]
-            number_powers(axis, float(known.min()), float(known.max()))
+            format_log_ticks(axis, float(known.min()), float(known.max()))
         return
     largest = float(np.abs(known).max(initial=0.0))
     if len(known) and (known == np.round(known)).all():
@@ -194,7 +193,7 @@ def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool) -> Non
 
 
 def _fit_height(axes: Axes, values: Sequence[Floats], *, is_from_zero: bool) -> None:
-    """From zero where that is near, or must be; shares end at 1."""
+    """Set the limits of the y axis: from zero if that is near or required, and at most 1 for shares."""
     known = np.concatenate([np.ravel(numbers)[np.isfinite(np.ravel(numbers))] for numbers in values])
     low, high = float(known.min()), float(known.max())
     if low < 0:
@@ -206,7 +205,7 @@ def _fit_height(axes: Axes, values: Sequence[Floats], *, is_from_zero: bool) -> 
 
 
 def _name(axes: Axes, names: Sequence[str], width: float, *, below: float) -> None:
-    """The names of several lines or groups above the axes, in as many columns as fit; `below` is the title's share."""
+    """Draw a legend above the axes, in as many columns as fit. `below` is the share of the height for the title."""
     if len(names) < 2:
         return
     handles, labels = axes.get_legend_handles_labels()
@@ -230,7 +229,7 @@ def _columns(names: Sequence[str], width: float) -> int:
     return max(1, min(len(names), int(width / (CHARACTER * (longest + 7)))))
 
 
-def _height_of_legend(names: Sequence[str], width: float) -> float:
+def _legend_height(names: Sequence[str], width: float) -> float:
     if len(names) < 2:
         return 0.0
     shown = min(len(names), _MOST_NAMED)

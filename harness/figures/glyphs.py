@@ -1,4 +1,4 @@
-"""Which characters can be drawn without the fonts of a machine: those of DejaVu Sans Mono, which Matplotlib brings."""
+"""The characters that can be drawn on every machine: those of DejaVu Sans Mono, which comes with Matplotlib."""
 
 import functools
 from pathlib import Path
@@ -11,5 +11,5 @@ _FILE = Path("fonts") / "ttf" / "DejaVuSansMono.ttf"
 
 @functools.cache
 def drawable_characters() -> frozenset[int]:
-    """The code points that the font has a glyph for."""
+    """Return the code points for which the font has a glyph."""
     return frozenset(FT2Font(str(Path(matplotlib.get_data_path()) / _FILE)).get_charmap())

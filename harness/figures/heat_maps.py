@@ -1,4 +1,4 @@
-"""Heat maps: a colour a cell, and a word in it where there is room; a large one is drawn as an image inside the SVG."""
+"""Draw heat maps as SVG. A cell has a colour, and a word if there is room; a large map is an image inside the SVG."""
 
 import math
 
@@ -17,10 +17,10 @@ from harness.figures.sheet import (
     TITLE,
     WIDE,
     Drawing,
-    depth_of_names,
+    draw_placeholder,
     drawable,
-    name_along,
-    say_that_nothing_is_there,
+    label_axis,
+    label_depth,
     sheet,
 )
 
@@ -28,41 +28,41 @@ _RISING = LinearSegmentedColormap.from_list("rising", ["#f1f6fa", "#9ecae4", "#2
 _DIVERGING = LinearSegmentedColormap.from_list(
     "diverging", ["#7c1f16", "#d0705f", "#f6ece9", "#f7f7f7", "#e8f0f6", "#4f9bcb", "#0b4f86"]
 )
-_MOST_VECTORS = 2_500  # cells, above which an image takes less room than their outlines
+_MOST_VECTORS = 2_500  # with more cells, an image is smaller than their outlines
 _ROW_LABEL, _COLUMN_LABEL, _WORD = 36, 24, 14
 _FONT, _SMALLEST_FONT = 6.5, 4.0
 _COLOUR_BAR = 0.75  # inches
 _MOST_ROWS_NAMED = 50
 
 
-def drawn_heat_map(chart: HeatMap, *, is_titled: bool) -> Drawing:
-    """The heat map as SVG; rows run downwards."""
+def draw_heat_map(chart: HeatMap, *, is_titled: bool) -> Drawing:
+    """Draw a heat map as SVG, with the first row at the top."""
     values = np.asarray(chart.values, np.float64).reshape(len(chart.row_labels), len(chart.column_labels))
     rows, columns = values.shape
     beside = _COLOUR_BAR + CHARACTER * min(_ROW_LABEL, max(map(len, chart.row_labels), default=0)) + 0.15
     wanted = columns * _room_for_a_cell(chart)
     is_wide = wanted > NARROW - beside
     width = WIDE if is_wide else NARROW
-    # A few cells need not fill a page.
+    # A map with few cells does not fill the page.
     inches = min(width - beside, max(wanted, 1.8)) if is_wide else width - beside
-    names_below = depth_of_names(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
+    names_below = label_depth(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
     cells_high = min(6.5, max(1.2, rows * (0.26 if rows <= 24 else 0.13)))
     height = cells_high + names_below + 0.15 + TITLE * is_titled
     with sheet(width, height, chart.title if is_titled else "") as (axes, svg):
         if not np.isfinite(values).any():
-            say_that_nothing_is_there(axes)
+            draw_placeholder(axes)
         else:
             colours, norm = _colours(values, is_diverging=chart.is_diverging)
             _draw_cells(axes, values, colours, norm)
-            name_along(axes.xaxis, chart.column_labels, inches=inches, most=_COLUMN_LABEL)
-            _name_rows(axes, chart)
+            label_axis(axes.xaxis, chart.column_labels, inches=inches, most=_COLUMN_LABEL)
+            _label_rows(axes, chart)
             if chart.words is not None:
                 _write_words(axes, chart, values, colours, norm, room=inches / columns)
     return Drawing(svg.getvalue(), is_wide)
 
 
 def _room_for_a_cell(chart: HeatMap) -> float:
-    """Inches that a column would like."""
+    """Return the preferred width of a column in inches."""
     if chart.words is None:
         return 0.2 if len(chart.column_labels) <= 40 else 0.1
     longest = max((len(word) for row in chart.words for word in row), default=0)
@@ -105,7 +105,7 @@ def _draw_cells(axes: Axes, values: Floats, colours: Colormap, norm: Normalize) 
     bar.update_ticks()
 
 
-def _name_rows(axes: Axes, chart: HeatMap) -> None:
+def _label_rows(axes: Axes, chart: HeatMap) -> None:
     step = math.ceil(len(chart.row_labels) / _MOST_ROWS_NAMED)
     names = [drawable(label, _ROW_LABEL) for label in chart.row_labels]
     axes.yaxis.set_ticks(range(0, len(names), step), names[::step], fontsize=8 if len(names) <= 24 else 7)
@@ -115,7 +115,7 @@ def _name_rows(axes: Axes, chart: HeatMap) -> None:
 def _write_words(
     axes: Axes, chart: HeatMap, values: Floats, colours: Colormap, norm: Normalize, *, room: float
 ) -> None:
-    """Words into the cells, `room` inches wide each, as large as the longest allows; none where nobody could read."""
+    """Write words into cells `room` inches wide, in a font that fits the longest, unless it would be too small."""
     if chart.words is None:
         return
     longest = max((min(_WORD, len(word)) for row in chart.words for word in row), default=0)

@@ -1,6 +1,6 @@
-"""One diagram at a time, as SVG text for a document: recall against errors, and what came in time, of one run or more.
+"""Draw single plots as SVG text for documents: recall vs. errors, and recall or rows over time, of one or more runs.
 
-Equal data give equal text, whatever the user's own settings of Matplotlib are.
+Equal data give equal text, whatever the Matplotlib settings of the user are.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from harness.core.scoring import Score
-from harness.figures.curves import line_styles, plain, unit_of_time
+from harness.figures.curves import escape_math, line_styles, unit_of_time
 
 _POINTS = 240
 _BLUE, _RED, _GREY = "#0072b2", "#b03a2e", "#777777"
-LOOK = {  # of every diagram in a document
+LOOK = {  # the style of every plot in a document
     "svg.hashsalt": "harness",
     "font.size": 8,
     "axes.spines.top": False,
@@ -40,13 +40,13 @@ Size = tuple[float, float]
 
 
 def recall_panel(scores: Sequence[tuple[str, Score]], *, size: Size) -> str:
-    """Recall against errors of each named score, all on one set of examples: the walk, the interval and the cap."""
+    """Draw recall vs. errors of each named score on the same examples, with the intervals and the cap."""
     with _panel(size) as (axes, svg):
         cap, examples = scores[0][1].cap, scores[0][1].examples
         apart = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
         for (name, score), beside, style in zip(scores, apart, _styles(len(scores)), strict=True):
             curve = score.recall_curve(_POINTS)
-            axes.step(curve.errors, curve.recall, where="post", label=plain(name), **style)
+            axes.step(curve.errors, curve.recall, where="post", label=escape_math(name), **style)
             low, high, _ = score.interval
             recall = score.recall_at_cap
             bars = [[max(0.0, recall - low)], [max(0.0, high - recall)]]
@@ -67,7 +67,7 @@ def recall_panel(scores: Sequence[tuple[str, Score]], *, size: Size) -> str:
         highest = max(max(float(score.curve[-1] / examples), score.interval.high) for _, score in scores)
         axes.set_xlim(1, most * 1.25)
         axes.set_ylim(0, min(1.0, 1.15 * max(highest, 0.05)))
-        axes.set_xlabel(f"errors (wrong rows); dashed: the cap, {cap:,}")
+        axes.set_xlabel(f"errors (wrong rows); dashed line: cap of {cap:,}")
         axes.set_ylabel(f"recall of {examples:,} examples")
         _legend(axes, len(scores))
     return svg.getvalue()
@@ -76,12 +76,12 @@ def recall_panel(scores: Sequence[tuple[str, Score]], *, size: Size) -> str:
 def recall_in_time_panel(
     histories: Sequence[tuple[str, Sequence[tuple[float, float]]]], *, cap: int, size: Size
 ) -> str:
-    """Recall at `cap` errors in time, of each named run: seconds of budget spent, ascending, and what it was then."""
-    return _in_time(histories, label=f"recall at {cap:,} errors", size=size)
+    """Draw recall at `cap` errors over time. A history has pairs of seconds spent and recall, ascending."""
+    return _in_time(histories, label=f"Recall@{cap}", size=size)
 
 
 def rows_in_time_panel(histories: Sequence[tuple[str, Sequence[tuple[float, float]]]], *, size: Size) -> str:
-    """The rows of each named run's submission: seconds of budget spent and the rows that stood then, ascending."""
+    """Draw the rows of each submission over time. A history has pairs of seconds spent and rows, ascending."""
     return _in_time(histories, label="rows of the submission", size=size)
 
 
@@ -90,7 +90,7 @@ def _in_time(histories: Sequence[tuple[str, Sequence[tuple[float, float]]]], *, 
         unit, seconds = unit_of_time(max((spent for _, history in histories for spent, _ in history), default=0.0))
         for (name, history), style in zip(histories, _styles(len(histories)), strict=True):
             spent, value = np.array(history, np.float64).reshape(-1, 2).T
-            axes.step(spent / seconds, value, where="post", label=plain(name), **style)
+            axes.step(spent / seconds, value, where="post", label=escape_math(name), **style)
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
         axes.set_xlabel(f"{unit} of the budget spent")
@@ -101,7 +101,7 @@ def _in_time(histories: Sequence[tuple[str, Sequence[tuple[float, float]]]], *, 
 
 @contextlib.contextmanager
 def _panel(size: Size) -> Iterator[tuple[Axes, io.StringIO]]:
-    """Axes to draw on, and where their SVG is once the block has ended."""
+    """Yield axes to draw on and the buffer that holds their SVG after the block."""
     svg = io.StringIO()
     with matplotlib.style.context(["default", LOOK]):
         figure = Figure(figsize=size, layout="constrained")
@@ -112,7 +112,7 @@ def _panel(size: Size) -> Iterator[tuple[Axes, io.StringIO]]:
 
 
 def _styles(count: int) -> list[dict[str, Any]]:
-    """One line alone needs no marker to be told apart."""
+    """Return line styles. A single line needs no marker."""
     return [{"color": _BLUE}] if count == 1 else [style | {"markersize": 3} for style in line_styles(count)]
 
 

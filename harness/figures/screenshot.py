@@ -1,8 +1,8 @@
-"""A screen's SVG as a PNG, with fonts that every machine with Matplotlib has.
+"""Convert the SVG of a screen to PNG, with the fonts that come with Matplotlib.
 
     python -m harness.figures.screenshot SCREEN.svg SCREEN.png
 
-The screen starts this in a process of its own: it draws no figures itself.
+The screen starts this in a separate process, because it must not import figures.
 """
 
 import sys
@@ -11,13 +11,13 @@ from pathlib import Path
 import matplotlib
 import resvg_py
 
-from harness.core.files import write_atomically
+from harness.core.files import write_export
 
 _FONT = "DejaVu Sans Mono"
 
 
 def write_png(svg: Path, png: Path) -> None:
-    """Draw `svg` to `png`, whole or not at all. Raises OSError when a file cannot be read or written."""
+    """Convert `svg` to `png`, which is written atomically. Raises OSError if a file cannot be read or written."""
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     drawn = resvg_py.svg_to_bytes(
         svg_string=svg.read_text(encoding="utf-8"),
@@ -25,7 +25,7 @@ def write_png(svg: Path, png: Path) -> None:
         monospace_family=_FONT,
         skip_system_fonts=True,
     )
-    write_atomically(png, bytes(drawn))
+    write_export(png, bytes(drawn))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""The sheet that a chart is drawn on: its look, its title, and words from anywhere made fit to be drawn.
-
-It knows nothing of what is drawn.
-"""
+"""The figure that every chart of an audit is drawn on: its style, its title, and the layout of its labels."""
 
 import contextlib
 import io
@@ -24,21 +21,21 @@ from harness.figures.glyphs import drawable_characters
 from harness.figures.panels import LOOK
 
 NARROW, WIDE = 5.2, 10.6
-"""Widths in inches: of one of two charts side by side on a page, and of one that stands alone."""
+"""Widths in inches of a chart in half a page and of a chart in a full page."""
 INK, SOFT = "#1d2125", "#666666"
 CHARACTER = 0.062
-"""The width of a character of the tick labels, in inches, on the generous side."""
+"""An upper estimate of the width of a tick label character, in inches."""
 TITLE = 0.25
 """The height of a title, in inches."""
 _TITLE_FONT = 9.5
 _INSET = 0.05
-# What the words say stands in the comments too.
+# Matplotlib repeats each text in a comment, which could end early at hostile text.
 _COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Drawing(NamedTuple):
-    """A chart as SVG text, in the order of its making: equal charts give equal text."""
+    """A chart as SVG text. Equal charts give equal text."""
 
     svg: str
     is_wide: bool
@@ -46,13 +43,13 @@ class Drawing(NamedTuple):
 
 @contextlib.contextmanager
 def sheet(width: float, height: float, title: str, *, reserved: float = 0.0) -> Iterator[tuple[Axes, io.StringIO]]:
-    """Axes to draw on, and where their SVG is once the block has ended. Sizes in inches; `reserved` ones are kept free
-    between the title and the axes.
+    """Yield axes to draw on and the buffer that holds their SVG after the block.
 
-    With a title the sheet is white paper, a file of its own; with an empty one it is clear, and part of a page.
+    Sizes are in inches; `reserved` inches stay free between title and axes. With a title the background is white, for
+    a file of its own. With an empty title it is transparent, for a page.
     """
     svg = io.StringIO()
-    # Nobody's $ is mathematics here.
+    # A $ in a label must not start mathematics.
     with matplotlib.style.context(["default", LOOK, {"text.parse_math": False, "axes.edgecolor": SOFT}]):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
@@ -65,28 +62,28 @@ def sheet(width: float, height: float, title: str, *, reserved: float = 0.0) -> 
         assert isinstance(layout, ConstrainedLayoutEngine)
         layout.set(rect=(0, 0, 1, below - reserved / height))
         yield axes, svg
-        # An image inside is as fine as this asks; lines are lines.
+        # The resolution only matters for images inside the SVG.
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", dpi=200, transparent=not title, metadata={"Date": None})
         svg.write(_COMMENT.sub("", drawn.getvalue()))
 
 
 def drawable(text: str, most: int) -> str:
-    """`text` in at most `most` characters, each of which is seen and has a glyph."""
+    """Return `text` in at most `most` characters, all of which are visible and have a glyph."""
     known = drawable_characters()
     return "".join(
         character if ord(character) in known else "□" for character in shorten(sanitize(text[: most + 1]), most)
     )
 
 
-def say_that_nothing_is_there(axes: Axes) -> None:
-    """In place of a chart without any point."""
+def draw_placeholder(axes: Axes) -> None:
+    """Draw a placeholder for a chart without points."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, "nothing yet", ha="center", va="center", color=SOFT, transform=axes.transAxes)
 
 
-class _Names(NamedTuple):
-    """Labels as they are set side by side, how far they reach down (in inches), and each how many is named."""
+class _Labels(NamedTuple):
+    """Axis labels: their text and style, their depth below the axis in inches, and the step between two labels."""
 
     words: list[str]
     style: dict[str, Any]
@@ -94,49 +91,49 @@ class _Names(NamedTuple):
     step: int
 
 
-def name_along(axis: Axis, labels: Sequence[str], *, inches: float, most: int) -> None:
-    """Label the places 0 … of an axis that runs from left to right over `inches`: level, slanted, or upright.
+def label_axis(axis: Axis, labels: Sequence[str], *, inches: float, most: int) -> None:
+    """Label the positions 0, 1, … of a horizontal axis of `inches`: horizontally, slanted or vertically.
 
-    Where not even upright labels have room, every second, third … is named.
+    If even vertical labels have no room, only every second, third, … position gets one.
     """
-    names = _names(labels, inches, most)
+    names = _place_labels(labels, inches, most)
     axis.set_ticks(range(0, len(labels), names.step), names.words[:: names.step], **names.style)
     axis.set_tick_params(length=0)
 
 
-def depth_of_names(labels: Sequence[str], *, inches: float, most: int) -> float:
-    """How far below the axis the labels of `name_along` reach, in inches."""
-    return _names(labels, inches, most).depth
+def label_depth(labels: Sequence[str], *, inches: float, most: int) -> float:
+    """Return how far the labels of `label_axis` reach below the axis, in inches."""
+    return _place_labels(labels, inches, most).depth
 
 
-def _names(labels: Sequence[str], inches: float, most: int) -> _Names:
+def _place_labels(labels: Sequence[str], inches: float, most: int) -> _Labels:
     words = [drawable(label, most) for label in labels]
     room = inches / max(1, len(words))
     longest = max(map(len, words), default=0)
     fitting = int(room / CHARACTER) - 1
     if longest <= fitting:
-        return _Names(words, {}, 0.2, 1)
-    # Of broken labels few lines are as long as the room, and hardly ever those side by side.
+        return _Labels(words, {}, 0.2, 1)
+    # A line of a wrapped label may exceed the room by a character, because its neighbours are rarely as long.
     broken = [textwrap.wrap(word, fitting + 1, break_long_words=False) for word in words if fitting > 0]
     if fitting > 0 and all(len(lines) <= 2 and all(len(line) <= fitting + 1 for line in lines) for lines in broken):
-        return _Names(["\n".join(lines) for lines in broken], {}, 0.35, 1)
+        return _Labels(["\n".join(lines) for lines in broken], {}, 0.35, 1)
     if room >= 0.3:
-        return _Names(
+        return _Labels(
             words, {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}, longest * CHARACTER * 0.6 + 0.1, 1
         )
     depth = longest * CHARACTER * 0.9 + 0.1
-    return _Names(words, {"rotation": 90, "fontsize": 7}, depth, max(1, math.ceil(0.13 / room)))
+    return _Labels(words, {"rotation": 90, "fontsize": 7}, depth, max(1, math.ceil(0.13 / room)))
 
 
-def number_powers(axis: Axis, low: float, high: float) -> None:
-    """Plain figures on a logarithmic axis from `low` to `high`, both above 0; further ones where it is short."""
-    shown = FuncFormatter(lambda value, _: power_in_words(value))
+def format_log_ticks(axis: Axis, low: float, high: float) -> None:
+    """Format the ticks of a logarithmic axis from `low` to `high` (> 0); a short axis also gets minor tick labels."""
+    shown = FuncFormatter(lambda value, _: format_power(value))
     axis.set_major_formatter(shown)
     axis.set_minor_formatter(shown if high / low < 12 else NullFormatter())
 
 
-def power_in_words(value: float) -> str:
-    """`0.001`, `1,000`, `10⁶`, `2×10⁶`."""
+def format_power(value: float) -> str:
+    """Return a number as `0.001`, `1,000`, `10⁶` or `2×10⁶`."""
     if value <= 0 or not math.isfinite(value):
         return ""
     if 1e-3 <= value < 1e6:

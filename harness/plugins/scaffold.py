@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import write_export
 from harness.core.text import shorten
 from harness.plugins.declarations import NAME
 
@@ -52,7 +52,7 @@ def new_attack(name: str, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise HarnessError(f"{path} already exists. Choose another name or another --dir.")
-        write_atomically(path, _SOURCE.format(stem=stem, name=name))
+        write_export(path, _SOURCE.format(stem=stem, name=name))
     except OSError as error:
         raise HarnessError(f"{path} cannot be written ({error.strerror}).") from None
     return path

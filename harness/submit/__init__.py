@@ -1,1 +1,1 @@
-"""From a run to what its organizers get, and from that to a verdict: bundles, descriptions, verification, ranking."""
+"""Submissions: package a run as a bundle, describe it, verify bundles, and rank them."""

@@ -1,6 +1,6 @@
-"""Zips: written so that equal content gives equal bytes, and unpacked as what they are, a stranger's bytes.
+"""Zip archives: reproducible when written, and checked for hostile content when unpacked.
 
-Nothing here knows what a bundle is made of.
+This module does not know what a bundle contains.
 """
 
 import contextlib
@@ -22,15 +22,15 @@ from harness.core.text import shorten
 
 _CHUNK_BYTES = 1 << 20
 _LOCAL_HEADER_BYTES = 30
-_MOST_BYTES_AT_ONCE = 16 << 20
+_MAX_READ_BYTES = 16 << 20
 _PLAIN_NAME = re.compile(r"[^\x00-\x1f\x7f\\:*?\"<>|]{1,255}")
-_SETTINGS_OF_REPRO_ZIPFILE = ("SOURCE_DATE_EPOCH", "REPRO_ZIPFILE_FILE_MODE", "REPRO_ZIPFILE_DIR_MODE")
+_REPRO_ZIPFILE_VARIABLES = ("SOURCE_DATE_EPOCH", "REPRO_ZIPFILE_FILE_MODE", "REPRO_ZIPFILE_DIR_MODE")
 _KNOWN_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much an archive may unfold to. `ratio` is of unfolded to folded bytes, for the archive and for each file."""
+    """The largest archive that is unpacked. `ratio` limits uncompressed to compressed size, per file and in total."""
 
     files: int = 5_000
     bytes: int = 4 << 30
@@ -38,10 +38,10 @@ class Limits:
 
 
 def archive_bytes(files: Mapping[str, bytes]) -> bytes:
-    """A zip of `files`, name to content: names sorted, times and modes fixed, whatever the environment says of them."""
+    """Return a zip of `files` (name to content). With sorted names and fixed times, equal files give equal bytes."""
     content = io.BytesIO()
     with (
-        _unset(_SETTINGS_OF_REPRO_ZIPFILE),
+        _without_variables(_REPRO_ZIPFILE_VARIABLES),
         ReproducibleZipFile(content, "w", compression=zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
     ):
         for name in sorted(files):
@@ -50,8 +50,8 @@ def archive_bytes(files: Mapping[str, bytes]) -> bytes:
 
 
 @contextlib.contextmanager
-def _unset(names: tuple[str, ...]) -> Iterator[None]:
-    """Without the environment variables `names` for a while."""
+def _without_variables(names: tuple[str, ...]) -> Iterator[None]:
+    """Remove environment variables for the duration of the block."""
     saved = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -60,83 +60,83 @@ def _unset(names: tuple[str, ...]) -> Iterator[None]:
 
 
 def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
-    """Write every file of the zip at `archive` below `folder`, which exists and is empty; their names, sorted.
+    """Unpack the zip at `archive` into the empty directory `folder`, and return the sorted file names.
 
-    Refused whole, before anything is written, is an archive with a name that leads elsewhere, two names for one file, a
-    link or a device, an encrypted file, files that share bytes, more than `limits` allow by its own word; and while it
-    is written, one whose files are shorter than they say or do not match their checksums. Raises HarnessError.
+    Before anything is written, an archive is refused if it has a name outside the folder, two entries for one file, a
+    link or device, an encrypted entry, entries that share bytes, or more content than `limits` allow. While writing,
+    it is refused if a file is shorter than declared or its checksum is wrong. Raises HarnessError.
     """
     try:
         with _BoundedFile(archive) as file, zipfile.ZipFile(file) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-            fault = _fault(archive.stat().st_size, opened.infolist(), limits)
+            fault = _archive_fault(archive.stat().st_size, opened.infolist(), limits)
             if fault is not None:
-                raise HarnessError(f"{archive}: {fault}; nothing of it was unpacked.")
+                raise HarnessError(f"{archive}: {fault}. Nothing was unpacked.")
             for entry in entries:
-                _write_one(opened, entry, folder)
+                _write_entry(opened, entry, folder)
     except (OSError, EOFError) as error:
-        words = getattr(error, "strerror", None) or "cut short"
-        raise HarnessError(f"{archive}: cannot be unpacked ({words}).") from None
+        reason = getattr(error, "strerror", None) or "truncated"
+        raise HarnessError(f"{archive}: cannot be unpacked ({reason}).") from None
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, NotImplementedError, RuntimeError) as error:
-        raise HarnessError(f"{archive}: no zip that can be trusted ({shorten(str(error), 120)}).") from None
+        raise HarnessError(f"{archive}: not a valid zip file ({shorten(str(error), 120)}).") from None
     return sorted(entry.filename for entry in entries)
 
 
-def _fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) -> str | None:
-    """Why an archive of `size` bytes that lists `entries` is not unpacked."""
+def _archive_fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) -> str | None:
+    """Return why an archive of `size` bytes with these entries is refused, or None."""
     if len(entries) > limits.files:
-        return f"{len(entries):,} entries where at most {limits.files:,} are unpacked"
+        return f"{len(entries):,} entries, at most {limits.files:,} are allowed"
     seen: set[str] = set()
     for entry in entries:
-        if (fault := _fault_of_entry(entry, limits)) is not None:
+        if (fault := _entry_fault(entry, limits)) is not None:
             return f"{shorten(entry.filename)!r} {fault}"
-        # Some file systems know no case.
+        # Some file systems ignore case.
         name = entry.filename.rstrip("/").casefold()
         if name in seen:
-            return f"{shorten(entry.filename)!r} is there twice"
+            return f"{shorten(entry.filename)!r} occurs twice"
         seen.add(name)
     files = {entry.filename.casefold() for entry in entries if not entry.is_dir()}
     for name in seen:
         if any(str(parent) in files for parent in PurePosixPath(name).parents):
-            return f"{shorten(name)!r} lies below what is a file"
+            return f"{shorten(name)!r} lies below a file"
     total = sum(entry.file_size for entry in entries)
     if total > limits.bytes:
-        return f"unfolds to {total:,} bytes where at most {limits.bytes:,} are unpacked"
+        return f"{total:,} uncompressed bytes, at most {limits.bytes:,} are allowed"
     if total > limits.ratio * max(size, 1):
-        return f"unfolds to {total // max(size, 1):,} times its size, as a bomb would"
-    return _overlap(entries)
+        return f"compressed {total // max(size, 1):,} times, as in a zip bomb"
+    return _overlap_fault(entries)
 
 
-def _fault_of_entry(entry: zipfile.ZipInfo, limits: Limits) -> str | None:
+def _entry_fault(entry: zipfile.ZipInfo, limits: Limits) -> str | None:
     path = PurePosixPath(entry.filename)
-    # ZipInfo cuts a name at its first NUL; what was written stands in orig_filename.
+    # ZipInfo cuts a name at its first NUL; orig_filename holds the whole name.
     if entry.orig_filename != entry.filename or not _PLAIN_NAME.fullmatch(entry.filename):
-        return "is no plain name"
+        return "is not a plain file name"
     if path.is_absolute() or ".." in path.parts or str(path) != entry.filename.rstrip("/"):
-        return "leads out of the folder that it is unpacked to"
+        return "leads out of the target folder"
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR) or (stat.S_ISDIR(mode) and not entry.is_dir()):
         return "is a link or a device"
     if entry.flag_bits & 0x1:
         return "is encrypted"
     if entry.compress_type not in _KNOWN_METHODS:
-        return "is compressed in an unusual way"
+        return "uses an unsupported compression method"
     if entry.file_size > limits.ratio * max(entry.compress_size, 1) and entry.file_size > _CHUNK_BYTES:
-        return f"unfolds to {entry.file_size // max(entry.compress_size, 1):,} times its size, as a bomb would"
+        return f"is compressed {entry.file_size // max(entry.compress_size, 1):,} times, as in a zip bomb"
     return None
 
 
-def _overlap(entries: list[zipfile.ZipInfo]) -> str | None:
-    """Files that share compressed bytes unfold to more than any ratio tells (Fifield, WOOT 2019)."""
+def _overlap_fault(entries: list[zipfile.ZipInfo]) -> str | None:
+    """Detect entries that share compressed bytes, which no ratio shows (Fifield, WOOT 2019)."""
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
-            return f"{shorten(entry.filename)!r} shares bytes with another file"
+            return f"{shorten(entry.filename)!r} shares bytes with another entry"
         end = entry.header_offset + _LOCAL_HEADER_BYTES + entry.compress_size
     return None
 
 
-def _write_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:
+def _write_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:
     path = folder / entry.filename
     path.parent.mkdir(parents=True, exist_ok=True)
     written = 0
@@ -144,15 +144,15 @@ def _write_one(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -
         while chunk := source.read(_CHUNK_BYTES):
             written += len(chunk)
             destination.write(chunk)
-    # It is never longer: zipfile reads no further, and the checksum is of what was read.
+    # An entry is never longer than declared: zipfile stops reading there and compares the checksum.
     if written < entry.file_size:
-        raise zipfile.BadZipFile(f"{shorten(entry.filename)!r} is shorter than it says")
+        raise zipfile.BadZipFile(f"{shorten(entry.filename)!r} is shorter than declared")
 
 
 class _BoundedFile(io.FileIO):
-    """A file of which nobody holds much at once: zipfile reads the list of an archive's files whole."""
+    """A file that refuses very large reads, because zipfile reads the central directory in one piece."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > _MOST_BYTES_AT_ONCE:
-            raise zipfile.BadZipFile("its list of files is longer than any that is unpacked")
-        return super().read(_MOST_BYTES_AT_ONCE if size is None or size < 0 else size) or b""
+        if size is not None and size > _MAX_READ_BYTES:
+            raise zipfile.BadZipFile("its central directory is too large")
+        return super().read(_MAX_READ_BYTES if size is None or size < 0 else size) or b""

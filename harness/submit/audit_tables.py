@@ -1,46 +1,116 @@
-"""An audit's tables as files: CSV for spreadsheets and people, Parquet for programs; equal tables give equal bytes."""
+"""Cells and tables of an audit: as readable text, as CSV for spreadsheets, and as Parquet for programs."""
 
 import csv
-import io
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from harness.core.findings import FoundTable
-from harness.submit.found import plain_value
 
 if TYPE_CHECKING:
     import pyarrow
 
-# Spreadsheets take a text that begins so for a formula, which may fetch an address or start a program.
+_DIGITS = 4
+_INTERVAL = ("value", "low", "high")
+# A spreadsheet reads text that begins like this as a formula, which can open a URL or start a program.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
-def write_csv(table: FoundTable, path: Path) -> None:
-    """One row a row, NaN and None as an empty cell, vectors as JSON.
+def plain_value(value: Any) -> Any:
+    """Convert a cell to text, bool, int, float, None, or a list of these. NaN becomes None."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, list | tuple):
+        return [plain_value(item) for item in value]
+    return value
 
-    A text that a spreadsheet would take for a formula has ' before it; what is no character becomes U+FFFD.
+
+def format_value(value: Any) -> str:
+    """Return a cell as readable text: `1,234`, `0.1235`, or a dash for None."""
+    value = plain_value(value)
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.{_DIGITS}g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    if isinstance(value, list):
+        return ", ".join(map(format_value, value))
+    return str(value)
+
+
+def format_column(cells: Sequence[Any]) -> list[str]:
+    """Return the cells of a column as readable text. Fractions get equal decimals unless that would hide a value."""
+    plain = [plain_value(cell) for cell in cells]
+    fractions = [abs(cell) for cell in plain if isinstance(cell, float) and cell]
+    if fractions and max(fractions) < 1_000 and min(fractions) >= 0.0001:
+        decimals = 3 if min(fractions) >= 0.001 else 4
+        return [f"{cell:.{decimals}f}" if isinstance(cell, float) else format_value(cell) for cell in plain]
+    return list(map(format_value, plain))
+
+
+def is_numeric_column(cells: Sequence[Any]) -> bool:
+    """Return True for a column that contains numbers only, apart from missing values."""
+    known = [cell for cell in map(plain_value, cells) if cell is not None]
+    return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
+
+
+def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the name and text of each top-level figure, and of each figure with an interval at any depth.
+
+    A figure with an interval is a mapping with `value`, `low` and `high`, and optionally `of`, the sample size. The
+    name of a nested figure is its path, such as `rates trigram`.
     """
+    return list(_named_figures(figures, ()))
+
+
+def _named_figures(figures: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if path and all(name in figures for name in _INTERVAL):
+        value, low, high = (format_value(figures[name]) for name in _INTERVAL)
+        of = f", of {format_value(figures['of'])}" if "of" in figures else ""
+        yield " ".join(path), (value if low == "–" else f"{value} [{low}, {high}]") + of
+        return
+    for name, value in figures.items():
+        here = (*path, str(name).replace("_", " "))
+        if isinstance(value, Mapping):
+            yield from _named_figures(value, here)
+        elif not path and not isinstance(value, list | tuple):
+            yield here[0], format_value(value)
+
+
+def write_csv(table: FoundTable, path: Path) -> None:
+    """Write a table as CSV: NaN and None as empty cells, vectors as JSON, text as `spreadsheet_safe` returns it."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_unexecuted(name) for name in table.columns)
+        writer.writerow(spreadsheet_safe(name) for name in table.columns)
         for row in zip(*table.columns.values(), strict=True):
             writer.writerow(map(_csv_cell, row))
 
 
 def write_parquet(table: FoundTable, path: Path) -> None:
-    """The same cells typed: int64, float64, bool, string or list of float64, and null where there is nothing."""
+    """Write a table as Parquet with columns of int64, float64, bool, string or lists of float64, and nulls."""
     import pyarrow
     import pyarrow.parquet
 
     columns = {whole_text(name): _arrow_column(list(map(plain_value, cells))) for name, cells in table.columns.items()}
-    content = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(columns), content, compression="zstd")
-    path.write_bytes(content.getvalue())
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")
+
+
+def spreadsheet_safe(text: str) -> str:
+    """Return `text` with ' before it if a spreadsheet would read it as a formula."""
+    text = whole_text(text)
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def whole_text(text: str) -> str:
-    """`text` with each lone surrogate, which UTF-8 cannot hold, as U+FFFD."""
+    """Return `text` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -49,15 +119,10 @@ def _csv_cell(cell: Any) -> str:
     if cell is None:
         return ""
     if isinstance(cell, str):
-        return _unexecuted(cell)
+        return spreadsheet_safe(cell)
     if isinstance(cell, bool):
         return "true" if cell else "false"
     return json.dumps(cell) if isinstance(cell, list) else repr(cell)
-
-
-def _unexecuted(text: str) -> str:
-    text = whole_text(text)
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
@@ -72,9 +137,9 @@ def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
         return pyarrow.array(cells, pyarrow.int64())
     if kinds <= {int, float}:
         return pyarrow.array([None if cell is None else float(cell) for cell in cells], pyarrow.float64())
-    if kinds == {list} and all(type(each) in (int, float, type(None)) for cell in cells for each in cell or ()):
+    if kinds == {list} and all(type(item) in (int, float, type(None)) for cell in cells for item in cell or ()):
         return pyarrow.array(cells, pyarrow.list_(pyarrow.float64()))
-    # Of several kinds: as CSV would have it, with nothing escaped.
+    # Mixed types become text as in the CSV, except that formulas are not escaped.
     return pyarrow.array(
         [cell if cell is None else whole_text(cell) if isinstance(cell, str) else _csv_cell(cell) for cell in cells],
         pyarrow.string(),

@@ -1,9 +1,10 @@
-"""A run, or an attack before its run, made into the zip that its organizers get."""
+"""Build the zip for the organizers: from a run, or from an attack before its run."""
 
 import hashlib
 import io
 import json
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,18 +21,18 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import nondeterminism_reasons, run_summary
 from harness.submit.archive import archive_bytes
-from harness.submit.checklist import Check, reads_training
-from harness.submit.code import README, REQUIREMENTS, Code, code_bundle, code_files, readme
-from harness.submit.code_spec import code_spec_of
-from harness.submit.lock import torch_build
-from harness.submit.manifest import MANIFEST, Manifest, Mark, RanOn, hashes_of
+from harness.submit.checklist import Check, uses_training_rows
+from harness.submit.code_folder import README, REQUIREMENTS, CodeSource, code_files, readme_after_run
+from harness.submit.code_spec import code_spec_from_run
+from harness.submit.lock_file import torch_build
+from harness.submit.manifest import MANIFEST, AcceptedCheck, Manifest, RunRecord, hashes_of
 from harness.submit.prefixes import tokens_sha256
 from harness.submit.team import load_team
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A zip's bytes and what it says of itself; `pages` are its description's, 0 for code alone."""
+    """The bytes of a zip and its manifest. `pages` is the length of the description, 0 for code alone."""
 
     content: bytes
     manifest: Manifest
@@ -42,55 +43,51 @@ class Bundle:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def code_only_bundle(spec: AttackSpec, source: bytes) -> Bundle:
-    """The code of an attack that has not run yet, as `spec` plans it. Raises HarnessError as `code_files` does."""
-    files = code_files(_code(spec, source))
-    manifest = _code_manifest(spec, files)
-    return Bundle(code_bundle(files, manifest.json_bytes()), manifest)
+def code_bundle(spec: AttackSpec, source: bytes) -> Bundle:
+    """Package the code of an attack before its run, as planned in `spec`. Raises HarnessError as `code_files` does."""
+    return _zip_of_code(spec, code_files(_code_source(spec, source)))
 
 
 def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet: list[Check], redact: bool) -> Bundle:
-    """The submission of a run with its code, description and team. `unmet`: what of the checklist was accepted.
+    """Package a run's submission with its code, description and team. `unmet` lists the failed checks accepted.
 
-    The same run, team and description give the same bytes. Raises HarnessError when the submission breaks a rule of its
-    round, the description does not fit, or as `code_files` does.
+    The same run, team and description give the same bytes. Raises HarnessError if the submission breaks a rule of its
+    round or the description is too long, and as `code_files` does.
     """
     spec = folder.spec()
-    source = (folder.code / spec.attack.file).read_bytes()
+    source = _code_source(spec, (folder.code / spec.attack.file).read_bytes())
     prefixes = load_prefixes(spec.round)
-    ran_on = _ran_on(folder, spec)
-    code = _code(spec, source)
-    within = code_files(code)
-    frozen = code_bundle(within, _code_manifest(spec, within).json_bytes())
-    (wheel,) = (name for name in within if name.endswith(".whl") and "/" not in name)
-    within[README] = readme(code, wheel, ran_on)
-    files = {f"code/{name}": content for name, content in within.items()}
+    run = _run_record(folder, spec)
+    code = code_files(source)
+    frozen = _zip_of_code(spec, code)
+    code[README] = readme_after_run(source, code, run)
+    files = _in_code_folder(code)
     submission = submission_now(folder)
     content = io.BytesIO()
     write_submission(content, submission.ids, submission.suffixes)
     files["submission.csv"] = content.getvalue()
-    _require_rules(spec, files["submission.csv"], prefixes)
+    _check_rules(spec, files["submission.csv"], prefixes)
     if not spec.round.is_blind:
         files["scorecard.json"] = (json.dumps(scorecard_of(spec, submission), indent=2) + "\n").encode()
     files["team.toml"] = team.read_bytes()
-    written, pages = _description(folder, team, description, redact=redact)
-    files |= written
+    documents, pages = _description_files(folder, team, description, redact=redact)
+    files |= documents
     manifest = Manifest(
         kind="submission",
         prefixes_sha256=tokens_sha256(prefixes, spec.round.vocabulary),
-        code_bundle_sha256=hashlib.sha256(frozen).hexdigest(),
-        run=ran_on,
-        marks=[Mark(check=check.name, sentence=check.sentence) for check in unmet],
+        code_bundle_sha256=frozen.sha256,
+        run=run,
+        marks=[AcceptedCheck(check=check.name, sentence=check.sentence) for check in unmet],
         files=hashes_of(files),
-        **_named_in_both(spec, within),
+        **_shared_fields(spec, code, FILE_FIELDS),
     )
     return Bundle(archive_bytes(files | {MANIFEST: manifest.json_bytes()}), manifest, pages)
 
 
-def _code(spec: AttackSpec, source: bytes) -> Code:
-    training = load_training(spec.round) if reads_training(source) else None
-    return Code(
-        spec=code_spec_of(spec, trains=training is not None),
+def _code_source(spec: AttackSpec, source: bytes) -> CodeSource:
+    training = load_training(spec.round) if uses_training_rows(source) else None
+    return CodeSource(
+        spec=code_spec_from_run(spec, trains=training is not None),
         round=spec.round,
         source=source,
         summary=declaration_in(source).summary,
@@ -99,40 +96,46 @@ def _code(spec: AttackSpec, source: bytes) -> Code:
     )
 
 
-def _code_manifest(spec: AttackSpec, files: dict[str, bytes]) -> Manifest:
-    return Manifest(
+def _zip_of_code(spec: AttackSpec, code: dict[str, bytes]) -> Bundle:
+    files = _in_code_folder(code)
+    manifest = Manifest(
         kind="code",
         prefixes_sha256=None,
         code_bundle_sha256=None,
         run=None,
         marks=[],
-        files=hashes_of({f"code/{name}": content for name, content in files.items()}),
-        **_named_in_both(spec, files, without_round=True),
+        files=hashes_of(files),
+        # The attacked rows are unknown when code is packaged before its run.
+        **_shared_fields(spec, code, [field for field in FILE_FIELDS if field.startswith("train_")]),
     )
+    return Bundle(archive_bytes(files | {MANIFEST: manifest.json_bytes()}), manifest)
 
 
-def _named_in_both(spec: AttackSpec, files: dict[str, bytes], *, without_round: bool = False) -> dict[str, object]:
-    """What either kind of bundle names. The attacked rows are not yet known to code that is packaged before them."""
-    target = code_spec_of(spec, trains=False).target
-    fields = [field for field in FILE_FIELDS if not without_round or field.startswith("train_")]
-    data = {field: spec.data_sha256.get(str(getattr(spec.round, field))) for field in fields}
+def _in_code_folder(code: dict[str, bytes]) -> dict[str, bytes]:
+    return {f"code/{name}": content for name, content in code.items()}
+
+
+def _shared_fields(spec: AttackSpec, code: dict[str, bytes], data_fields: Iterable[str]) -> dict[str, object]:
+    """Return the manifest fields that both kinds of bundle have. `data_fields` are the round's files to record."""
+    target = code_spec_from_run(spec, trains=False).target
+    data = {field: spec.data_sha256.get(str(getattr(spec.round, field))) for field in data_fields}
     return {
         "harness": __version__,
         "attack": spec.attack.name,
         "attack_sha256": spec.attack.sha256,
         "round": spec.round.name,
-        "target": None if target is None else target.named,
+        "target": None if target is None else target.identity,
         "data_sha256": {field: sha256 for field, sha256 in data.items() if sha256 is not None},
-        "lock_sha256": hashlib.sha256(files[REQUIREMENTS]).hexdigest(),
+        "lock_sha256": hashlib.sha256(code[REQUIREMENTS]).hexdigest(),
         "torch": torch_build(),
     }
 
 
-def _ran_on(folder: RunFolder, spec: AttackSpec) -> RanOn:
+def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
     summary = run_summary(folder)
     with RunReader(folder.store) as reader:
-        loaded = reader.last_event("worker_target")
-    return RanOn(
+        target_as_loaded = reader.last_event("worker_target")
+    return RunRecord(
         id=spec.id,
         status=summary.status,
         reason=summary.reason,
@@ -142,14 +145,14 @@ def _ran_on(folder: RunFolder, spec: AttackSpec) -> RanOn:
         round_examples=spec.round_examples,
         sandbox=summary.sandbox,
         hardware=spec.hardware,
-        target_as_loaded=loaded,
+        target_as_loaded=target_as_loaded,
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
     )
 
 
-def _require_rules(spec: AttackSpec, submission: bytes, prefixes: Tokens) -> None:
-    """Raise HarnessError unless the CSV, as it will be read, keeps every rule of the round."""
+def _check_rules(spec: AttackSpec, submission: bytes, prefixes: Tokens) -> None:
+    """Raise HarnessError unless the CSV follows every rule of the round when it is read back."""
     rules = SubmissionRules(len(prefixes), spec.round.suffix_length, spec.round.vocabulary, spec.round.row_cap)
     with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
         path = Path(folder) / "submission.csv"
@@ -157,17 +160,19 @@ def _require_rules(spec: AttackSpec, submission: bytes, prefixes: Tokens) -> Non
         read_submission(path, rules)
 
 
-def _description(folder: RunFolder, team: Path, description: Path, *, redact: bool) -> tuple[dict[str, bytes], int]:
-    """description.pdf, and its sources below description/."""
-    # Here: code alone needs no typesetter and no figures.
+def _description_files(
+    folder: RunFolder, team: Path, description: Path, *, redact: bool
+) -> tuple[dict[str, bytes], int]:
+    """Return description.pdf with its sources in description/, and the number of pages."""
+    # Imported here because packaging code alone needs neither Typst nor figures.
     from harness.submit.description import write_description
-    from harness.submit.facts import run_facts
+    from harness.submit.run_facts import run_facts
 
     with tempfile.TemporaryDirectory(prefix="harness-package-") as name:
-        place = Path(name)
+        work = Path(name)
         pages = write_description(
-            run_facts(folder), load_team(team).byline, description.read_text(encoding="utf-8"), place, redact=redact
+            run_facts(folder), load_team(team).byline, description.read_text(encoding="utf-8"), work, redact=redact
         )
-        written = {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    pdf = written.pop("description.pdf")
-    return {"description.pdf": pdf} | {f"description/{name}": content for name, content in written.items()}, pages
+        files = {path.relative_to(work).as_posix(): path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    pdf = files.pop("description.pdf")
+    return {"description.pdf": pdf} | {f"description/{name}": content for name, content in files.items()}, pages

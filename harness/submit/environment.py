@@ -1,4 +1,4 @@
-"""The environment of a bundle's code: made anew from its own lock, or the verifier's where that is the same."""
+"""Create the Python environment of a bundle's code: from the bundle's lock, or the verifier's own if it matches."""
 
 import importlib.metadata
 import os
@@ -15,198 +15,185 @@ from packaging.utils import canonicalize_name
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.submit.archive import unpack
-from harness.submit.code import REQUIREMENTS
+from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import CodeSpec
 from harness.submit.execution import OnLine, run_step
-from harness.submit.lock import pinned_versions, torch_build, torch_install
+from harness.submit.lock_file import (
+    comes_with_torch,
+    installed_version,
+    pinned_versions,
+    torch_build,
+    torch_install_arguments,
+)
 
 _INSTALL_SECONDS = 3600.0
-_INDEXES = ("find-links", "index-url", "extra-index-url")
-PASSED_TO_PIP = re.compile(r"(?i)PIP_.*|https?_proxy|no_proxy|all_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE")
-_OWN_OF_TORCH = ("torch", "triton")
+_INDEX_SETTINGS = ("find-links", "index-url", "extra-index-url")
+PIP_VARIABLES = re.compile(r"(?i)PIP_.*|https?_proxy|no_proxy|all_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE")
 
 
 @dataclass(frozen=True)
-class Install:
-    """Where an environment comes from.
+class InstallOptions:
+    """The source of an environment.
 
-    is_own: the verifier's own Python and distributions, if their versions are the locked ones; else a fresh one, from
-    the folder `wheels` (None: not from there), and from the package index where the network is allowed for that.
+    With `use_own`, the verifier's own Python is used, whose versions must be the locked ones. Otherwise a new
+    environment is installed from the folder `wheels` and, with `may_use_network`, from the package index.
     """
 
-    is_own: bool = False
+    use_own: bool = False
     wheels: Path | None = None
     may_use_network: bool = False
 
 
 @dataclass(frozen=True)
-class Environment:
-    """A Python with everything that the code needs, torch in the build that `torch` names; `readable` are the places
-    where it lies, `variables` what it needs in its environment."""
+class CodeEnvironment:
+    """A Python interpreter with everything that the code needs.
+
+    `torch` is the version and build. `readable` lists the folders that the interpreter needs, `variables` its
+    environment variables. `summary` describes it in a clause.
+    """
 
     python: Path
     torch: str
     readable: tuple[Path, ...]
     variables: dict[str, str]
-    in_words: str
+    summary: str
 
 
-def made_environment(code: Path, spec: CodeSpec, install: Install, work: Path, on_line: OnLine) -> Environment:
-    """The environment for the code in the folder `code`, made inside `work`; `on_line` hears what the installer says.
+def create_environment(
+    code: Path, spec: CodeSpec, install: InstallOptions, work: Path, on_line: OnLine
+) -> CodeEnvironment:
+    """Create the environment of the code in the folder `code` inside `work`. `on_line` gets the installer's output.
 
-    Raises HarnessError, in a sentence, when it cannot be made as asked.
+    Raises HarnessError if it cannot be created with these options.
     """
-    wheel = _wheel_in(code)
-    if install.is_own:
-        return _own(code, wheel, work)
+    wheels = sorted(code.glob("*.whl"))
+    if len(wheels) != 1:
+        raise HarnessError(f"code/ contains {len(wheels)} wheels, expected one.")
+    if install.use_own:
+        return _own_environment(code, wheels[0], work)
     if install.wheels is None and not install.may_use_network:
-        raise HarnessError(
-            "nothing to install it from: --allow-network-install asks the package index, --wheels DIR takes a folder, "
-            "and --own-environment the verifier's own."
-        )
-    return _Fresh(code, install, work, on_line).with_wheel(wheel, spec.versions.get("torch", "absent"))
+        raise HarnessError("no source to install from. Use --allow-network-install, --wheels DIR or --own-environment.")
+    return _NewEnvironment(code, install, work, on_line).create(wheels[0], spec.versions.get("torch", "absent"))
 
 
-def _own(code: Path, wheel: Path, work: Path) -> Environment:
-    """This very Python, with the bundle's harness before its own."""
-    others = [
-        f"{name} {found} where the lock has {version}"
+def _own_environment(code: Path, wheel: Path, work: Path) -> CodeEnvironment:
+    """Return this Python, with the bundle's harness ahead of its own."""
+    differing = [
+        f"{name} is {installed}, the lock has {version}"
         for name, version in pinned_versions((code / REQUIREMENTS).read_text(encoding="utf-8")).items()
-        if (found := _installed(name)) not in (None, version)
+        if (installed := installed_version(name)) not in (None, version)
     ]
-    if others:
-        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        raise HarnessError(f"this environment is not the bundle's: {', '.join(others[:3])}{more}; leave it to be made.")
+    if differing:
+        more = f" and {len(differing) - 3:,} more" if len(differing) > 3 else ""
+        raise HarnessError(
+            f"this environment differs from the bundle's lock: {', '.join(differing[:3])}{more}. "
+            "Verify without --own-environment."
+        )
     site = work / "site"
     site.mkdir()
     unpack(wheel, site)
-    words = (
-        f"the verifier's own Python {sys.version.split()[0]}, whose versions are the locked ones, torch {torch_build()}"
-    )
-    return Environment(Path(sys.executable), torch_build(), (site,), {"PYTHONPATH": str(site)}, words)
+    summary = f"the verifier's own Python {sys.version.split()[0]} with the locked versions, torch {torch_build()}"
+    return CodeEnvironment(Path(sys.executable), torch_build(), (site,), {"PYTHONPATH": str(site)}, summary)
 
 
-class _Fresh:
-    """A virtual environment that is made step by step inside the sandbox, what the lock names by hashes alone.
+class _NewEnvironment:
+    """A virtual environment that is installed inside the sandbox, from the hashes in the lock alone.
 
-    Its own Python is not started on the way: what a distribution leaves there to be run at every start (a .pth file)
-    would run with the network that installing may have. Another one, with pip and nothing else, fills it.
+    Its own Python must not start during installation: a distribution can leave code that runs at every start (a .pth
+    file), which would then have network access. A second environment, which contains only pip, installs into it.
     """
 
-    def __init__(self, code: Path, install: Install, work: Path, on_line: OnLine) -> None:
+    def __init__(self, code: Path, install: InstallOptions, work: Path, on_line: OnLine) -> None:
         self._requirements = code / REQUIREMENTS
         self._may_use_network = install.may_use_network
         self._source = ["--find-links", str(install.wheels)] if install.wheels is not None else []
         self._source += [] if install.may_use_network else ["--no-index"]
-        self._readable = (code, *local_indexes(), *([install.wheels] if install.wheels is not None else []))
-        self._place = work / "env"
+        self._readable = (code, *local_package_indexes(), *([install.wheels] if install.wheels is not None else []))
+        self._folder = work / "env"
         self._tools = work / "tools"
         self._log = work / "install.log"
         self._on_line = on_line
 
-    def with_wheel(self, wheel: Path, torch: str) -> Environment:
-        """The environment with the bundle's `wheel` and the build of `torch` that it names."""
-        venv = [_base_python(), "-I", "-m", "venv"]
-        self._step([*venv, str(self._tools)], "making an environment to install from", self._tools)
-        self._step([*venv, "--without-pip", str(self._place)], "making a virtual environment", self._place)
-        by_hash = ["--require-hashes", "--no-deps", *self._source, "-r", str(self._requirements)]
-        self._pip(by_hash, "installing what the lock names", network=self._may_use_network)
-        words, linked = self._torch(torch)
+    def create(self, wheel: Path, torch: str) -> CodeEnvironment:
+        """Install the lock, this build of torch, and the bundle's `wheel`."""
+        # The interpreter that this environment was created from.
+        base_python = str(getattr(sys, "_base_executable", None) or sys.executable)
+        venv = [base_python, "-I", "-m", "venv"]
+        self._run([*venv, str(self._tools)], "creating the installer's environment", self._tools)
+        self._run([*venv, "--without-pip", str(self._folder)], "creating a virtual environment", self._folder)
+        locked = ["--require-hashes", "--no-deps", *self._source, "-r", str(self._requirements)]
+        self._pip(locked, "installing the lock", network=self._may_use_network)
+        torch_words, torch_folders = self._install_torch(torch)
         self._pip(["--no-deps", "--no-index", str(wheel)], "installing the wheel", network=False)
-        words = f"a fresh one from the bundle's lock, Python {sys.version.split()[0]}, {words}"
-        return Environment(self._python, torch, (self._place, *linked), {}, words)
-
-    @property
-    def _python(self) -> Path:
-        return self._place / "bin" / "python"
+        summary = f"a new environment from the bundle's lock, Python {sys.version.split()[0]}, {torch_words}"
+        python = self._folder / "bin" / "python"
+        return CodeEnvironment(python, torch, (self._folder, *torch_folders), {}, summary)
 
     @property
     def _packages(self) -> Path:
-        (packages,) = (self._place / "lib").glob("python*/site-packages")
+        (packages,) = (self._folder / "lib").glob("python*/site-packages")
         return packages
 
-    def _torch(self, wanted: str) -> tuple[str, tuple[Path, ...]]:
-        """Torch: the verifier's own build where it is the one that is wanted, else installed; and where it lies."""
-        if wanted == "absent":
+    def _install_torch(self, version: str) -> tuple[str, tuple[Path, ...]]:
+        """Link the verifier's torch if it is the same build, else install it. Return a clause and linked folders."""
+        if version == "absent":
             return "without torch", ()
-        if wanted != torch_build():
-            arguments = [*self._source, *torch_install(wanted).split()]
-            self._pip(arguments, f"installing torch {wanted}", network=self._may_use_network)
-            return f"torch {wanted}, as PyTorch gives it out", ()
-        parts = tuple(_parts_of_torch())
-        for part in parts:
-            # Never over what the lock brought.
-            if not (self._packages / part.name).exists():
-                (self._packages / part.name).symlink_to(part)
-        return f"torch {wanted}, the verifier's own build", parts
+        if version != torch_build():
+            arguments = [*self._source, *torch_install_arguments(version).split()]
+            self._pip(arguments, f"installing torch {version}", network=self._may_use_network)
+            return f"torch {version} from PyTorch's index", ()
+        folders = tuple(_torch_folders())
+        for folder in folders:
+            # A file that the lock installed has precedence.
+            if not (self._packages / folder.name).exists():
+                (self._packages / folder.name).symlink_to(folder)
+        return f"torch {version}, the verifier's own build", folders
 
-    def _pip(self, arguments: list[str], doing: str, *, network: bool) -> None:
+    def _pip(self, arguments: list[str], step: str, *, network: bool) -> None:
         pip = [str(self._tools / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input", "--no-cache-dir"]
         pip += ["--disable-pip-version-check", "--no-warn-conflicts", "--target", str(self._packages)]
-        self._step([*pip, "--only-binary", ":all:", *arguments], doing, self._place, network=network)
+        self._run([*pip, "--only-binary", ":all:", *arguments], step, self._folder, network=network)
 
-    def _step(self, argv: list[str], doing: str, scratch: Path, *, network: bool = False) -> None:
-        """One step, in the sandbox, that writes to `scratch`. Raises HarnessError with its last words when it fails."""
-        self._on_line(doing)
+    def _run(self, argv: list[str], step: str, scratch: Path, *, network: bool = False) -> None:
+        """Run one step in the sandbox, which can write to `scratch`. Raises HarnessError if it fails."""
+        self._on_line(step)
         scratch.mkdir(exist_ok=True)
-        # Where the index is and how it is reached, which may be secret, is known to the step that asks it alone.
-        passed = {name: value for name, value in os.environ.items() if network and PASSED_TO_PIP.fullmatch(name)}
-        done = run_step(
+        # The settings of the package index may contain secrets, so only steps that need the network receive them.
+        variables = {name: value for name, value in os.environ.items() if network and PIP_VARIABLES.fullmatch(name)}
+        result = run_step(
             argv,
             scratch=scratch,
             readable=(*self._readable, *([self._tools] if scratch != self._tools else [])),
-            variables=passed,
+            variables=variables,
             seconds=_INSTALL_SECONDS,
             network=network,
             log=self._log,
             on_line=self._on_line,
         )
-        if done.code != 0:
-            raise HarnessError(f"{doing} failed: {done.ending} ({shorten(done.last_words, 300)}).")
+        if result.code != 0:
+            raise HarnessError(f"{step} failed: {result.ending} ({shorten(result.last_line, 300)}).")
 
 
-def _parts_of_torch() -> Iterator[Path]:
-    """What lies in site-packages of torch and of what it brings of its own, which no lock names."""
+def _torch_folders() -> Iterator[Path]:
+    """Yield the files and folders in site-packages of torch and of what comes with it."""
     for distribution in importlib.metadata.distributions():
-        name = canonicalize_name(distribution.name)
-        is_of_torch = name in _OWN_OF_TORCH or (name.startswith(("nvidia-", "cuda-")) and name != "nvidia-ml-py")
-        if is_of_torch:
-            tops = {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}
-            for top in sorted(tops):
-                part = Path(str(distribution.locate_file(top)))
-                if part.exists():
-                    yield part
+        if not comes_with_torch(canonicalize_name(distribution.name)):
+            continue
+        names = {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}
+        paths = (Path(str(distribution.locate_file(name))) for name in sorted(names))
+        yield from (path for path in paths if path.exists())
 
 
-def _wheel_in(code: Path) -> Path:
-    wheels = sorted(code.glob("*.whl"))
-    if len(wheels) != 1:
-        raise HarnessError(f"code/ holds {len(wheels)} wheels where one is wanted.")
-    return wheels[0]
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _base_python() -> str:
-    """The interpreter that this environment was made from."""
-    return str(getattr(sys, "_base_executable", None) or sys.executable)
-
-
-def local_indexes() -> list[Path]:
-    """Folders of this machine that pip takes packages from, as its settings name them: paths or file: addresses."""
-    asked = [sys.executable, "-m", "pip", "config", "list"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    named: dict[Path, None] = {}
-    for line in told.splitlines():
+def local_package_indexes() -> list[Path]:
+    """Return the local folders in pip's settings that packages are installed from (paths and file: URLs)."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    settings = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    folders: dict[Path, None] = {}
+    for line in settings.splitlines():
         setting, _, value = line.partition("=")
-        if setting.rpartition(".")[2] in _INDEXES:
+        if setting.rpartition(".")[2] in _INDEX_SETTINGS:
             for word in value.strip("'\"").replace("\\n", " ").split():
                 path = unquote(urlparse(word).path) if word.startswith("file:") else word
                 if path.startswith("/") and path != "/":
-                    named[Path(path)] = None
-    return [path for path in named if path.exists()]
+                    folders[Path(path)] = None
+    return [folder for folder in folders if folder.exists()]

@@ -1,4 +1,4 @@
-"""A stranger's command in the sandbox, under the clock, with nothing of it left behind: the steps of a verification."""
+"""Run an untrusted command in the sandbox with a time limit, and leave none of its processes behind."""
 
 import os
 import selectors
@@ -18,37 +18,40 @@ from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.environment import plain_environment
 from harness.sandbox.refusals import Refusal
 
-MOST_SCRATCH_BYTES = 8 << 30
-_LOOK_SECONDS = 0.5
+MAX_SCRATCH_BYTES = 8 << 30
+_SIZE_CHECK_SECONDS = 0.5
 _CHUNK_BYTES = 1 << 16
-_MOST_PIPE_BYTES = 1 << 20
+_MAX_PIPE_BYTES = 1 << 20
 _TAIL_BYTES = 4096
 OnLine = Callable[[str], None]
-"""Called with a line that the command printed: hostile text, to be made visible before it is shown."""
+"""Called with a line that the command printed. The text is untrusted: make it visible before showing it."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """How a command ended. code: its exit code, None when it was ended for `ending`; seconds: on a clock that suspends
-    do not stop; last_words: its last line, hostile text."""
+class StepResult:
+    """How a command ended.
+
+    `code` is the exit code, or None if the command was killed, with the reason in `ending`. `seconds` includes time in
+    which the machine was suspended. `last_line` is the last line of output, which is untrusted text.
+    """
 
     code: int | None
     seconds: float
     ending: str
     is_out_of_time: bool
     refusals: Mapping[Refusal, int]
-    last_words: str
+    last_line: str
 
 
 @dataclass(frozen=True)
-class Executed:
-    """How a bundle's code ended, and where it was to write its submission, with scores.csv beside it."""
+class CodeResult:
+    """How a bundle's code ended, and the path of its submission. scores.csv is in the same folder."""
 
-    step: Step
+    step: StepResult
     out: Path
 
 
-def executed_code(
+def run_code(
     code: Path,
     prefixes: Tokens,
     python: Path,
@@ -59,28 +62,28 @@ def executed_code(
     target: Path | None,
     budget: float,
     on_line: OnLine,
-) -> Executed:
+) -> CodeResult:
     """Run run.sh of the folder `code` on `prefixes` [examples, length] with the interpreter `python`, inside `work`.
 
-    It sees its code, its environment and the target, and writes to a scratch folder alone; `budget` seconds after its
-    start everything that it started is killed.
+    The code can read itself, its environment and the target, and write to a scratch folder only. All its processes are
+    killed `budget` seconds after the start.
     """
     scratch = work / "scratch"
     scratch.mkdir()
     np.save(scratch / "prefixes.npy", prefixes)
-    named = {} if target is None else {"HARNESS_TARGET": str(target)}
+    target_variable = {} if target is None else {"HARNESS_TARGET": str(target)}
     step = run_step(
         ["bash", str(code / "run.sh"), str(scratch / "prefixes.npy"), str(scratch / "out.csv")],
         scratch=scratch,
         readable=(code, *readable),
         linked=() if target is None else (target,),
-        variables={"PYTHON": str(python), **_homes(scratch), **named, **variables},
+        variables={"PYTHON": str(python), **_harness_variables(scratch), **target_variable, **variables},
         seconds=budget,
         network=False,
         log=work / "run.log",
         on_line=on_line,
     )
-    return Executed(step, scratch / "out.csv")
+    return CodeResult(step, scratch / "out.csv")
 
 
 def run_step(
@@ -94,12 +97,12 @@ def run_step(
     network: bool,
     log: Path,
     on_line: OnLine = lambda line: None,
-) -> Step:
-    """Run `argv` confined in `scratch`, all that it may write to, for at most `seconds`; its output goes to `log`."""
+) -> StepResult:
+    """Run `argv` in the sandbox for at most `seconds`. It can only write to `scratch`, and its output goes to `log`."""
     pipe_out, pipe_in = os.pipe()
-    began = seconds_since_boot()
+    started = seconds_since_boot()
     try:
-        confined = SandboxedProcess(
+        process = SandboxedProcess(
             argv,
             SandboxPolicy(readable=tuple(readable), linked=tuple(linked), writable=(scratch,), network=network),
             cwd=scratch,
@@ -112,52 +115,51 @@ def run_step(
         raise
     finally:
         os.close(pipe_in)
-    listened = _Listened(CappedLog(log), on_line)
+    reader = _OutputReader(CappedLog(log), on_line)
     try:
-        ending, is_out_of_time = _followed(confined, pipe_out, listened, scratch, began + seconds)
-        spent = seconds_since_boot() - began
-        refusals = confined.refusals()
+        kill_reason, is_out_of_time = _wait_for_end(process, pipe_out, reader, scratch, started + seconds)
+        elapsed = seconds_since_boot() - started
+        refusals = process.refusals()
     finally:
-        confined.close()
+        process.close()
         os.close(pipe_out)
-        listened.close()
-    code = confined.popen.poll() if ending is None else None
-    words = ending or (f"exit code {code}" if code is None or code >= 0 else f"signal {-code}")
-    return Step(code, spent, words, is_out_of_time, refusals, listened.last_line)
+        reader.close()
+    code = process.popen.poll() if kill_reason is None else None
+    ending = kill_reason or (f"exit code {code}" if code is None or code >= 0 else f"signal {-code}")
+    return StepResult(code, elapsed, ending, is_out_of_time, refusals, reader.last_line)
 
 
-def _followed(
-    confined: SandboxedProcess, output: int, listened: "_Listened", scratch: Path, until: float
+def _wait_for_end(
+    process: SandboxedProcess, output: int, reader: "_OutputReader", scratch: Path, deadline: float
 ) -> tuple[str | None, bool]:
-    """Follow the command to its end; why it was ended, None when it ended itself, and whether its time was up."""
+    """Wait for the command's end. Return why it must be killed (None if it exited), and whether its time was up."""
     os.set_blocking(output, False)
-    ended = os.pidfd_open(confined.pid)
-    looked_at = time.monotonic()
+    exited = os.pidfd_open(process.pid)
+    checked_at = time.monotonic()
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
-            selector.register(ended, selectors.EVENT_READ)
+            selector.register(exited, selectors.EVENT_READ)
             while True:
-                ready = {
-                    key.fd for key, _ in selector.select(max(0.0, min(_LOOK_SECONDS, until - seconds_since_boot())))
-                }
-                if output in ready and not listened.took(output):
+                timeout = max(0.0, min(_SIZE_CHECK_SECONDS, deadline - seconds_since_boot()))
+                ready = {key.fd for key, _ in selector.select(timeout)}
+                if output in ready and not reader.read_available(output):
                     selector.unregister(output)
-                if ended in ready:
-                    listened.took(output)
+                if exited in ready:
+                    reader.read_available(output)
                     return None, False
-                if seconds_since_boot() >= until:
+                if seconds_since_boot() >= deadline:
                     return "its time was up", True
-                if time.monotonic() - looked_at >= _LOOK_SECONDS:
-                    looked_at = time.monotonic()
-                    if is_larger_than(scratch, MOST_SCRATCH_BYTES):
-                        return f"it wrote more than {MOST_SCRATCH_BYTES >> 30} GiB into its scratch folder", False
+                if time.monotonic() - checked_at >= _SIZE_CHECK_SECONDS:
+                    checked_at = time.monotonic()
+                    if is_larger_than(scratch, MAX_SCRATCH_BYTES):
+                        return f"it wrote more than {MAX_SCRATCH_BYTES >> 30} GiB to its scratch folder", False
     finally:
-        os.close(ended)
+        os.close(exited)
 
 
-class _Listened:
-    """What a command prints, into a log and line by line to whoever wants it."""
+class _OutputReader:
+    """Copies a command's output to a log and passes on the latest line."""
 
     def __init__(self, log: CappedLog, on_line: OnLine) -> None:
         self._log = log
@@ -165,10 +167,10 @@ class _Listened:
         self._tail = b""
         self.last_line = ""
 
-    def took(self, output: int) -> bool:
-        """Take what the pipe holds; false at its end."""
-        # As much as a pipe ever holds, and no more: a flood is never read to its end, and the clock is looked at.
-        for _ in range(_MOST_PIPE_BYTES // _CHUNK_BYTES):
+    def read_available(self, output: int) -> bool:
+        """Read what is in the pipe. Return False at the end of the output."""
+        # At most one full pipe per call: a flood of output must not delay the check of the deadline.
+        for _ in range(_MAX_PIPE_BYTES // _CHUNK_BYTES):
             try:
                 chunk = os.read(output, _CHUNK_BYTES)
             except BlockingIOError:
@@ -177,25 +179,25 @@ class _Listened:
                 return False
             self._log.write(chunk)
             *lines, self._tail = (self._tail + chunk)[-_TAIL_BYTES:].split(b"\n")
-            if told := next((line for line in reversed(lines) if line.strip()), None):
-                self._tell(told)
+            if latest := next((line for line in reversed(lines) if line.strip()), None):
+                self._pass_on(latest)
         return True
 
     def close(self) -> None:
-        """Let go of the log; what had no end of line was a line all the same."""
-        self._tell(self._tail)
+        """Pass on a last line without line end, and close the log."""
+        self._pass_on(self._tail)
         self._log.close()
 
-    def _tell(self, line: bytes) -> None:
+    def _pass_on(self, line: bytes) -> None:
         if text := line.decode(errors="replace").strip():
             self.last_line = text
             self._on_line(text)
 
 
-def _homes(scratch: Path) -> dict[str, str]:
-    """The harness's places for the code's own runs. The sandbox around it is the one that holds."""
+def _harness_variables(scratch: Path) -> dict[str, str]:
+    """Return variables that keep the harness's files in `scratch`. The outer sandbox makes an inner one unnecessary."""
     homes = {"HARNESS_HOME": "state", "HARNESS_CACHE": "cache", "HARNESS_DATA": "data", "HARNESS_CONFIG": "config"}
-    return {name: str(scratch / place) for name, place in homes.items()} | {
+    return {name: str(scratch / folder) for name, folder in homes.items()} | {
         "HARNESS_SANDBOX": "none",
         "HF_HUB_OFFLINE": "1",
     }

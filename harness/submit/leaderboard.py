@@ -1,10 +1,10 @@
-"""Bundles of one round, ranked by what their submissions score against the answers that the organizers hold."""
+"""Rank the bundles of one round by their score on the organizers' answers."""
 
 import csv
 import io
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,20 +16,23 @@ from harness.core.scoring import Score, correct_rows, score_rows
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
 from harness.submit.archive import unpack
+from harness.submit.audit_tables import spreadsheet_safe
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
 from harness.submit.prefixes import tokens_sha256
 from harness.submit.team import load_team
-from harness.submit.verdict import Outcome, StoredVerdict, produced_file, stored_verdict
+from harness.submit.verdict import Outcome, StoredVerdict, load_verdict, produced_path
 
-_HARDWARE = ("processor", "cores", "gpus")
 OnBundle = Callable[[str, int, int], None]
-"""Called with a bundle's name, its number from 1 on, and how many there are."""
+"""Called with a bundle's name, its number from 1 on, and the number of bundles."""
 
 
 @dataclass(frozen=True)
-class Judging:
-    """What submissions are judged by. answers: [examples, suffix length], None while the round is blind; clusters:
-    [examples] or None; prefixes: [examples, prefix length], which a bundle's submission must be for."""
+class JudgingData:
+    """The data and rules that submissions are scored by.
+
+    `prefixes` [examples, prefix length], `answers` [examples, suffix length] or None in a blind round, `clusters`
+    [examples] or None. A bundle's submission must be for these prefixes.
+    """
 
     round: str
     prefixes: Tokens
@@ -43,37 +46,37 @@ class Judging:
 
 @dataclass(frozen=True)
 class Entry:
-    """One bundle. place: from 1 on, None where it is not ranked for the reason in `unranked`.
+    """One bundle of the leaderboard.
 
-    difference, difference_interval: recall less the leader's, paired; ties: that interval holds 0. seconds: as
-    verified, else as the team's run spent; time_of_leader: over the leader's time, where both were measured on equal
-    hardware.
+    `place` counts from 1, and is None for the reason in `unranked`. `difference` is recall minus the leader's recall,
+    paired, with its 95 % interval; `ties` is True if that interval contains 0. `seconds` is the verified time, or the
+    time of the team's run. `time_of_leader` is the time relative to the leader's on equal hardware.
     """
 
     bundle: str
-    team: str
-    attack: str
-    place: int | None
-    recall: float | None
-    interval: tuple[float, float] | None
-    unit: str | None
-    difference: float | None
-    difference_interval: tuple[float, float] | None
-    ties: bool
-    seconds: float | None
-    time_of_leader: float | None
-    hardware: str
-    verified: str
-    marks: tuple[str, ...]
-    unranked: str
+    team: str = ""
+    attack: str = ""
+    place: int | None = None
+    recall: float | None = None
+    interval: tuple[float, float] | None = None
+    unit: str | None = None
+    difference: float | None = None
+    difference_interval: tuple[float, float] | None = None
+    ties: bool = False
+    seconds: float | None = None
+    time_of_leader: float | None = None
+    hardware: str = ""
+    verified: str = ""
+    marks: tuple[str, ...] = ()
+    unranked: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON has them."""
+        """Return the fields for JSON output."""
         return asdict(self)
 
 
-class _Read(NamedTuple):
-    """A bundle that could be read, and what its submission scores (None while the round is blind)."""
+class _ScoredBundle(NamedTuple):
+    """A valid bundle with the score of its submission (None in a blind round)."""
 
     path: Path
     team: str
@@ -83,99 +86,96 @@ class _Read(NamedTuple):
     score: Score | None
 
 
-def leaderboard(bundles: Sequence[Path], judging: Judging, on_bundle: OnBundle) -> list[Entry]:
-    """The bundles, best first, and behind them by name those that cannot be ranked."""
-    read: list[_Read] = []
+def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBundle) -> list[Entry]:
+    """Return the entries, best first. Bundles that cannot be ranked follow, by name."""
+    scored: list[_ScoredBundle] = []
     unranked: list[Entry] = []
     for number, path in enumerate(sorted(bundles), 1):
         on_bundle(path.name, number, len(bundles))
         try:
-            read.append(_read(path, judging))
+            scored.append(_score_bundle(path, judging))
         except HarnessError as error:
-            unranked.append(_unranked(path, str(error).rstrip(".")))
-    ranked = sorted(read, key=lambda one: (-(one.score.recall_at_cap if one.score else 0.0), one.path.name))
+            unranked.append(Entry(path.name, unranked=str(error).rstrip(".")))
+    ranked = sorted(scored, key=lambda one: (-(one.score.recall_at_cap if one.score else 0.0), one.path.name))
     if judging.answers is None:
         return [_entry(one, None, None, judging) for one in ranked] + unranked
-    places: list[Entry] = []
+    entries: list[Entry] = []
     for one in ranked:
-        is_level = bool(places) and one.score is not None and one.score.recall_at_cap == places[-1].recall
-        place = places[-1].place if is_level else len(places) + 1
-        places.append(_entry(one, ranked[0], place, judging))
-    return places + unranked
+        is_equal = bool(entries) and one.score is not None and one.score.recall_at_cap == entries[-1].recall
+        place = entries[-1].place if is_equal else len(entries) + 1
+        entries.append(_entry(one, ranked[0], place, judging))
+    return entries + unranked
 
 
-def as_csv(entries: Sequence[Entry]) -> str:
-    """The entries as a table, a row each."""
+def leaderboard_csv(entries: Sequence[Entry]) -> str:
+    """Return the entries as CSV, one row each."""
     text = io.StringIO()
-    names = list(Entry.__dataclass_fields__)
-    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(Entry)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows([_cells(entry) for entry in entries])
+    writer.writerows({name: _csv_cell(value) for name, value in entry.as_json().items()} for entry in entries)
     return text.getvalue()
 
 
-def _cells(entry: Entry) -> dict[str, Any]:
-    def cell(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return " ".join(map(str, value))
-        # A spreadsheet takes what begins like this for a formula.
-        return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value
-
-    return {name: cell(value) for name, value in entry.as_json().items()}
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return spreadsheet_safe(value) if isinstance(value, str) else value
 
 
-def _read(path: Path, judging: Judging) -> _Read:
-    """The bundle at `path`. Raises HarnessError for one whose manifest does not hold or whose rows break a rule."""
+def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
+    """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
+    rules = SubmissionRules(len(judging.prefixes), judging.suffix_length, judging.vocabulary, judging.row_cap)
     with tempfile.TemporaryDirectory(prefix="harness-leaderboard-") as name:
         folder = Path(name)
         names = unpack(path, folder)
-        manifest = read_manifest(folder)
-        if faults := manifest_faults(manifest, folder, names):
-            raise HarnessError(faults[0])
-        if manifest.kind != "submission":
-            raise HarnessError("it is code alone, without a submission.")
-        if manifest.prefixes_sha256 != tokens_sha256(judging.prefixes, judging.vocabulary):
-            raise HarnessError(f"its submission is for other prefixes than those of {judging.round}.")
-        rules = SubmissionRules(len(judging.prefixes), judging.suffix_length, judging.vocabulary, judging.row_cap)
         try:
+            manifest = read_manifest(folder)
+            if faults := manifest_faults(manifest, folder, names):
+                raise HarnessError(faults[0])
+            if manifest.kind != "submission":
+                raise HarnessError("the bundle contains code only, no submission.")
+            if manifest.prefixes_sha256 != tokens_sha256(judging.prefixes, judging.vocabulary):
+                raise HarnessError(f"the submission is for other prefixes than those of {judging.round}.")
             team = load_team(folder / "team.toml").title
             rows = read_submission(folder / "submission.csv", rules)
         except HarnessError as error:
             raise HarnessError(str(error).replace(f"{folder}/", "")) from None
-    verdict = stored_verdict(path, file_sha256(path))
+    verdict = load_verdict(path, file_sha256(path))
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused it: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
-        # What its code does counts, and not what it came with.
-        rows = _produced_rows(path, verdict, rules)
+        # The submission that the code produced counts, not the one in the bundle.
+        rows = _read_produced(path, verdict, rules)
     if judging.answers is None:
-        return _Read(path, team, manifest, verdict, None, None)
+        return _ScoredBundle(path, team, manifest, verdict, None, None)
     walk = JudgedRows(correct_rows(rows.ids, rows.suffixes, judging.answers), rows.ids)
     score = score_rows(*walk, cap=judging.error_cap, examples=len(judging.answers), clusters=judging.clusters)
-    return _Read(path, team, manifest, verdict, walk, score)
+    return _ScoredBundle(path, team, manifest, verdict, walk, score)
 
 
-def _produced_rows(bundle: Path, verdict: StoredVerdict, rules: SubmissionRules) -> Submission:
-    """What the bundle's code produced when it was verified. Raises HarnessError when that is no longer there."""
-    path = produced_file(bundle)
+def _read_produced(bundle: Path, verdict: StoredVerdict, rules: SubmissionRules) -> Submission:
+    """Read the submission that verification produced. Raises HarnessError if the file is missing or was changed."""
+    path = produced_path(bundle)
     if not path.is_file() or file_sha256(path) != verdict.produced_sha256:
-        raise HarnessError(f"{path.name}, which its code produced, is gone: delete its verdict, and verify it again.")
+        raise HarnessError(
+            f"{path.name}, which its code produced, is missing or was changed. Delete the verdict and verify again."
+        )
     return read_submission(path, rules)
 
 
-def _entry(one: _Read, leader: _Read | None, place: int | None, judging: Judging) -> Entry:
+def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
     difference, bounds = None, None
     if one.walk is not None and leader is not None and leader.walk is not None and one is not leader:
         difference, (low, high, _) = paired_difference(
             one.walk, leader.walk, cap=judging.error_cap, examples=len(judging.prefixes), clusters=judging.clusters
         )
         bounds = (low, high)
-    seconds, hardware = _time(one)
-    of_leader = None
+    seconds, hardware = _time_and_hardware(one)
+    relative_time = None
     if leader is not None and one is not leader:
-        leading_seconds, leading_hardware = _time(leader)
-        if seconds and leading_seconds and hardware == leading_hardware:
-            of_leader = seconds / leading_seconds
+        leader_seconds, leader_hardware = _time_and_hardware(leader)
+        if seconds and leader_seconds and hardware == leader_hardware:
+            relative_time = seconds / leader_seconds
     score = one.score
     return Entry(
         bundle=one.path.name,
@@ -189,29 +189,26 @@ def _entry(one: _Read, leader: _Read | None, place: int | None, judging: Judging
         difference_interval=bounds,
         ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
         seconds=seconds,
-        time_of_leader=of_leader,
-        hardware=", ".join(map(str, hardware)),
+        time_of_leader=relative_time,
+        hardware=hardware,
         verified=_verified(one.verdict),
         marks=tuple(mark.check for mark in one.manifest.marks),
-        unranked="" if score is not None else "the round is blind until its answers arrive",
+        unranked="" if score is not None else "the round is blind: its answers are not known yet",
     )
 
 
-def _time(one: _Read) -> tuple[float | None, tuple[Any, ...]]:
-    """Seconds and the hardware that they were measured on: the verifier's, where it has run the code."""
+def _time_and_hardware(one: _ScoredBundle) -> tuple[float | None, str]:
+    """Return seconds and the hardware they were measured on: the verifier's if the code was verified."""
     if one.verdict is not None and one.verdict.seconds is not None:
-        return one.verdict.seconds, _equipment(one.verdict.hardware)
+        return one.verdict.seconds, _hardware(one.verdict.hardware)
     run = one.manifest.run
-    return (None, ()) if run is None else (run.spent_s, _equipment(run.hardware))
+    return (None, "") if run is None else (run.spent_s, _hardware(run.hardware))
 
 
-def _equipment(hardware: dict[str, Any]) -> tuple[Any, ...]:
-    processor, cores, gpus = (hardware.get(name) for name in _HARDWARE)
-    return (
-        str(processor),
-        f"{cores} cores",
-        " + ".join(map(str, gpus)) if isinstance(gpus, list) and gpus else "no GPU",
-    )
+def _hardware(hardware: dict[str, Any]) -> str:
+    gpus = hardware.get("gpus")
+    gpu_names = " + ".join(map(str, gpus)) if isinstance(gpus, list) and gpus else "no GPU"
+    return f"{hardware.get('processor')}, {hardware.get('cores')} cores, {gpu_names}"
 
 
 def _verified(verdict: StoredVerdict | None) -> str:
@@ -221,24 +218,3 @@ def _verified(verdict: StoredVerdict | None) -> str:
     if verdict.outcome is Outcome.MEASURED and isinstance(submitted, float):
         return f"measured, {submitted:.3f} submitted"
     return verdict.outcome.words
-
-
-def _unranked(path: Path, reason: str) -> Entry:
-    return Entry(
-        bundle=path.name,
-        team="",
-        attack="",
-        place=None,
-        recall=None,
-        interval=None,
-        unit=None,
-        difference=None,
-        difference_interval=None,
-        ties=False,
-        seconds=None,
-        time_of_leader=None,
-        hardware="",
-        verified="",
-        marks=(),
-        unranked=reason,
-    )

@@ -1,4 +1,4 @@
-"""MANIFEST.json: the hash of every file of a bundle, and of what they were made from."""
+"""MANIFEST.json: the hash of every file of a bundle and of the inputs that the bundle was made from."""
 
 import hashlib
 from pathlib import Path
@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.text import shorten
+from harness.submit.untrusted_files import first_fault, read_bounded
 
 MANIFEST = "MANIFEST.json"
 _MAX_BYTES = 8 << 20
@@ -16,22 +17,27 @@ Sha256 = str
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class _Record(BaseModel):
+class BundleModel(BaseModel):
+    """A record that is stored in a bundle."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NamedTarget(_Record):
-    """The model that was attacked: what it is called, and the hash of its weights. No path of anybody's machine."""
+class TargetIdentity(BundleModel):
+    """The model that was attacked: its name and the hash of its weights, without any local path."""
 
     id: str
     revision: str
     commit: str | None
     weights_sha256: Sha256
-    is_folder: bool = Field(description="It was named by a folder, of which `id` is the last part.")
+    is_folder: bool = Field(description="The target was a local folder, and `id` is the folder's name.")
 
 
-class RanOn(_Record):
-    """The run that a submission comes from. Times in seconds; `unpromised`: why its bytes may not come out again."""
+class RunRecord(BundleModel):
+    """The run that made the submission. Times are in seconds.
+
+    `unpromised` lists the reasons why another run may not give the same bytes.
+    """
 
     id: str
     status: str
@@ -47,19 +53,19 @@ class RanOn(_Record):
     unpromised: list[str]
 
 
-class Mark(_Record):
-    """A refusal that the team overrode."""
+class AcceptedCheck(BundleModel):
+    """A failed check of the packaging checklist that the team accepted."""
 
     check: str
     sentence: str
 
 
-class Manifest(_Record):
-    """What a bundle holds. `files` maps each file but this one to its SHA-256.
+class Manifest(BundleModel):
+    """The content of a bundle. `files` maps each file except the manifest to its SHA-256.
 
-    kind: `submission`, or `code` for one that was made before its prefixes were known; code_bundle_sha256: of the zip
-    that `harness package ATTACK --round R --code-only` makes of this code; prefixes_sha256: of the attacked token ids
-    as little-endian integers of the vocabulary's width, row after row; torch: version and build.
+    `kind` is `submission`, or `code` for a bundle that was made before the prefixes were known. `code_bundle_sha256` is
+    the hash of the zip of this code alone, as it is packaged before a run. `prefixes_sha256` is the hash of the
+    attacked token ids as little-endian integers of the vocabulary's width, row by row. `torch` is version and build.
     """
 
     format: Literal[1] = 1
@@ -69,49 +75,45 @@ class Manifest(_Record):
     attack_sha256: Sha256
     round: str
     prefixes_sha256: Sha256 | None
-    target: NamedTarget | None
+    target: TargetIdentity | None
     data_sha256: dict[str, Sha256]
     lock_sha256: Sha256
     torch: str
     code_bundle_sha256: Sha256 | None
-    run: RanOn | None
-    marks: list[Mark]
+    run: RunRecord | None
+    marks: list[AcceptedCheck]
     files: dict[str, Sha256]
 
     def json_bytes(self) -> bytes:
-        """The manifest as it stands in a bundle."""
+        """Return the manifest as it is stored in a bundle."""
         return (self.model_dump_json(indent=2) + "\n").encode()
 
 
 def hashes_of(files: dict[str, bytes]) -> dict[str, Sha256]:
-    """The SHA-256 of each content, by name, sorted."""
+    """Return the SHA-256 of each content, sorted by file name."""
     return {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the bundle unpacked in `folder`. Raises HarnessError when it has none that can be read."""
+    """Read the manifest of an unpacked bundle. Raises HarnessError if it is missing or not valid."""
     path = folder / MANIFEST
+    if not path.exists():
+        raise HarnessError(f"{path} is missing: this is not a bundle of this harness.")
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise HarnessError(f"{MANIFEST} is larger than any manifest.")
-        return Manifest.model_validate_json(path.read_bytes())
-    except OSError:
-        raise HarnessError(f"it holds no {MANIFEST}: no bundle of this harness.") from None
+        return Manifest.model_validate_json(read_bounded(path, limit=_MAX_BYTES))
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        raise HarnessError(f"{MANIFEST}: {shorten(where)}: {shorten(fault['msg'], 120)}.") from None
+        raise HarnessError(f"{path}: {first_fault(error)}.") from None
 
 
 def manifest_faults(manifest: Manifest, folder: Path, names: list[str]) -> list[str]:
-    """What in `folder`, which holds the files `names`, is not as the manifest says; a clause each."""
-    there = set(names) - {MANIFEST}
+    """Return the differences between the manifest and the files `names` in `folder`, one clause each."""
+    present = set(names) - {MANIFEST}
     listed = set(manifest.files)
-    faults = [f"{shorten(name)} is listed and missing" for name in sorted(listed - there)]
-    faults += [f"{shorten(name)} is there and not listed" for name in sorted(there - listed)]
+    faults = [f"{shorten(name)} is listed but missing" for name in sorted(listed - present)]
+    faults += [f"{shorten(name)} is present but not listed" for name in sorted(present - listed)]
     faults += [
-        f"{shorten(name)} is altered: its SHA-256 is {sha256[:12]}…, the manifest says {manifest.files[name][:12]}…"
-        for name in sorted(listed & there)
+        f"{shorten(name)} was changed: its SHA-256 is {sha256[:12]}…, the manifest says {manifest.files[name][:12]}…"
+        for name in sorted(listed & present)
         if (sha256 := file_sha256(folder / name)) != manifest.files[name]
     ]
     return faults

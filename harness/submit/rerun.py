@@ -1,8 +1,7 @@
-"""A bundle's code on prefixes that it may never have seen: the round laid out for a run, and that run's two files."""
+"""Run a bundle's code on new prefixes: prepare the round for a run, and write that run's submission and scores."""
 
 import contextlib
 import hashlib
-import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,120 +20,114 @@ from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
 from harness.runs.summary import run_status
-from harness.submit.code import TRAIN
-from harness.submit.code_spec import ROUND, CodeSpec, toml_of
+from harness.submit.code_folder import TRAIN
+from harness.submit.code_spec import ROUND, SPEC, CodeSpec, to_toml
 from harness.submit.prefixes import archived_array, opened_archive, read_prefixes, tokens_sha256
+from harness.submit.untrusted_files import read_bounded_text, read_bounded_toml
 
 SCORES = "scores.csv"
 _MAX_ROUND_BYTES = 1 << 20
-_MOST_SCORE_BYTES = 64
+_MAX_SCORE_BYTES = 64
 _ENDED = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
-class LaidOut(NamedTuple):
-    """What a run of a bundle's code begins with."""
+class RerunPlan(NamedTuple):
+    """The inputs of a run of a bundle's code."""
 
     attack: AttackFile
     params: ValidatedParams
     round: Round
 
 
-def laid_out(code: Path, spec: CodeSpec, prefixes_file: Path) -> LaidOut:
-    """The round of the prefixes in a file, with the bundle's rules and training rows, below the harness's own state.
+def prepare_rerun(code: Path, spec: CodeSpec, prefixes_file: Path) -> RerunPlan:
+    """Write the round for the prefixes in a file, with the bundle's rules and training rows.
 
-    The same code and prefixes are laid out in the same place, so that an interrupted run is found again. Raises
-    HarnessError when the prefixes do not fit, or a file of the code is not what its spec says.
+    The round is stored below the harness's state directory. Equal code and prefixes share a folder, so that an
+    interrupted run is found again. Raises HarnessError if the prefixes do not fit, or a file of the code does not match
+    its spec.
     """
     attack = attack_named(spec.attack.name, code / "attack")
     if attack.sha256 != spec.attack.sha256:
-        raise HarnessError(f"{attack.path}: not the source that the bundle's spec names.")
-    rules = round_of_code(code)
+        raise HarnessError(f"{attack.path}: differs from the source that the bundle's spec names.")
+    rules = read_round_rules(code)
     prefixes = read_prefixes(prefixes_file, length=rules.prefix_length, vocabulary=rules.vocabulary)
-    identity = (
-        f"{file_sha256(code / 'spec.json')} {file_sha256(code / ROUND)} {tokens_sha256(prefixes, rules.vocabulary)}"
-    )
-    folder = paths.state_home() / "reruns" / hashlib.sha256(identity.encode()).hexdigest()[:16]
+    hashes = (file_sha256(code / SPEC), file_sha256(code / ROUND), tokens_sha256(prefixes, rules.vocabulary))
+    folder = paths.state_home() / "reruns" / hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write_array(folder / "prefixes.npy", prefixes)
     files = {"prefix_file": "prefixes.npy"}
     if spec.trains:
-        files |= _lay_training(code / TRAIN, folder)
+        files |= _write_training(code / TRAIN, folder)
     fields = rules.model_dump(mode="json", exclude_none=True, exclude={"source", "prefix_file"})
-    write_atomically(folder / ROUND, toml_of(fields | files))
-    named = {name: str(_laid_path(code, name)) for name in spec.paths}
-    return LaidOut(attack, ValidatedParams(spec.params | named, tuple(named)), load_round(str(folder / ROUND)))
+    write_atomically(folder / ROUND, to_toml(fields | files))
+    path_params = {name: str(_path_in_bundle(code, name)) for name in spec.paths}
+    params = ValidatedParams(spec.params | path_params, tuple(path_params))
+    return RerunPlan(attack, params, load_round(str(folder / ROUND)))
 
 
-def unfinished_run(laid: LaidOut) -> RunFolder | None:
-    """The newest run of what is laid out that has not come to its end; it is gone on with, not begun anew."""
+def unfinished_run(plan: RerunPlan) -> RunFolder | None:
+    """Return the newest run of this plan that can be resumed, or None."""
     for folder in all_run_folders():
-        # A run that cannot be read is not gone on with.
+        # A run that cannot be read is not resumed.
         with contextlib.suppress(HarnessError):
             spec = folder.spec()
-            is_same = spec.round == laid.round and spec.attack.sha256 == laid.attack.sha256
+            is_same = spec.round == plan.round and spec.attack.sha256 == plan.attack.sha256
             if is_same and run_status(folder) not in _ENDED:
                 return folder
     return None
 
 
-def write_outcome(folder: RunFolder, out: Path) -> Path:
-    """Write the run's submission to `out` and scores.csv beside it; the latter's path.
+def write_rerun_results(folder: RunFolder, out: Path) -> Path:
+    """Write the run's submission to `out` and scores.csv next to it. Return the path of scores.csv.
 
-    scores.csv has a row for each of the submission's, in its order: `Example ID,Score`. Where the attack gave its order
-    whole, the score is less the row's place.
+    scores.csv has one row `Example ID,Score` for each row of the submission. If the attack set the whole order, a score
+    is minus the row's place.
     """
     submission, scores = submission_with_scores(folder)
-    write_submission(out, submission.ids, submission.suffixes)
-    beside = out.parent / SCORES
-    with atomic_file(beside) as file:
+    write_submission(out, submission.ids, submission.suffixes, is_private=False)
+    path = out.parent / SCORES
+    with atomic_file(path, is_private=False) as file:
         file.write(b"Example ID,Score\n")
         for id_, score in zip(submission.ids.tolist(), scores.tolist(), strict=True):
             file.write(f"{id_},{score!r}\n".encode())
-    return beside
+    return path
 
 
 def read_scores(path: Path, rows: int) -> tuple[Ints, Floats]:
-    """Ids and scores of the scores.csv at `path`, [rows] each. Raises HarnessError unless it has so many of both."""
+    """Read ids and scores, [rows] each, from scores.csv. Raises HarnessError unless it has `rows` valid rows."""
+    text = read_bounded_text(path, limit=_MAX_SCORE_BYTES * (rows + 1))
     try:
-        # A stranger's code may have left anything under this name: opening a FIFO would wait for ever.
-        if not path.is_file():
-            raise HarnessError(f"{path}: no such file.")
-        if path.stat().st_size > _MOST_SCORE_BYTES * (rows + 1):
-            raise HarnessError(f"{path}: longer than {rows:,} scores are.")
-        lines = path.read_text(encoding="ascii").splitlines()
-        pairs = [line.split(",") for line in lines[1:]]
+        pairs = [line.split(",") for line in text.splitlines()[1:]]
         ids = np.array([int(id_) for id_, _ in pairs], np.int64)
         scores = np.array([float(score) for _, score in pairs], np.float64)
-    except (OSError, ValueError, OverflowError):
-        raise HarnessError(f"{path}: not `Example ID,Score` rows.") from None
+    except (ValueError, OverflowError):
+        raise HarnessError(f"{path}: expected `Example ID,Score` rows.") from None
     if len(ids) != rows:
-        raise HarnessError(f"{path}: {len(ids):,} scores beside {rows:,} rows.")
+        raise HarnessError(f"{path}: {len(ids):,} scores for {rows:,} rows.")
     return ids, scores
 
 
-def round_of_code(code: Path) -> Round:
-    """The bundle's round, which names no file: its prefixes are yet to be laid beside it."""
+def read_round_rules(code: Path) -> Round:
+    """Read round.toml in the folder `code` of a bundle. The round's prefix file does not exist yet."""
     path = code / ROUND
     try:
-        if path.stat().st_size > _MAX_ROUND_BYTES:
-            raise HarnessError(f"{path}: larger than any round file.")
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+        fields = read_bounded_toml(path, limit=_MAX_ROUND_BYTES)
         return Round.model_validate(fields | {"prefix_file": code / "prefixes.npy", "target": "of the bundle"})
-    except (OSError, ValueError, RecursionError) as error:
+    except ValueError as error:
         reason = shorten(str(error).partition("\n")[0], 120)
-        raise HarnessError(f"{path}: not the rules of a round ({reason}); name the folder code/ of a bundle.") from None
+        raise HarnessError(f"{path}: not the rules of a round ({reason}).") from None
 
 
-def _lay_training(archive: Path, folder: Path) -> dict[str, str]:
+def _write_training(archive: Path, folder: Path) -> dict[str, str]:
+    """Write the training arrays to `folder`, and return the fields of the round that name them."""
     with opened_archive(archive) as arrays:
-        for name in arrays.files:
-            if name in ("prefixes", "suffixes", "preprefixes"):
-                _write_array(folder / f"train_{name}.npy", archived_array(arrays, name))
-        names = set(arrays.files)
-    if not {"prefixes", "suffixes"} <= names:
-        raise HarnessError(f"{archive}: lacks the training prefixes or suffixes.")
-    laid = {"train_prefix_file": "train_prefixes.npy", "train_suffix_file": "train_suffixes.npy"}
-    return laid | ({"train_preprefix_file": "train_preprefixes.npy"} if "preprefixes" in names else {})
+        names = [name for name in ("prefixes", "suffixes", "preprefixes") if name in arrays.files]
+        if names[:2] != ["prefixes", "suffixes"]:
+            raise HarnessError(f"{archive}: the training prefixes or suffixes are missing.")
+        for name in names:
+            _write_array(folder / f"train_{name}.npy", archived_array(arrays, name))
+    fields = {"prefixes": "train_prefix_file", "suffixes": "train_suffix_file", "preprefixes": "train_preprefix_file"}
+    return {fields[name]: f"train_{name}.npy" for name in names}
 
 
 def _write_array(path: Path, array: Tokens) -> None:
@@ -142,12 +135,12 @@ def _write_array(path: Path, array: Tokens) -> None:
         np.save(file, array)
 
 
-def _laid_path(code: Path, name: str) -> Path:
-    """What a path parameter named, as it lies in the bundle."""
+def _path_in_bundle(code: Path, name: str) -> Path:
+    """Return the file or folder in the bundle that a path parameter named."""
     folder = code / "paths" / name
     if (folder / "folder").is_dir():
         return folder / "folder"
     files = sorted((folder / "file").glob("*")) if (folder / "file").is_dir() else []
     if len(files) != 1:
-        raise HarnessError(f"{folder}: what the parameter {name} named is not there.")
+        raise HarnessError(f"{folder}: the file of the parameter {name} is missing.")
     return files[0]

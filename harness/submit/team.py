@@ -1,33 +1,22 @@
-"""team.toml: who submits."""
+"""team.toml: the people who submit."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from harness.core.errors import HarnessError
-from harness.core.text import shorten
+from harness.submit.untrusted_files import first_fault, read_bounded_toml
 
 _MAX_BYTES = 1 << 16
 _Line = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\n\r\x00]*$")
 ]
 _Address = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=r"^[^@\s]+@[^@\s]+$")]
-_WORDS = {
-    "missing": "is missing",
-    "extra_forbidden": "no team file has such a field",
-    "string_too_short": "is empty",
-    "string_too_long": "is longer than 200 characters",
-    "string_type": "must be text",
-    "too_short": "names nobody",
-    "model_type": "must be a table",
-    "tuple_type": "must be tables, written as [[members]]",
-}
 
 
 class Member(BaseModel):
-    """One of the team."""
+    """A member of the team."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,13 +25,12 @@ class Member(BaseModel):
     email: _Address | None = None
 
     @property
-    def line(self) -> str:
-        """Name and affiliation."""
+    def name_and_affiliation(self) -> str:
         return self.name if self.affiliation is None else f"{self.name}, {self.affiliation}"
 
 
 class Byline(NamedTuple):
-    """Who describes: the team, '' where it has no name, its members as `Name, Affiliation`, and where it is reached."""
+    """The authors of a description. `members` are `Name, Affiliation`. A missing name or contact is ''."""
 
     name: str
     members: tuple[str, ...]
@@ -50,7 +38,7 @@ class Byline(NamedTuple):
 
 
 class Team(BaseModel):
-    """A team: its members, and what it calls itself and where it is reached, if it says so."""
+    """A team: its members, and optionally its name and contact."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,33 +47,21 @@ class Team(BaseModel):
     members: tuple[Member, ...] = Field(min_length=1, max_length=100)
 
     @property
-    def byline(self) -> "Byline":
-        """The team as a description's title names it."""
-        return Byline(self.name or "", tuple(member.line for member in self.members), self.contact or "")
+    def byline(self) -> Byline:
+        """The authors as the title of a description names them."""
+        return Byline(self.name or "", tuple(one.name_and_affiliation for one in self.members), self.contact or "")
 
     @property
     def title(self) -> str:
-        """The team's name, else its members'."""
+        """The team's name, or the names of its members."""
         return self.name or ", ".join(member.name for member in self.members)
 
 
 def load_team(path: Path) -> Team:
-    """The team in the file at `path`. Raises HarnessError, naming file and field, when it is not well-formed."""
+    """Load a team file. Raises HarnessError, with file and field, if it is not valid."""
+    if not path.exists():
+        raise HarnessError(f"{path}: no such file. A team file has a table [[members]] with a name for each member.")
     try:
-        if path.exists() and not path.is_file():
-            raise HarnessError(f"{path}: a folder or a device, not a team file.")
-        if path.stat().st_size > _MAX_BYTES:
-            raise HarnessError(f"{path}: larger than any team file.")
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise HarnessError(f"{path}: no such team file; it names [[members]], each with a name.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
-    try:
-        return Team.model_validate(fields)
+        return Team.model_validate(read_bounded_toml(path, limit=_MAX_BYTES))
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        is_address = fault["type"] == "string_pattern_mismatch" and where.endswith("email")
-        words = "is no address" if is_address else _WORDS.get(fault["type"], fault["msg"])
-        raise HarnessError(f"{path}: {where}: {words}.") from None
+        raise HarnessError(f"{path}: {first_fault(error)}.") from None

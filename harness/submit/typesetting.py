@@ -1,7 +1,4 @@
-"""Text as Typst source that can only ever be text, and Typst source as a PDF whose bytes depend on it alone.
-
-Knows nothing of runs and Markdown.
-"""
+"""Escape text for Typst, and compile Typst source to a PDF whose bytes depend on the source alone."""
 
 import re
 from collections.abc import Sequence
@@ -15,39 +12,39 @@ from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
 
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
-_LONGEST_LINK = 1000
+_MAX_LINK = 1000
 _WORD = re.compile(r"\S{50,}")
 _BREAK_EVERY = 10
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
 def markup(text: str) -> str:
-    """`text` in Typst's markup: every ASCII punctuation mark is escaped, so that none begins code, markup or a comment.
+    """Return `text` as Typst markup. All ASCII punctuation is escaped, so it cannot start code, markup or a comment.
 
-    Line ends and other controls are made visible first: a call that ends before the text is not continued by it either,
-    since `(`, `[` and `.` are among the escaped.
+    Line ends and other control characters are made visible. Because `(`, `[` and `.` are escaped too, the text cannot
+    continue a call that precedes it.
     """
     return _PUNCTUATION.sub(r"\\\g<0>", _safe(text))
 
 
 def string(text: str) -> str:
-    """`text` as a Typst string literal, for code mode; line ends stay, other controls are made visible."""
+    """Return `text` as a Typst string literal. Line ends stay, other control characters are made visible."""
     return _literal("\n".join(_safe(line) for line in text.split("\n")))
 
 
 def content(text: str) -> str:
-    """`text` as a content block, for code mode."""
+    """Return `text` as a Typst content block for code mode."""
     return f"[{markup(text)}]"
 
 
 def array(items: Sequence[str]) -> str:
-    """A Typst array of `items`, which are code; the comma behind the last makes one of a single item too."""
+    """Return a Typst array of `items`, which are code. The last comma makes a single item an array too."""
     return f"({''.join(f'{item}, ' for item in items).rstrip()})" if items else "()"
 
 
 def link(address: str, shown: str) -> str:
-    """A link to a web or mail address around `shown`, which is markup; only `shown` where the address is another."""
-    if not address.startswith(("https://", "http://", "mailto:")) or len(address) > _LONGEST_LINK:
+    """Return a link around the markup `shown`, or only `shown` if this is not a web or mail address."""
+    if not address.startswith(("https://", "http://", "mailto:")) or len(address) > _MAX_LINK:
         return shown
     return f"#link({_literal(sanitize(address))})[{shown}];"
 
@@ -58,9 +55,9 @@ def _literal(text: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """`text` as it can be drawn: spaces of every kind are spaces, controls are visible, and no word outgrows a line.
+    """Return `text` with plain spaces, visible control characters, and line breaks allowed in long words.
 
-    A character that no font at hand draws would be missing without a word: it is told by its number.
+    Typst omits a character that no available font contains, so it is replaced with its code point.
     """
     spaced = "".join(" " if character == "\t" or category(character) == "Zs" else character for character in text)
     drawable = drawable_characters()
@@ -74,13 +71,14 @@ def _pieces(word: str) -> list[str]:
     return [word[start : start + _BREAK_EVERY] for start in range(0, len(word), _BREAK_EVERY)]
 
 
-class Typeset:
-    """A Typst file as it comes out: `pdf`, and its number of `pages`."""
+class TypesetDocument:
+    """A compiled Typst file: the bytes of the `pdf` and the number of `pages`."""
 
     def __init__(self, source: Path) -> None:
-        """Typeset `source`, which may read files beside it, with the fonts in the typst wheel alone.
+        """Compile `source`, which may read files in its folder, with the fonts of the typst package alone.
 
-        The file must label its number of pages `<pages>` (`metadata`). Raises HarnessError where it does not compile.
+        The file must attach its number of pages as metadata with the label `<pages>`. Raises HarnessError if it cannot
+        be compiled.
         """
         fonts = typst.Fonts(include_system_fonts=False)
         try:
@@ -89,5 +87,5 @@ class Typeset:
             self.pages = int(compiler.query("<pages>", field="value", one=True))
         except typst.TypstError as error:
             raise HarnessError(f"{source}: cannot be typeset ({shorten(sanitize(error.message), 200)}).") from None
-        assert isinstance(pdf, bytes)  # several files are made of pictures alone
+        assert isinstance(pdf, bytes)  # Only image formats give several files.
         self.pdf = pdf

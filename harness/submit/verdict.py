@@ -1,23 +1,23 @@
-"""What verification says of a bundle: each thing that was looked at, and one word for the whole."""
+"""The verdict of a verification: the finding of each check, and one outcome for the whole bundle."""
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.core.errors import HarnessError
-from harness.submit.agreement import Agreement
+from harness.submit.differences import Agreement
 
 
 class Outcome(StrEnum):
-    """The word for the whole.
+    """The outcome of a verification.
 
-    reproduced: the code produced the submission, byte for byte; reproduced_up_to_ties: but for the order of equal
-    scores; measured: it did not, and was not promised to, and by how much is told; ran: code alone, which ran within
-    the budget; same_code, other_code: nothing was run, and the code is the frozen code, or not; refused: a check
-    failed.
+    REPRODUCED: the code produced the submission byte for byte. REPRODUCED_UP_TO_TIES: only rows with equal scores
+    changed places. MEASURED: the result differs, which was allowed, and the difference is reported. RAN: the bundle
+    contains code only, and the code ran within the budget. SAME_CODE, OTHER_CODE: nothing ran; the code is, or is not,
+    the frozen code. REFUSED: a check failed.
     """
 
     REPRODUCED = "reproduced"
@@ -30,30 +30,65 @@ class Outcome(StrEnum):
 
     @property
     def words(self) -> str:
-        """As people read it."""
+        """The outcome with spaces instead of underscores."""
         return self.value.replace("_", " ")
 
     @property
     def exit_code(self) -> int:
-        """What `harness verify` exits with."""
+        """The exit code of `harness verify`."""
         return {Outcome.REFUSED: 1, Outcome.MEASURED: 3, Outcome.OTHER_CODE: 3}.get(self, 0)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. holds: None where it is told and decides nothing."""
+    """The result of one check. `holds` is None for information that decides nothing."""
 
     name: str
     holds: bool | None
     sentence: str
 
 
+class CheckFailed(Exception):
+    """A check failed, which ends the verification. The last finding gives the reason."""
+
+
+class FindingLog:
+    """The findings of a verification, in the order of the checks."""
+
+    def __init__(self) -> None:
+        self._findings: list[Finding] = []
+
+    def check(self, name: str, holds: bool, sentence: str, otherwise: str) -> None:
+        """Record `sentence` if the check holds. Otherwise record `otherwise` and raise CheckFailed."""
+        if not holds:
+            self.fail(name, otherwise)
+        self.record(name, sentence)
+
+    def record(self, name: str, sentence: str) -> None:
+        """Record a check that holds."""
+        self._findings.append(Finding(name, True, sentence))
+
+    def fail(self, name: str, sentence: str) -> Never:
+        """Record a check that fails, and raise CheckFailed."""
+        self._findings.append(Finding(name, False, sentence))
+        raise CheckFailed
+
+    def note(self, name: str, sentence: str) -> None:
+        """Record information that decides nothing."""
+        self._findings.append(Finding(name, None, sentence))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(self._findings)
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """What verification came to. Times in seconds; scores as `Score.as_json` has them, by `submitted` and `produced`.
+    """The result of a verification. Times are in seconds.
 
-    produced_sha256: of the CSV that the code wrote; hardware, versions: of the machine that verified; sandbox: the
-    means that held the code, None where nothing ran.
+    `scores` maps `submitted` and `produced` to `Score.as_json`. `produced_sha256` is the hash of the CSV that the code
+    wrote. `hardware` and `versions` describe the machine that verified the bundle. `sandbox` names the backend, and is
+    None if nothing ran.
     """
 
     bundle: str
@@ -75,12 +110,12 @@ class Verdict:
     versions: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON has them."""
+        """Return the fields for JSON output."""
         return asdict(self)
 
 
 class StoredVerdict(BaseModel):
-    """What is taken from a verdict that was written before."""
+    """The part of a stored verdict that the leaderboard reads."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -93,23 +128,26 @@ class StoredVerdict(BaseModel):
     scores: dict[str, dict[str, Any]] = {}
 
 
-def verdict_file(bundle: Path) -> Path:
-    """Where the verdict on the bundle at `bundle` lies unless it was sent elsewhere."""
+def verdict_path(bundle: Path) -> Path:
+    """Return the default path of the verdict on a bundle."""
     return bundle.with_name(f"{bundle.stem}.verdict.json")
 
 
-def produced_file(bundle: Path) -> Path:
-    """Where what the code of the bundle at `bundle` produced lies, beside the verdict."""
+def produced_path(bundle: Path) -> Path:
+    """Return the default path of the submission that a bundle's code produced."""
     return bundle.with_name(f"{bundle.stem}.produced.csv")
 
 
-def stored_verdict(bundle: Path, sha256: str) -> StoredVerdict | None:
-    """The verdict beside the bundle, if it is one on these very bytes. Raises HarnessError when it cannot be read."""
-    path = verdict_file(bundle)
+def load_verdict(bundle: Path, sha256: str) -> StoredVerdict | None:
+    """Return the verdict stored next to a bundle, or None if there is none for a bundle with this SHA-256.
+
+    Raises HarnessError if the file cannot be read.
+    """
+    path = verdict_path(bundle)
     if not path.is_file():
         return None
     try:
         stored = StoredVerdict.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
-        raise HarnessError(f"{path}: no verdict that can be read; delete it, and verify again.") from None
+        raise HarnessError(f"{path}: not a verdict. Delete the file and verify the bundle again.") from None
     return stored if stored.bundle_sha256 == sha256 else None

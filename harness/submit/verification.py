@@ -1,12 +1,16 @@
-"""A bundle made to prove itself: opened, its code run in a sandbox under the clock, its submission compared."""
+"""Verify a bundle: unpack it, run its code in a sandbox within the budget, and compare the submissions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from harness.core.arrays import Floats, Tokens
+import numpy as np
+
+from harness.core.arrays import Floats, Ints, Tokens, token_rows
+from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
 from harness.core.scoring import correct_rows, score_rows
@@ -16,247 +20,288 @@ from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
 from harness.sandbox.refusals import Refusal
-from harness.submit.agreement import Likeness, agreement
-from harness.submit.code import README
+from harness.submit.bundle_checks import (
+    check_code,
+    check_documents,
+    compare_with_frozen,
+    error_in_bundle,
+    open_bundle,
+)
+from harness.submit.code_folder import README
 from harness.submit.code_spec import CodeSpec
-from harness.submit.environment import Environment, Install, made_environment
-from harness.submit.execution import Executed, executed_code
-from harness.submit.findings import Findings, Refused
-from harness.submit.frozen import CodeDifference
-from harness.submit.given import FoundTarget, Given, Known, known_from
-from harness.submit.manifest import Manifest
-from harness.submit.opening import difference_from_frozen, in_bundle, look_at_papers, opened, read_code
-from harness.submit.prefixes import tokens_sha256
+from harness.submit.differences import CodeDifference, Likeness, compare_submissions
+from harness.submit.environment import CodeEnvironment, InstallOptions, create_environment
+from harness.submit.execution import CodeResult, run_code
+from harness.submit.manifest import Manifest, TargetIdentity
+from harness.submit.prefixes import read_prefixes, tokens_sha256
 from harness.submit.rerun import read_scores
-from harness.submit.verdict import Outcome, Verdict
+from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict
 
 _DEFAULT_BUDGET_SECONDS = 86400.0
 OnStep = Callable[[str], None]
-"""Called with what is being done now."""
+"""Called with a description of the current step."""
 
 
 @dataclass(frozen=True)
-class How:
-    """How the code is run: its environment, on which device (None: the bundle's), and whether it may run without a
-    sandbox. `work` is an empty folder."""
+class LocalTarget:
+    """The verifier's own copy of the target: its folder and the hash of its weights."""
+
+    path: Path
+    weights_sha256: str
+
+
+@dataclass(frozen=True)
+class OrganizerInputs:
+    """The inputs that the organizers choose and the bundle must not.
+
+    Either `round`, which gives prefixes, answers and rules, or the files `prefixes` and, if known, `answers`. `budget`
+    is in seconds; None means the round's budget, or a day. `find_target` returns the verifier's copy of a target.
+    """
+
+    find_target: Callable[[TargetIdentity], LocalTarget]
+    round: Round | None = None
+    prefixes: Path | None = None
+    answers: Path | None = None
+    budget: float | None = None
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How the code runs. `work` is an empty folder; `device` None means the bundle's device."""
 
     work: Path
-    install: Install
+    install: InstallOptions
     device: str | None = None
-    may_be_unconfined: bool = False
+    may_run_without_sandbox: bool = False
     on_step: OnStep = field(default=lambda step: None)
 
 
+class _Examples(NamedTuple):
+    """Prefixes [examples, prefix length]. Answers [examples, suffix length] and clusters [examples] may be unknown."""
+
+    prefixes: Tokens
+    answers: Tokens | None
+    clusters: Ints | None
+
+
 class Verification:
-    """One bundle, from its zip to its verdict."""
+    """The verification of one bundle."""
 
     def __init__(self, bundle: Path, *, work: Path, frozen: Path | None = None) -> None:
         self._bundle = bundle
         self._frozen = frozen
         self._folder = work / "bundle"
-        self._findings = Findings()
-        self._told: dict[str, Any] = {"bundle_sha256": file_sha256(bundle)}
+        self._log = FindingLog()
+        self._report: dict[str, Any] = {"bundle_sha256": file_sha256(bundle)}
         self._manifest: Manifest | None = None
         self._difference: CodeDifference | None = None
         self.produced: Path | None = None
 
-    def static(self) -> Verdict:
-        """The verdict without running anything: the manifest, and the code against the frozen code.
+    def compare_code(self) -> Verdict:
+        """Check the manifest and compare the code with the frozen code, without running anything.
 
-        Raises HarnessError when the frozen code cannot be read.
+        Raises HarnessError if the frozen code cannot be read.
         """
         try:
             self._open()
-        except Refused:
-            return self._verdict(Outcome.REFUSED, self._findings.last)
-        assert self._difference is not None  # asked for without frozen code, nothing would be compared
+        except CheckFailed:
+            return self._refusal()
+        assert self._difference is not None, "compare_code() needs frozen code"
         outcome = Outcome.SAME_CODE if self._difference.is_same else Outcome.OTHER_CODE
-        return self._verdict(outcome, self._difference.in_words)
+        return self._verdict(outcome, self._difference.summary)
 
-    def whole(self, given: Given, how: How) -> Verdict:
-        """The verdict after the code has run on the prefixes.
+    def run(self, inputs: OrganizerInputs, settings: RunSettings) -> Verdict:
+        """Run the code on the prefixes and compare the submission that it produces with the submitted one.
 
-        Raises HarnessError when what is given cannot be read or does not fit the bundle's lengths, and when this
-        machine is not fit to run it: none of that is a verdict on the bundle.
+        Raises HarnessError if the organizers' inputs cannot be read or do not fit the bundle, or if this machine
+        cannot run the code. Neither is a verdict on the bundle.
         """
         try:
             manifest = self._open()
             if manifest.kind == "submission":
-                look_at_papers(self._folder, self._findings)
-            spec, rules = read_code(self._folder, manifest, given.round, self._findings)
-            known = known_from(given, rules)
-            submitted = self._read_submitted(manifest, known, rules)
-            target = self._found_target(spec, given)
-            self._require_sandbox(how)
-            environment = self._environment(spec, how)
-            budget = _DEFAULT_BUDGET_SECONDS if given.round is None else given.round.budget
-            budget = budget if given.budget is None else given.budget
-            executed = self._execute(known.prefixes, how, environment, target=target, budget=budget)
-            produced = self._read_produced(executed, known, rules)
-        except Refused:
-            return self._verdict(Outcome.REFUSED, self._findings.last)
-        self._score("produced", produced, known, rules)
+                check_documents(self._folder, self._log)
+            spec, rules = check_code(self._folder, manifest, inputs.round, self._log)
+            examples = _load_examples(inputs, rules)
+            submitted = self._read_submitted(manifest, examples, rules)
+            target = self._check_target(spec, inputs)
+            self._require_sandbox(settings)
+            environment = self._create_environment(spec, settings)
+            budget = _DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget
+            budget = budget if inputs.budget is None else inputs.budget
+            result = self._run_code(examples.prefixes, settings, environment, target=target, budget=budget)
+            produced = self._read_produced(result, examples, rules)
+        except CheckFailed:
+            return self._refusal()
+        self._score("produced", produced, examples, rules)
         if submitted is None:
-            return self._verdict(Outcome.RAN, f"the code ran on {len(known.prefixes):,} prefixes within its budget")
-        self._score("submitted", submitted, known, rules)
-        unpromised = _not_promised(manifest, spec, environment, how)
-        return self._compared(submitted, produced, executed, unpromised)
+            return self._verdict(Outcome.RAN, f"the code ran on {len(examples.prefixes):,} prefixes within its budget")
+        self._score("submitted", submitted, examples, rules)
+        reasons = _nondeterminism_reasons(manifest, spec, environment, settings)
+        return self._compare(submitted, produced, result, reasons)
 
     def _open(self) -> Manifest:
-        self._manifest = manifest = opened(self._bundle, self._folder, self._findings)
+        self._manifest = manifest = open_bundle(self._bundle, self._folder, self._log)
         if self._frozen is not None:
-            place = self._folder.parent / "frozen"
-            self._difference = difference_from_frozen(self._folder, self._frozen, manifest, place, self._findings)
-            self._told["code_changes"] = self._difference.changes
+            work = self._folder.parent / "frozen"
+            self._difference = compare_with_frozen(self._folder, self._frozen, manifest, work, self._log)
+            self._report["code_changes"] = self._difference.changes
         return manifest
 
-    def _read_submitted(self, manifest: Manifest, known: Known, rules: Round) -> Submission | None:
+    def _read_submitted(self, manifest: Manifest, examples: _Examples, rules: Round) -> Submission | None:
         if manifest.kind == "code":
             return None
-        self._findings.check(
+        self._log.check(
             "prefixes",
-            manifest.prefixes_sha256 == tokens_sha256(known.prefixes, rules.vocabulary),
-            f"the submission is for these {len(known.prefixes):,} prefixes",
+            manifest.prefixes_sha256 == tokens_sha256(examples.prefixes, rules.vocabulary),
+            f"the submission is for these {len(examples.prefixes):,} prefixes",
             "the submission was made for other prefixes",
         )
         try:
-            submitted = read_submission(self._folder / "submission.csv", _rules_of(rules, known))
+            submitted = read_submission(self._folder / "submission.csv", _submission_rules(rules, examples))
         except HarnessError as error:
-            self._findings.fail("submission", in_bundle(error, self._folder))
-        self._findings.check("submission", True, f"{len(submitted.ids):,} rows keep the round's rules", "")
+            self._log.fail("submission", error_in_bundle(error, self._folder))
+        self._log.record("submission", f"{len(submitted.ids):,} rows follow the round's rules")
         return submitted
 
-    def _found_target(self, spec: CodeSpec, given: Given) -> FoundTarget | None:
+    def _check_target(self, spec: CodeSpec, inputs: OrganizerInputs) -> LocalTarget | None:
         if spec.target is None:
-            self._findings.tell("target", "the attack asks no model")
+            self._log.note("target", "the attack does not use a target")
             return None
-        found = given.find_target(spec.target.named)
-        named = f"{spec.target.id}, weights {spec.target.weights_sha256[:12]}…"
-        self._findings.check(
+        target = inputs.find_target(spec.target.identity)
+        expected = f"{spec.target.id}, weights {spec.target.weights_sha256[:12]}…"
+        self._log.check(
             "target",
-            found.weights_sha256 == spec.target.weights_sha256,
-            f"the target is {named}",
-            f"the bundle names {named}, and the model here hashes to {found.weights_sha256[:12]}…",
+            target.weights_sha256 == spec.target.weights_sha256,
+            f"the target is {expected}",
+            f"the bundle names {expected}, but the weights here hash to {target.weights_sha256[:12]}…",
         )
-        return found
+        return target
 
-    def _require_sandbox(self, how: How) -> None:
+    def _require_sandbox(self, settings: RunSettings) -> None:
         backend = detect_backend()
-        self._told["sandbox"] = backend.name
+        self._report["sandbox"] = backend.name
         if backend.is_sandbox:
-            self._findings.check("sandbox", True, f"{backend.name}: {backend.promise}", "")
-        elif how.may_be_unconfined:
-            self._findings.tell("sandbox", "none: the code could read and do whatever its user can")
+            self._log.record("sandbox", f"{backend.name}: {backend.promise}")
+        elif settings.may_run_without_sandbox:
+            self._log.note("sandbox", "none: the code had all rights of the user who ran it")
         else:
-            raise HarnessError(
-                "this machine offers no sandbox, and a stranger's code is not run without; --unsafe runs it."
-            )
+            raise HarnessError("this machine has no sandbox for untrusted code. --unsafe runs the code without one.")
 
-    def _environment(self, spec: CodeSpec, how: How) -> Environment:
+    def _create_environment(self, spec: CodeSpec, settings: RunSettings) -> CodeEnvironment:
+        code = self._folder / "code"
         try:
-            environment = made_environment(self._folder / "code", spec, how.install, how.work, how.on_step)
+            environment = create_environment(code, spec, settings.install, settings.work, settings.on_step)
         except HarnessError as error:
-            if how.install.is_own and any((self._folder / "code").glob("*.whl")):
-                raise  # which versions the verifier has says nothing of the bundle
-            self._findings.fail("environment", str(error).rstrip("."))
-        self._findings.check("environment", True, environment.in_words, "")
+            if settings.install.use_own and any(code.glob("*.whl")):
+                raise  # The verifier's versions differ, which is no fault of the bundle.
+            self._log.fail("environment", str(error).rstrip("."))
+        self._log.record("environment", environment.summary)
         return environment
 
-    def _execute(
-        self, prefixes: Tokens, how: How, environment: Environment, *, target: FoundTarget | None, budget: float
-    ) -> Executed:
-        how.on_step(f"running it, within {format_duration(budget)}")
-        # It may differ from the frozen code's, so nothing in it may tell the code anything.
+    def _run_code(
+        self,
+        prefixes: Tokens,
+        settings: RunSettings,
+        environment: CodeEnvironment,
+        *,
+        target: LocalTarget | None,
+        budget: float,
+    ) -> CodeResult:
+        settings.on_step(f"running the code, within {format_duration(budget)}")
+        # README.md may differ from the frozen code's, so the code must not be able to read it.
         (self._folder / "code" / README).unlink(missing_ok=True)
-        executed = executed_code(
+        result = run_code(
             self._folder / "code",
             prefixes,
             environment.python,
             readable=environment.readable,
-            variables=environment.variables | ({} if how.device is None else {"HARNESS_DEVICE": how.device}),
-            work=how.work,
+            variables=environment.variables | ({} if settings.device is None else {"HARNESS_DEVICE": settings.device}),
+            work=settings.work,
             target=None if target is None else target.path,
-            budget=budget + _starting(budget),
-            on_line=how.on_step,
+            budget=budget + _startup_allowance(budget),
+            on_line=settings.on_step,
         )
-        step = executed.step
-        self._told |= {"seconds": round(step.seconds, 3), "budget": budget}
+        step = result.step
+        self._report |= {"seconds": round(step.seconds, 3), "budget": budget}
         for refusal, count in step.refusals.items():
             sentence = f"the sandbox refused the code {refusal.words} ({count:,} times)"
             if refusal is Refusal.NETWORK:
-                self._findings.fail("network", f"{sentence}, and no attack may use the network")
-            self._findings.tell("sandbox", sentence)
-        self._findings.check(
+                self._log.fail("network", f"{sentence}; attacks must not use the network")
+            self._log.note("sandbox", sentence)
+        self._log.check(
             "budget",
             not step.is_out_of_time,
-            f"it took {format_duration(step.seconds)} of {format_duration(budget)}, starting included",
-            f"it was not done within {format_duration(budget)} and {format_duration(_starting(budget))} for starting, "
-            "and was ended",
+            f"the code took {format_duration(step.seconds)} of {format_duration(budget)}, including startup",
+            f"the code was ended after {format_duration(budget)} plus "
+            f"{format_duration(_startup_allowance(budget))} for startup",
         )
-        said = f" ({shorten(step.last_words, 300)})" if step.last_words else ""
-        self._findings.check("run", step.code == 0, "the code ran to its end", f"the code failed: {step.ending}{said}")
-        return executed
+        failure = f"the code failed: {step.ending}"
+        if step.last_line:
+            failure += f" ({shorten(step.last_line, 300)})"
+        self._log.check("run", step.code == 0, "the code exited with code 0", failure)
+        return result
 
-    def _read_produced(self, executed: Executed, known: Known, rules: Round) -> Submission:
+    def _read_produced(self, result: CodeResult, examples: _Examples, rules: Round) -> Submission:
         try:
-            if executed.out.is_symlink() or not executed.out.is_file():
-                raise HarnessError("no submission is there.")
-            produced = read_submission(executed.out, _rules_of(rules, known))
+            if result.out.is_symlink() or not result.out.is_file():
+                raise HarnessError("out.csv is missing or not a regular file.")
+            produced = read_submission(result.out, _submission_rules(rules, examples))
         except HarnessError as error:
-            words = in_bundle(error, executed.out.parent)
-            self._findings.fail("produced", f"what the code wrote is no submission: {words}")
-        self.produced = executed.out
-        self._told["produced_sha256"] = file_sha256(executed.out)
+            reason = error_in_bundle(error, result.out.parent)
+            self._log.fail("produced", f"the code did not write a valid submission: {reason}")
+        self.produced = result.out
+        self._report["produced_sha256"] = file_sha256(result.out)
         return produced
 
-    def _score(self, name: str, submission: Submission, known: Known, rules: Round) -> None:
-        if known.answers is None:
+    def _score(self, name: str, submission: Submission, examples: _Examples, rules: Round) -> None:
+        if examples.answers is None:
             return
         scored = score_rows(
-            correct_rows(submission.ids, submission.suffixes, known.answers),
+            correct_rows(submission.ids, submission.suffixes, examples.answers),
             submission.ids,
             cap=rules.error_cap,
-            examples=len(known.answers),
-            clusters=known.clusters,
+            examples=len(examples.answers),
+            clusters=examples.clusters,
         )
-        self._told.setdefault("scores", {})[name] = scored.as_json()
+        self._report.setdefault("scores", {})[name] = scored.as_json()
         low, high, unit = scored.interval
-        sentence = f"recall at {scored.cap:,} errors {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] by {unit}"
-        self._findings.tell(f"score, {name}", sentence)
+        sentence = f"Recall@{scored.cap:,} {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] by {unit}"
+        self._log.note(f"score, {name}", sentence)
 
-    def _compared(
-        self, submitted: Submission, produced: Submission, executed: Executed, unpromised: list[str]
-    ) -> Verdict:
-        found = agreement(submitted, produced, _scores(executed, len(produced.ids)))
-        self._told["agreement"] = found
-        if found.likeness is Likeness.IDENTICAL:
-            is_same = file_sha256(executed.out) == file_sha256(self._folder / "submission.csv")
+    def _compare(self, submitted: Submission, produced: Submission, result: CodeResult, reasons: list[str]) -> Verdict:
+        """Return the verdict. `reasons` are those why a difference is allowed."""
+        agreement = compare_submissions(submitted, produced, _read_scores(result, len(produced.ids)))
+        self._report["agreement"] = agreement
+        if agreement.likeness is Likeness.IDENTICAL:
+            is_same = file_sha256(result.out) == file_sha256(self._folder / "submission.csv")
             words = "byte for byte" if is_same else "row for row"
-            self._findings.check("agreement", True, f"{found.in_words}, {words}", "")
+            self._log.record("agreement", f"{agreement.summary}, {words}")
             return self._verdict(Outcome.REPRODUCED, f"the code produces the submission, {words}")
-        recalls = [score["recall_at_cap"] for score in self._told.get("scores", {}).values()]
-        sentence = found.in_words
+        recalls = [score["recall_at_cap"] for score in self._report.get("scores", {}).values()]
+        sentence = agreement.summary
         if recalls:
             sentence += f"; recall {recalls[1]:.3f} submitted, {recalls[0]:.3f} produced"
-        # Which rows are ties is the code's own word, so it may not change what the submission scores.
-        if found.likeness is Likeness.TIES and len(set(recalls)) < 2:
-            self._findings.check("agreement", True, sentence, "")
+        # The code itself claims which rows are ties, so ties must not change the submission's score.
+        if agreement.likeness is Likeness.TIES and len(set(recalls)) < 2:
+            self._log.record("agreement", sentence)
             return self._verdict(Outcome.REPRODUCED_UP_TO_TIES, sentence)
-        if not unpromised:
-            sentence = f"the code does not produce the submission: {sentence}"
+        if not reasons:
             try:
-                self._findings.fail("agreement", sentence)
-            except Refused:
-                return self._verdict(Outcome.REFUSED, sentence)
-        self._findings.tell("agreement", sentence)
-        self._findings.tell("promise", f"identity was not promised: {'; '.join(unpromised)}")
+                self._log.fail("agreement", f"the code does not produce the submission: {sentence}")
+            except CheckFailed:
+                return self._refusal()
+        self._log.note("agreement", sentence)
+        self._log.note("promise", f"a byte-identical result was not promised: {'; '.join(reasons)}")
         return self._verdict(Outcome.MEASURED, sentence)
+
+    def _refusal(self) -> Verdict:
+        return self._verdict(Outcome.REFUSED, self._log.findings[-1].sentence)
 
     def _verdict(self, outcome: Outcome, sentence: str) -> Verdict:
         manifest, difference = self._manifest, self._difference
-        ran = outcome not in (Outcome.SAME_CODE, Outcome.OTHER_CODE, Outcome.REFUSED)
-        if ran and difference is not None and not difference.is_same:
-            sentence += f"; {difference.in_words}"
+        did_run = outcome not in (Outcome.SAME_CODE, Outcome.OTHER_CODE, Outcome.REFUSED)
+        if did_run and difference is not None and not difference.is_same:
+            sentence += f"; {difference.summary}"
         return Verdict(
             bundle=self._bundle.name,
             kind="unknown" if manifest is None else manifest.kind,
@@ -264,43 +309,61 @@ class Verification:
             round="unknown" if manifest is None else manifest.round,
             outcome=outcome,
             sentence=sentence,
-            findings=self._findings.all(),
+            findings=self._log.findings,
             hardware=hardware(),
             versions=versions(),
-            **self._told,
+            **self._report,
         )
 
 
-def _starting(budget: float) -> float:
-    """Seconds that are allowed for what no run is charged: starting Python and hashing the target's weights."""
+def _load_examples(inputs: OrganizerInputs, rules: Round) -> _Examples:
+    """Load prefixes, answers and clusters from the round or the files that the organizers named."""
+    if inputs.round is not None:
+        prefixes, answers = load_prefixes(inputs.round), load_answers(inputs.round)
+        return _Examples(prefixes, answers, None if answers is None else load_clusters(inputs.round))
+    assert inputs.prefixes is not None, "OrganizerInputs needs a round or prefixes"
+    prefixes = read_prefixes(inputs.prefixes, length=rules.prefix_length, vocabulary=rules.vocabulary)
+    if inputs.answers is None:
+        return _Examples(prefixes, None, None)
+    answers = token_rows(inputs.answers, length=rules.suffix_length, vocabulary=rules.vocabulary)
+    if len(answers) != len(prefixes):
+        raise HarnessError(f"{inputs.answers}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
+    whole_rows = np.concatenate([prefixes, answers], axis=1)
+    return _Examples(prefixes, answers, None if rules.clusters == "none" else cluster_ids([whole_rows]))
+
+
+def _startup_allowance(budget: float) -> float:
+    """Return the seconds allowed for starting Python and hashing the weights, which a run's budget does not include."""
     return min(60.0, max(5.0, budget / 20))
 
 
-def _rules_of(rules: Round, known: Known) -> SubmissionRules:
-    return SubmissionRules(len(known.prefixes), rules.suffix_length, rules.vocabulary, rules.row_cap)
+def _submission_rules(rules: Round, examples: _Examples) -> SubmissionRules:
+    return SubmissionRules(len(examples.prefixes), rules.suffix_length, rules.vocabulary, rules.row_cap)
 
 
-def _scores(executed: Executed, rows: int) -> Floats | None:
-    """The scores that the code wrote beside its submission; None where there are none that fit."""
-    path = executed.out.parent / "scores.csv"
+def _read_scores(result: CodeResult, rows: int) -> Floats | None:
+    """Return the scores that the code wrote next to its submission, or None if they are missing or not valid."""
+    path = result.out.parent / "scores.csv"
     try:
         return None if path.is_symlink() else read_scores(path, rows)[1]
     except HarnessError:
-        return None  # they decide only whether rows that moved were equal
+        return None  # Scores only decide whether rows that moved are ties.
 
 
-def _not_promised(manifest: Manifest, spec: CodeSpec, environment: Environment, how: How) -> list[str]:
-    """Why the submission's bytes may differ here from where it ran."""
-    ran, here = manifest.run, hardware()
-    if ran is None:
+def _nondeterminism_reasons(
+    manifest: Manifest, spec: CodeSpec, environment: CodeEnvironment, settings: RunSettings
+) -> list[str]:
+    """Return the reasons why the produced bytes may differ from the submitted ones."""
+    run, local = manifest.run, hardware()
+    if run is None:
         return []
-    reasons = list(ran.unpromised)
+    reasons = list(run.unpromised)
     for name in ("processor", "gpus"):
-        if ran.hardware.get(name) != here[name]:
-            reasons.append(f"another {name.removesuffix('s')} than it ran on")
-    for name, found in (("python", versions()["python"]), ("torch", environment.torch)):
-        if found != ran.versions.get(name):
-            reasons.append(f"{name} {found} where it ran on {ran.versions.get(name)}")
-    if how.device is not None and spec.target is not None and how.device != spec.target.device:
-        reasons.append(f"on {how.device} where it ran on {spec.target.device}")
+        if run.hardware.get(name) != local[name]:
+            reasons.append(f"the {name.removesuffix('s')} differs from the run's")
+    for name, version in (("python", versions()["python"]), ("torch", environment.torch)):
+        if version != run.versions.get(name):
+            reasons.append(f"{name} is {version}, the run used {run.versions.get(name)}")
+    if settings.device is not None and spec.target is not None and settings.device != spec.target.device:
+        reasons.append(f"the device is {settings.device}, the run used {spec.target.device}")
     return reasons

@@ -1,4 +1,4 @@
-"""The harness's own wheel, built again from the files that are installed: it names the code that ran."""
+"""Rebuild the harness's own wheel from the installed files, so that a bundle contains the code that ran."""
 
 import base64
 import csv
@@ -15,27 +15,27 @@ from harness.submit.archive import archive_bytes
 DISTRIBUTION = "extraction-harness"
 _LOCK = "requirements.lock"
 _WHEEL = "Wheel-Version: 1.0\nGenerator: harness\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-_KEPT = ("METADATA", "entry_points.txt")
+_COPIED_METADATA = ("METADATA", "entry_points.txt")
 
 
 def harness_wheel() -> tuple[str, bytes]:
-    """The wheel's file name and content: the same bytes for the same installed files.
+    """Return the wheel's file name and content. Equal installed files give equal bytes.
 
-    The shipped rounds' arrays are left out, since the demo's answers are among them and an attack that is run from this
-    wheel must not find any. Raises HarnessError when the harness is not installed as a distribution.
+    The arrays of the shipped rounds are left out: they contain the demo's answers, which an attack must not find.
+    Raises HarnessError if the harness is not installed as a distribution.
     """
     try:
         distribution = importlib.metadata.distribution(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
         raise HarnessError(
-            f"{DISTRIBUTION} is not installed as a distribution: pip install it, or its checkout."
+            f"{DISTRIBUTION} is not installed as a distribution. Install it, or its checkout, with pip."
         ) from None
     stem = f"{DISTRIBUTION.replace('-', '_')}-{distribution.version}"
     files = {f"harness/{name}": content for name, content in _package_files().items()}
-    for name in _KEPT:
+    for name in _COPIED_METADATA:
         text = distribution.read_text(name)
         if text is None:
-            raise HarnessError(f"{DISTRIBUTION} lacks its {name}: install it again.")
+            raise HarnessError(f"{DISTRIBUTION}: its {name} is missing. Install it again.")
         files[f"{stem}.dist-info/{name}"] = text.encode()
     if (licence := distribution.read_text("licenses/LICENSE")) is not None:
         files[f"{stem}.dist-info/licenses/LICENSE"] = licence.encode()
@@ -46,15 +46,15 @@ def harness_wheel() -> tuple[str, bytes]:
 
 
 def installed_lock() -> str:
-    """The text of the lock that came with the harness. Raises HarnessError when there is none."""
-    for path in _lock_places():
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    raise HarnessError(f"{paths.PACKAGE}: the {_LOCK} that belongs to it is missing: install the harness again.")
+    """Return the text of the lock that was installed with the harness. Raises HarnessError if it is missing."""
+    path = _lock_path()
+    if path is None:
+        raise HarnessError(f"{paths.PACKAGE}: {_LOCK} is missing. Install the harness again.")
+    return path.read_text(encoding="utf-8")
 
 
 def _package_files() -> dict[str, bytes]:
-    """Every installed file of the package, by its name there, attacks and lock inside it as a wheel has them."""
+    """Return every file of the package by its name in the wheel, which contains the attacks and the lock."""
     found = {
         path.relative_to(paths.PACKAGE).as_posix(): path
         for path in sorted(paths.PACKAGE.rglob("*"))
@@ -63,7 +63,7 @@ def _package_files() -> dict[str, bytes]:
     attacks = shipped_folder()
     if attacks is not None:
         found |= {f"attacks/{path.name}": path for path in sorted(attacks.glob("*.py"))}
-    lock = next((path for path in _lock_places() if path.is_file()), None)
+    lock = _lock_path()
     found |= {} if lock is None else {_LOCK: lock}
     return {name: path.read_bytes() for name, path in found.items()}
 
@@ -72,17 +72,18 @@ def _is_round_array(path: Path) -> bool:
     return paths.SHIPPED_ROUNDS in path.parents and path.suffix != ".toml"
 
 
-def _lock_places() -> tuple[Path, Path]:
-    """Beside the package in a checkout, inside it where a wheel put it."""
-    return paths.PACKAGE.parent / _LOCK, paths.PACKAGE / _LOCK
+def _lock_path() -> Path | None:
+    """Return the lock, which lies next to the package in a checkout and inside the package in a wheel."""
+    candidates = (paths.PACKAGE.parent / _LOCK, paths.PACKAGE / _LOCK)
+    return next((path for path in candidates if path.is_file()), None)
 
 
-def _record(files: dict[str, bytes], itself: str) -> bytes:
-    """RECORD: each file with its hash and size (PyPA, "Recording installed projects")."""
+def _record(files: dict[str, bytes], record: str) -> bytes:
+    """Return RECORD: each file with its hash and size (PyPA, "Recording installed projects")."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     for name in sorted(files):
         digest = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).rstrip(b"=").decode()
         writer.writerow([name, f"sha256={digest}", len(files[name])])
-    writer.writerow([itself, "", ""])
+    writer.writerow([record, "", ""])
     return lines.getvalue().encode()

@@ -18,7 +18,7 @@ from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
-from harness.submit.places import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, file_there
+from harness.submit.default_paths import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
 from harness.tui.form import Field, FieldKind
 from harness.tui.form_history import load_values, save_values
 from harness.tui.validation import validation_error
@@ -227,7 +227,7 @@ def parse_result(answer: Mapping[str, Any]) -> PackageResult:
 
 def initial_values() -> dict[str, str]:
     """Return the texts that the fields open with: those of the last packaging, or the files that exist."""
-    existing = {_TEAM.key: file_there(TEAM), _DESCRIPTION.key: file_there(DESCRIPTION)}
+    existing = {_TEAM.key: default_file(TEAM), _DESCRIPTION.key: default_file(DESCRIPTION)}
     values = {field.key: field.default or "" for field in FIELDS}
     values |= {key: str(path) for key, path in existing.items() if path is not None}
     return values | load_values(_HISTORY_KEY, FIELDS)
@@ -241,8 +241,8 @@ def save_initial_values(texts: Mapping[str, str]) -> None:
 
 def read_snapshot(folder: RunFolder, values: Mapping[str, str]) -> PackageSnapshot:
     """Return a snapshot for these texts. This hashes the run's inputs, so it may take a while."""
-    team = _path_in(values, _TEAM) or file_there(TEAM)
-    description = _path_in(values, _DESCRIPTION) or file_there(DESCRIPTION)
+    team = _path_in(values, _TEAM) or default_file(TEAM)
+    description = _path_in(values, _DESCRIPTION) or default_file(DESCRIPTION)
     out_error = validation_error(_OUT, values[_OUT.key])
     try:
         with as_harness_error(folder.path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import write_export
 from harness.core.text import shorten
 
 _CONVERT_SECONDS = 60.0
@@ -19,7 +19,7 @@ def save_svg(svg: str) -> Path:
     file = folder / time.strftime("harness-%Y%m%d-%H%M%S.svg")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, svg)
+        write_export(file, svg)
     except OSError as error:
         raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from None
     return file

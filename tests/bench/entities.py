@@ -1,4 +1,4 @@
-"""How long M-MEM takes once confidences are known: `python -m tests.bench.entities`."""
+"""Benchmark M-MEM after all confidences are measured: `python -m tests.bench.entities`."""
 
 import statistics
 import time
@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.entities.ranking import majority, ranked, votes
+from harness.audits.entities.ranking import count_votes, majority_vote, score_pairs
 
 PROMPTS, NAMES, ROUNDS = 400, 826, 5
 
 
 def measure() -> dict[str, Any]:
-    """Medians in seconds: every prompt by ranks, and the majority vote pair by pair; the bar beside them."""
+    """Return median seconds: scoring every prompt by ranks, and the majority vote on every pair; and the bar."""
     confidences = np.random.default_rng(1).random((PROMPTS, 2, NAMES))
     by_ranks, by_votes = [], []
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        wins = sum(ranked(inside, outside).wins for inside, outside in confidences)
+        wins = sum(score_pairs(inside, outside).wins for inside, outside in confidences)
         by_ranks.append(time.perf_counter() - start)
         start = time.perf_counter()
-        counters = votes(((inside, outside) for inside, outside in confidences), NAMES, NAMES)
-        majority(counters, PROMPTS)
+        counters = count_votes(((inside, outside) for inside, outside in confidences), NAMES, NAMES)
+        majority_vote(counters, PROMPTS)
         by_votes.append(time.perf_counter() - start)
         assert int(counters.sum(dtype=np.int64)) == wins
     return {

@@ -1,4 +1,4 @@
-"""Exact probabilities of 1,000 sequences under six schemes, on the surrogate where its files are, else on the demo."""
+"""Benchmark exact probabilities of 1,000 sequences under six schemes, on the surrogate if present, else the demo."""
 
 import time
 from typing import Any
@@ -16,7 +16,7 @@ BAR_SECONDS = 60
 
 
 def measure() -> dict[str, Any]:
-    """Seconds for the token probabilities of all examples, loading apart; the bar is the surrogate's."""
+    """Return the seconds for the token probabilities of all examples, without loading; the bar is for the surrogate."""
     has_surrogate = SURROGATE.is_dir()
     round_ = load_round(str(ROUND) if has_surrogate else "demo")
     prefixes, answers = load_prefixes(round_), load_answers(round_)

@@ -11,6 +11,9 @@ from harness.sandbox import detect_backend
 from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
 from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop
 
+SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
+"""The fast tier takes the sandbox that needs nothing installed; what the other tests start takes the machine's best."""
+
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
@@ -43,28 +46,35 @@ def drawn(workshop: Workshop) -> Packed:
     return workshop.packed("draws", *SETTLED)
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=SANDBOXES)
 def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop:
     """The workshop with each backend that is a sandbox."""
     return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.made)
 
 
-@pytest.fixture(params=["bwrap", "landlock", "none"])
-def confined_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+@pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
+def confined_machine(
+    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
     """The machine with each sandbox backend, and without a sandbox."""
-    return _machine_with(request.param, machine, monkeypatch)
+    yield _machine_with(request.param, machine, monkeypatch)
+    detect_backend.cache_clear()
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
-def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+@pytest.fixture(params=SANDBOXES)
+def sandboxed_machine(
+    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
     """The machine with each backend that is a sandbox."""
-    return _machine_with(request.param, machine, monkeypatch)
+    yield _machine_with(request.param, machine, monkeypatch)
+    detect_backend.cache_clear()
 
 
 @pytest.fixture
-def bare_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def bare_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """The machine without a sandbox."""
-    return _machine_with("none", machine, monkeypatch)
+    yield _machine_with("none", machine, monkeypatch)
+    detect_backend.cache_clear()
 
 
 @pytest.fixture(params=["bwrap", "landlock"])

@@ -22,20 +22,25 @@ from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_summary
+from tests.functional.command import run_command
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = Path(__file__).parent / "plugins"
 VOCABULARY = 50257
 EXAMPLES = 64
+SHARED_CACHE = "HARNESS_TEST_CACHE"
+"""The variable that names the cache of parameter schemas and file hashes that all machines of a session share."""
 OVER = ("finished", "out_of_time", "stopped", "crashed", "lost")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Run commands as a user does, in processes of their own."""
+    """Commands as a user types them, in this folder and with its environment."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    in_process: bool = True
+    """Commands run in this process where that is possible; false where several threads run them."""
 
     @property
     def runs(self) -> Path:
@@ -57,12 +62,17 @@ class Machine:
         return subprocess.Popen(command, cwd=self.folder, env=self.env(), **(defaults | options))
 
     def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """Run a command, which must exit with `code`."""
+        """Run a command in this process; it must exit with `code`. Runs that it starts are real processes."""
+        if not self.in_process:
+            return self.run_process(*arguments, code=code)
+        done = run_command(arguments, folder=self.folder, environment=self.env())
+        return _checked(done, code)
+
+    def run_process(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
+        """Run a command in a process of its own, as a shell does; it must exit with `code`."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=240)
-        assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
-        assert "Traceback" not in err, err
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        out, err = process.communicate(timeout=120)
+        return _checked(subprocess.CompletedProcess(process.args, process.returncode, out, err), code)
 
     def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """Return the object that a command prints as its only line."""
@@ -113,6 +123,12 @@ class Machine:
         return ("--attacks", str(PLUGINS), "--round", str(self.folder / round_))
 
 
+def _checked(done: "subprocess.CompletedProcess[str]", code: int) -> "subprocess.CompletedProcess[str]":
+    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
 def is_valid(submission: Path, round_file: Path) -> bool:
     """Return True if `validate` accepts the submission under the rules of the round."""
     round_ = load_round(str(round_file))
@@ -127,9 +143,11 @@ def is_valid(submission: Path, round_file: Path) -> bool:
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Return the variables that place all files of the harness inside `folder`."""
+    """The harness's directories, all inside `folder` but the cache, which the tests of one session share."""
     names = {"HARNESS_HOME": "state", "HARNESS_CACHE": "cache", "HARNESS_DATA": "data"}
-    return {name: str(folder / place) for name, place in names.items()}
+    places = {name: str(folder / place) for name, place in names.items()}
+    shared = os.environ.get(SHARED_CACHE)
+    return places if shared is None else places | {"HARNESS_CACHE": shared}
 
 
 def write_round(

@@ -1,12 +1,14 @@
-"""`harness attacks` as a user runs it: real processes, their output and their exit codes."""
+"""`harness attacks` as a user runs it: output and exit codes."""
 
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.functional.command import run_command
+from tests.functional.machine import homes
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = '''"""A \x1b[31mred\x1b[0m \u202eline."""
@@ -31,15 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _harness(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", "from harness.cli.app import main; main()", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HARNESS_CACHE": str(folder / "cache"), "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_command(arguments, folder=folder, environment={**os.environ, **homes(folder), "COLUMNS": "100"})
 
 
 def test_the_list_has_a_line_for_each_attack_and_says_what_is_broken(folder: Path) -> None:

@@ -1,10 +1,11 @@
-"""`harness audit leakage` from the command line: one command draws every figure, killed or not, and hides text."""
+"""`harness audit leakage`: figures, resume, redaction, bad input."""
 
 import csv
 import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
@@ -13,7 +14,8 @@ from tests.functional.machine import Machine, kill_worker, wait_until
 NAMES = ("audit", "leakage", "--names", "--threads", "1", "--prefix-lengths", "20", "--limit", "30", "--inexact", "4")
 
 
-def test_a_killed_sweep_over_the_demos_sizes_resumes_to_the_same_findings(machine: Machine) -> None:
+@pytest.mark.slow
+def test_a_killed_sweep_resumes_to_the_same_findings(machine: Machine) -> None:
     whole = machine.json(*NAMES, "--out", "whole")
     assert whole["is_complete"] and len(whole["settings"]) == 6
     assert set(whole["esp"]) == {"greedy", "plain", "temperature", "top_k", "top_p", "typical_p"}
@@ -32,7 +34,8 @@ def test_a_killed_sweep_over_the_demos_sizes_resumes_to_the_same_findings(machin
     assert {"leaked", "token-probability", "trends-over-model-sizes", "inexact-over-exact", "wrong-positions"} <= drawn
 
 
-def test_a_redacted_audit_writes_no_text_of_the_corpus(machine: Machine) -> None:
+@pytest.mark.slow
+def test_a_redacted_audit_writes_no_text(machine: Machine) -> None:
     machine.json(*NAMES, "--target", "demo", "--out", "open")
     machine.json(*NAMES, "--target", "demo", "--out", "hidden", "--redact")
     with (machine.folder / "open" / "tables" / "matches.csv").open(encoding="utf-8-sig", newline="") as file:
@@ -45,7 +48,7 @@ def test_a_redacted_audit_writes_no_text_of_the_corpus(machine: Machine) -> None
             assert not [text for text in texts if text.encode() in content], path
 
 
-def test_pairs_in_a_file_are_measured_and_what_does_not_fit_is_one_sentence(machine: Machine) -> None:
+def test_pairs_in_a_file_are_measured_and_bad_input_is_refused(machine: Machine) -> None:
     rows = np.random.default_rng(0).integers(1, 384, (20, 54))
     np.savez(machine.folder / "pairs.npz", prefixes=rows[:, :50], suffixes=rows[:, 50:])
     found = machine.json("audit", "leakage", "pairs.npz", "--target", "demo-tiny", "--inexact", "3", "--threads", "1")
@@ -56,6 +59,6 @@ def test_pairs_in_a_file_are_measured_and_what_does_not_fit_is_one_sentence(mach
         ((), "no pairs are named"),
         (("absent.npz", "--target", "demo"), "no such file"),
         (("--names", "--top-p", "2"), "--top-p"),
-        (("--corpus", "pairs.npz"), "--corpus and --tagger go together"),
+        (("--corpus", "pairs.npz"), "--corpus and --tagger must be given together"),
     ):
         assert sentence in machine.run("audit", "leakage", *arguments, code=1).stderr

@@ -1,4 +1,4 @@
-"""An audit as a run: killed, resumed, stopped, out of time; what it found is made anew from its record alone."""
+"""An audit as a run: killed, resumed, stopped, out of time; findings are computed from its record."""
 
 import json
 import threading
@@ -29,6 +29,7 @@ def tables_in(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "tables").iterdir())}
 
 
+@pytest.mark.slow
 def test_an_audit_killed_again_and_again_resumes_to_the_same_findings(machine: Machine) -> None:
     asked = (*SEQUENCE, "--limit", "160")
     whole = machine.json(*asked, "--out", "whole")
@@ -61,6 +62,7 @@ def test_an_audit_that_is_stopped_tells_what_it_has_and_goes_on_later(machine: M
     assert "finished" in machine.run("runs").stdout
 
 
+@pytest.mark.slow
 def test_an_audit_out_of_time_keeps_what_it_measured(machine: Machine) -> None:
     machine.run(*SEQUENCE, "--limit", "1000", "--budget", "6s", "--json")
     summary = machine.newest()
@@ -69,6 +71,7 @@ def test_an_audit_out_of_time_keeps_what_it_measured(machine: Machine) -> None:
     assert machine.json("audit", "show", summary["id"])
 
 
+@pytest.mark.slow
 def test_an_audit_whose_inputs_were_changed_is_not_resumed(machine: Machine) -> None:
     folder = detached(machine, *SEQUENCE, "--limit", "1000")
     wait_until(lambda: rows_of(folder) > 0)

@@ -1,4 +1,4 @@
-"""`harness audit sequence` as a user runs it: a corpus, an endpoint that is flaky, a kill, and bad input."""
+"""`harness audit sequence`: a corpus, a flaky endpoint, kills, and bad input."""
 
 from collections import Counter
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.unit.audits.sequence.completions_server import Reply, completion, com
 
 
 def write_corpus(folder: Path, documents: int) -> list[str]:
-    """The demo corpus's most repeated documents, a file each; their texts."""
+    """Write the demo corpus's most repeated documents, one per file, and return their texts."""
     often = sorted(corpus(SEED), key=lambda document: -document.repetitions)[:documents]
     folder.mkdir()
     for number, document in enumerate(often):
@@ -23,7 +23,7 @@ def write_corpus(folder: Path, documents: int) -> list[str]:
     return [document.text for document in often]
 
 
-def test_a_folder_of_text_is_audited_with_a_page_that_a_redaction_leaves_without_text(machine: Machine) -> None:
+def test_a_redacted_page_of_a_text_corpus_has_no_text(machine: Machine) -> None:
     texts = write_corpus(machine.folder / "corpus", 24)
     asked = ("audit", "sequence", "corpus", "--target", "demo", "--threads", "1", "--prompt-length", "12")
     figures = machine.json(*asked, "--out", "plain")
@@ -40,7 +40,8 @@ def test_a_folder_of_text_is_audited_with_a_page_that_a_redaction_leaves_without
         assert any(passage in written for passage in passages) is is_there
 
 
-def test_a_killed_audit_of_a_flaky_endpoint_asks_at_most_what_was_under_way_again(machine: Machine) -> None:
+@pytest.mark.slow
+def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> None:
     (machine.folder / "corpus.jsonl").write_text(
         "".join(f'{{"body": "p{place} {" ".join(f"w{number}" for number in range(30))}"}}\n' for place in range(24))
         + "broken\n"
@@ -83,20 +84,20 @@ def test_a_killed_audit_of_a_flaky_endpoint_asks_at_most_what_was_under_way_agai
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "no corpus is named: give a folder or a file, or a round with --round."),
-        (("nowhere", "--target", "demo"), "nowhere: no such file or folder"),
-        (("empty", "--target", "demo"), "empty: no paragraph to ask for: it is empty."),
-        (("short.txt", "--target", "demo"), "none has more than 35 words (--prompt-length)."),
+        ((), "no corpus is named. Give a directory or a file, or a round with --round."),
+        (("nowhere", "--target", "demo"), "no such file or directory: nowhere"),
+        (("empty", "--target", "demo"), "empty contains no paragraph. It is empty."),
+        (("short.txt", "--target", "demo"), "none of which has more than 35 words (--prompt-length)."),
         (("short.txt",), "no model is named"),
-        (("short.txt", "--endpoint", "http://localhost/v1"), "endpoint and endpoint_model go together."),
-        (("short.txt", "--target", "demo", "--top-p", "0.5"), "set a temperature."),
+        (("short.txt", "--endpoint", "http://localhost/v1"), "--endpoint and --endpoint-model must be given together."),
+        (("short.txt", "--target", "demo", "--top-p", "0.5"), "set --temperature."),
         (("short.txt", "--target", "demo", "--overlap", "bag"), "--overlap"),
-        (("short.txt", "--target", "demo", "--split", "train"), "no data set with splits"),
-        (("broken.jsonl", "--target", "demo"), "broken.jsonl, line 1: no JSON; left out."),
+        (("short.txt", "--target", "demo", "--split", "train"), "not a data set with splits"),
+        (("broken.jsonl", "--target", "demo"), "Skipped broken.jsonl, line 1: not valid JSON."),
         (("--round", "round.toml", "--target", "empty"), "not a model folder: "),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(machine: Machine, arguments: tuple[str, ...], says: str) -> None:
+def test_bad_input_is_refused(machine: Machine, arguments: tuple[str, ...], says: str) -> None:
     (machine.folder / "empty").mkdir()
     (machine.folder / "short.txt").write_text("a few words")
     (machine.folder / "broken.jsonl").write_text("{")

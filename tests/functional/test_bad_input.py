@@ -72,6 +72,7 @@ def test_a_target_that_does_not_fit_the_round_is_refused_before_the_clock_starts
     assert words in _refused(machine, "greedy", "--target", str(models / name))
 
 
+@pytest.mark.slow
 def test_what_its_configuration_keeps_quiet_ends_the_run_before_the_first_guess(machine: Machine, models: Path) -> None:
     configuration = json.loads((models / "large" / "config.json").read_text())
     del configuration["vocab_size"]
@@ -87,6 +88,7 @@ def test_what_its_configuration_keeps_quiet_ends_the_run_before_the_first_guess(
     assert summary["reason"] == "the target predicts 50257 tokens and the round has 50300. Choose another target."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "positions"),
     [(["position_shift", "--set", "step=3"], 9), (["soft_prompt", "--set", "tokens=9", "--set", "batch=8"], 9)],
@@ -103,6 +105,7 @@ def test_an_attack_that_leads_beyond_the_context_says_by_how_much(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["greedy", "two_step"])
 def test_a_target_that_overflows_in_the_middle_is_crashed_with_a_sentence(
     machine: Machine, models: Path, attack: str
@@ -118,6 +121,7 @@ def test_damaged_weights_are_named_by_the_run(machine: Machine, models: Path) ->
     assert "wpe.weight contain NaN" in summary["reason"]
 
 
+@pytest.mark.slow
 def test_without_a_tokenizer_text_is_ranked_and_shown_by_its_ids(machine: Machine, models: Path) -> None:
     options = ["--set", "ranker=zlib", "--set", "trials=2", "--limit", "4"]
     summary = machine.attack("sampling", "--target", str(models / "fitting"), *options)
@@ -127,6 +131,7 @@ def test_without_a_tokenizer_text_is_ranked_and_shown_by_its_ids(machine: Machin
     assert " ".join(map(str, answer)) in shown
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_in_the_middle_costs_time_and_no_guess(machine: Machine, models: Path) -> None:
     target = ["--target", str(models / "fitting")]
     whole = machine.attack("starving", "--set", "rows=1000000", *target)
@@ -135,6 +140,7 @@ def test_memory_that_runs_out_in_the_middle_costs_time_and_no_guess(machine: Mac
     assert Path(scarce["submission"]).read_bytes() == Path(whole["submission"]).read_bytes()
 
 
+@pytest.mark.slow
 def test_memory_that_does_not_suffice_for_anything_leaves_what_was_found_before(machine: Machine, models: Path) -> None:
     summary = machine.attack("starving", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
     assert (summary["status"], summary["rows"]) == ("crashed", 16)
@@ -177,6 +183,7 @@ def test_a_file_that_does_not_fit_is_named_before_the_clock_starts(
     assert words in _refused(machine, "draws")
 
 
+@pytest.mark.slow
 def test_two_step_without_training_examples_says_so_and_is_done(machine: Machine) -> None:
     (machine.folder / "untaught.toml").write_text(
         'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suffix_file = ""\n'

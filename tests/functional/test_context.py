@@ -1,6 +1,5 @@
 """What a context promises an attack: stages that resume, arrays that stay, and the last word on the order."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +47,7 @@ def test_a_run_killed_in_either_stage_keeps_its_arrays_and_ends_with_the_same_ro
 
 
 def test_the_running_score_of_a_resumed_run_begins_with_what_was_found_before(machine: Machine) -> None:
-    folder = machine.detached("draws", "--set", "pause=0.1")
+    folder = machine.detached("draws", "--set", "pause=0.3")
 
     def rows_of_last_point() -> int:
         with RunReader(folder.store) as reader:
@@ -59,7 +58,6 @@ def test_the_running_score_of_a_resumed_run_begins_with_what_was_found_before(ma
     before = rows_of_last_point()
     kill_supervisor(folder)
     machine.run("resume", folder.id, "--detach")
-    time.sleep(0.5)
     wait_until(lambda: machine.summary(folder)["status"] == "finished")
     with RunReader(folder.store) as reader:
         rows = [point.rows for point in reader.points()]

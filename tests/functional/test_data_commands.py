@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.functional.command import run_command
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED_SATML = REPOSITORY.parent / "shared" / "data" / "satml"
 
 
 def harness(*arguments, data):
-    command = [sys.executable, "-c", "from harness.cli.app import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "HARNESS_DATA": str(data), "PYTHONPATH": str(REPOSITORY)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    environment = {**os.environ, "HARNESS_DATA": str(data)}
+    return run_command([*map(str, arguments)], folder=REPOSITORY, environment=environment)
 
 
 @pytest.fixture(scope="module")

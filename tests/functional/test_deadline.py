@@ -1,10 +1,10 @@
 """The end of a run's time: nothing of an attack outlives it, whatever the attack does against that."""
 
-import time
 import uuid
 from pathlib import Path
 
 import psutil
+import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
@@ -23,26 +23,26 @@ from tests.functional.machine import (
 CHILDREN = 8
 
 
-def _deadline(folder: RunFolder, budget: float) -> float:
-    """When the run's budget ends, in seconds since the epoch."""
+def _lifetime(folder: RunFolder) -> float:
+    """Seconds from the run's start to its end, by the clock of its ledger."""
     with RunReader(folder.store) as reader:
-        return next(entry.at for entry in reader.ledger() if entry.entry == "start") + budget
+        ledger = reader.ledger()
+    (start,) = [entry.at for entry in ledger if entry.entry == "start"]
+    (end,) = [entry.at for entry in ledger if entry.entry == "end"]
+    return end - start
 
 
 def test_an_attack_that_clings_is_gone_with_its_children_at_the_deadline(confined_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "4s")
+    folder = confined_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "8s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
-    deadline = _deadline(folder, 4.0)
-    time.sleep(max(0.0, deadline - 0.3 - time.time()))
-    assert len(processes_that_name(marker)) >= CHILDREN
-    time.sleep(max(0.0, deadline + 1.0 - time.time()))
+    wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
     assert processes_that_name(str(folder.scratch / "inputs")) == []
-    wait_until(lambda: run_status(folder).is_over)
+    assert 8.0 <= _lifetime(folder) <= 9.0
     summary = confined_machine.summary(folder)
     assert (summary["status"], summary["reason"]) == ("out_of_time", "its budget ended before its work did.")
-    assert summary["elapsed_s"] == 4.0
+    assert summary["elapsed_s"] == 8.0
     assert summary["rows"] == 64
     assert is_valid(Path(summary["submission"]), confined_machine.folder / "round.toml")
 
@@ -52,8 +52,8 @@ def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(confined_machin
     folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     kill_supervisor(folder)
-    wait_until(lambda: not processes_that_name(marker), seconds=5)
-    wait_until(lambda: not processes_that_name(str(folder.scratch / "inputs")), seconds=5)
+    wait_until(lambda: not processes_that_name(marker))
+    wait_until(lambda: not processes_that_name(str(folder.scratch / "inputs")))
     assert str(run_status(folder)) == "lost"
 
 
@@ -69,7 +69,7 @@ def test_children_of_an_attack_that_died_are_gone_with_it(confined_machine: Mach
 
 
 def test_a_process_that_never_stays_is_caught(confined_machine: Machine) -> None:
-    summary = confined_machine.attack("hopping", "--budget", "2s")
+    summary = confined_machine.attack("hopping", "--budget", "6s")
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
     # The supervisor's own end follows its last word by a moment.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])
@@ -77,6 +77,7 @@ def test_a_process_that_never_stays_is_caught(confined_machine: Machine) -> None
         assert processes_that_name(summary["directory"]) == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(bare_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
     folder = bare_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "20s")
@@ -94,11 +95,13 @@ def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(
     assert processes_that_name(marker) == []
 
 
+@pytest.mark.slow
 def test_an_attack_in_batches_ends_by_itself_at_the_soft_deadline(machine: Machine) -> None:
-    summary = machine.attack("patient", "--budget", "6s")
+    # The soft deadline is 1 s before the hard one: time enough for a batch, on a busy machine too.
+    summary = machine.attack("patient", "--budget", "20s")
     assert summary["status"] == "out_of_time"
     assert summary["reason"] == "its budget ended before its work did; it finished early as asked."
-    assert 5.6 <= summary["elapsed_s"] < 6.0
+    assert 19.0 <= summary["elapsed_s"] < 20.0
     with RunReader(RunFolder(machine.runs / summary["id"]).store) as reader:
         phases = [detail["phase"] for _, _, name, detail in reader.events() if name == "phase"]
     assert phases == ["starting", "running", "finishing", "finishing", "out_of_time"]
@@ -113,7 +116,9 @@ def test_an_attack_that_never_guesses_is_out_of_time_with_an_empty_submission(ma
 def test_a_stopped_attack_that_will_not_finish_is_killed_after_its_grace(machine: Machine) -> None:
     folder = machine.detached("clinging", "--set", "marker=none")
     wait_until(lambda: guess_count(folder) > 0)
-    started = time.monotonic()
     assert machine.json("stop", folder.id)["status"] == "stopped"
-    assert 4.5 < time.monotonic() - started < 9.0
+    with RunReader(folder.store) as reader:
+        asked_at = next(at for _, at, name, detail in reader.events() if detail.get("phase") == "finishing")
+        ended_at = reader.ledger()[-1].at
+    assert 4.9 < ended_at - asked_at < 10.0
     assert machine.summary(folder)["rows"] == 64

@@ -13,6 +13,8 @@ from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.engine.demo import ROUND_ARRAYS
 from tests.functional.machine import Machine
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = 200
 BANDS = ((1, 5), (8, 33), (33, 65))  # repetitions, half-open
 

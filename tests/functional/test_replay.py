@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,9 @@ from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
+from tests.functional.command import run_command
+from tests.functional.machine import homes
+from tests.tiers import first_is_fast
 
 ROOT = Path(__file__).parents[2]
 ROWS = 20
@@ -21,21 +22,10 @@ RECORDED = ROOT.parent / "shared" / "data"
 
 
 def _run(folder: Path, *arguments: str, round_: str = "demo") -> dict[str, Any]:
-    command = [sys.executable, "-c", "from harness.cli.app import main; main()", "run", "replay", "--json"]
-    done = subprocess.run(
-        [*command, "--round", round_, *arguments],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "HARNESS_DATA": str(RECORDED),
-            "HARNESS_HOME": str(folder / "home"),
-            "HARNESS_CACHE": str(folder / "cache"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_command(
+        ["run", "replay", "--json", "--round", round_, *arguments],
+        folder=folder,
+        environment={**os.environ, **homes(folder), "HARNESS_DATA": str(RECORDED)},
     )
     summary: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"status": "refused", "reason": done.stderr}
     return summary
@@ -89,7 +79,7 @@ def test_generations_for_other_prefixes_are_refused_in_a_sentence(tmp_path: Path
     assert "row 7 does not begin with the round's prefix 7: it was recorded for another round." in summary["reason"]
 
 
-@pytest.mark.parametrize(("trials", "recall"), [(5, 0.301), (1, 0.244)])
+@pytest.mark.parametrize(("trials", "recall"), first_is_fast([(5, 0.301), (1, 0.244)]))
 def test_the_recorded_run_of_the_real_model_scores_what_it_scored(tmp_path: Path, trials: int, recall: float) -> None:
     source = RECORDED / "recorded" / "gpt-neo-1.3b"
     if not source.exists():

@@ -62,7 +62,7 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
         pytest.skip("this user may write to no control group.")
     assert summary.status == "crashed" and summary.guesses == 1
     assert summary.reason == (
-        "the attack held more than 0.4 GB of memory, its limit, and was killed. "
+        "the attack used more than 0.4 GB of memory, its limit, and was killed. "
         "The sandbox refused it more memory than its limit (once)."
     )
 

@@ -1,15 +1,14 @@
-"""`harness score` and `harness validate` as real processes, on the challenge's own files where they are there."""
+"""`harness score` and `harness validate`, on the challenge's own files where they are there."""
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.core.submission import write_submission
+from tests.functional.command import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY.parent / "shared" / "data"
@@ -32,13 +31,8 @@ target = "none/at-all"
 
 
 def harness(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", "from harness.cli.app import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200", **environment},
-    )
+    given = {**os.environ, "COLUMNS": "200", **environment}
+    return run_command([*map(str, arguments)], folder=REPOSITORY, environment=given)
 
 
 @pytest.fixture

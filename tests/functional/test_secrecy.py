@@ -132,7 +132,7 @@ def test_the_answers_of_a_fold_are_refused_as_a_path_parameter(machine: Machine)
     answers = paths.SHIPPED_ROUNDS / "demo" / "train_suffix.npy"
     options = ("--attacks", str(PLUGINS), "--round", "demo:fold0of5")
     refused = machine.run("run", "draws", *options, "--set", f"file={answers}", code=1)
-    assert "holds the round's answers; an attack may not read it" in refused.stderr
+    assert "contains the round's answers. An attack may not read it." in refused.stderr
 
 
 def test_show_warns_about_a_run_without_a_sandbox(bare_machine: Machine) -> None:
@@ -148,11 +148,11 @@ def test_a_path_parameter_that_holds_the_answers_is_refused(machine: Machine) ->
     (copies / "innocent.bin").write_bytes((machine.folder / "answer-64.npy").read_bytes())
     for path in (machine.folder / "answer-64.npy", copies):
         refused = machine.run("run", "draws", *machine.plugin(), "--set", f"file={path}", code=1)
-        assert "holds the round's answers; an attack may not read it" in refused.stderr
+        assert "contains the round's answers. An attack may not read it." in refused.stderr
     link = machine.folder / "link"
     link.symlink_to(machine.folder / "answer-64.npy")
     assert (
-        "holds the round's answers"
+        "contains the round's answers"
         in machine.run("run", "draws", *machine.plugin(), "--set", f"file={link}", code=1).stderr
     )
 

@@ -13,6 +13,8 @@ from harness.runs.summary import run_summary
 from tests.conftest import require_tool
 from tests.functional.machine import Machine, guess_count, wait_until
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 90.0
 
 

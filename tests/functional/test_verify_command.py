@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from tests.functional.workshop import (
     finding,
     reason,
 )
+from tests.tiers import first_is_fast
 
 
 def test_a_bundle_reproduces_its_submission_byte_for_byte(
@@ -40,6 +40,7 @@ def test_a_bundle_reproduces_its_submission_byte_for_byte(
     assert '<strong class="good">reproduced</strong>' in page and "http" not in page.replace("http-equiv", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "options"),
     [("stages", ()), ("draws", (*SETTLED, "--set", "file=team.toml")), ("draws", (*SETTLED, "--seed", "5"))],
@@ -50,6 +51,7 @@ def test_what_an_attack_was_given_is_in_its_bundle(workshop: Workshop, attack: s
     assert workshop.verified(packed.zip)["outcome"] == "reproduced"
 
 
+@pytest.mark.slow
 def test_the_verdict_is_printed_with_each_thing_that_was_looked_at(workshop: Workshop, drawn: Packed) -> None:
     done = workshop.machine.run("verify", str(drawn.zip), *workshop.round, *OWN)
     assert done.stdout.endswith("reproduced: the code produces the submission, byte for byte\n")
@@ -57,13 +59,14 @@ def test_the_verdict_is_printed_with_each_thing_that_was_looked_at(workshop: Wor
     assert {"manifest", "code", "rules", "prefixes", "submission", "sandbox", "environment", "budget"} <= names
 
 
+@pytest.mark.slow
 def test_prefixes_and_answers_as_files_are_enough(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     folder = workshop.machine.folder
     np.savez(tmp_path / "prefixes.npz", np.load(folder / f"prefix-{EXAMPLES}.npy").astype(np.int64))
     given = ("--prefixes", str(tmp_path / "prefixes.npz"), "--out", str(tmp_path))
     blind = workshop.machine.json("verify", str(drawn.zip), *given, *OWN)
     assert blind["outcome"] == "reproduced" and blind["scores"] == {}
-    assert finding(blind, "rules")["sentence"].endswith("caps the challenge's: 100 errors, 100,000 rows")
+    assert finding(blind, "rules")["sentence"].endswith("caps from the challenge: 100 errors, 100,000 rows")
     told = workshop.machine.json(
         "verify", str(drawn.zip), *given, "--answers", str(folder / f"answer-{EXAMPLES}.npy"), *OWN
     )
@@ -76,7 +79,7 @@ def test_one_altered_byte_is_refused_by_the_manifest(workshop: Workshop, drawn: 
     submission[at] = ord("1") if submission[at] != ord("1") else ord("2")
     bundle = altered_raw(drawn.zip, tmp_path / "x.zip", {"submission.csv": bytes(submission)})
     name, sentence = reason(workshop.verified(bundle, code=1))
-    assert name == "manifest" and sentence.startswith("submission.csv is altered: its SHA-256 is ")
+    assert name == "manifest" and sentence.startswith("submission.csv was changed: its SHA-256 is ")
 
 
 def test_a_byte_of_the_zip_itself_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
@@ -93,10 +96,11 @@ def test_one_swapped_row_is_found_by_running_the_code(workshop: Workshop, drawn:
     verdict = workshop.verified(bundle, code=1)
     name, sentence = reason(verdict)
     assert verdict["outcome"] == "refused" and name == "agreement"
-    assert "from row 1 on the lists differ: 0 of " in sentence and "2 in both stand elsewhere" in sentence
+    assert "the submissions differ from row 1 on: 0 of " in sentence and "2 common rows moved" in sentence
     assert verdict["sentence"].startswith("the code does not produce the submission: ")
 
 
+@pytest.mark.slow
 def test_rows_that_moved_among_equal_scores_are_the_same_up_to_ties(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -110,26 +114,30 @@ def test_rows_that_moved_among_equal_scores_are_the_same_up_to_ties(
     assert verdict["outcome"] == "reproduced_up_to_ties" and verdict["agreement"]["elsewhere"] == 2
 
 
+@pytest.mark.slow
 def test_an_attack_that_guesses_something_else_each_time_is_refused(workshop: Workshop) -> None:
     verdict = workshop.verified(workshop.packed("unsteady").zip, code=1)
     assert reason(verdict)[0] == "agreement" and verdict["agreement"]["only_produced"] == EXAMPLES
 
 
+@pytest.mark.slow
 def test_what_was_not_promised_to_come_out_again_is_measured(workshop: Workshop) -> None:
     packed = workshop.packed("unsteady", "--set", "looks_at_clock=true")
     verdict = workshop.verified(packed.zip, code=3)
     assert verdict["outcome"] == "measured" and "; recall 0.000 submitted, 0.000 produced" in verdict["sentence"]
-    assert finding(verdict, "promise")["sentence"] == "identity was not promised: the attack read the clock"
+    assert (
+        finding(verdict, "promise")["sentence"] == "a byte-identical result was not promised: the attack read the clock"
+    )
 
 
+@pytest.mark.slow
 def test_an_attack_slower_than_the_budget_is_ended_and_refused(workshop: Workshop) -> None:
     packed = workshop.packed("draws", "--set", "pause=2")
-    began = time.monotonic()
     name, sentence = reason(workshop.verified(packed.zip, "--budget", "3s", code=1))
-    assert (name, sentence) == ("budget", "it was not done within 0:03 and 0:05 for starting, and was ended")
-    assert time.monotonic() - began < 30
+    assert (name, sentence) == ("budget", "the code was ended after 0:03 plus 0:05 for startup")
 
 
+@pytest.mark.slow
 def test_the_budget_is_the_organizers_round_s_and_not_the_bundle_s(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -138,7 +146,7 @@ def test_the_budget_is_the_organizers_round_s_and_not_the_bundle_s(
     assert workshop.verified(bundle)["budget"] == 60.0
 
 
-@pytest.mark.parametrize("is_caught", ["true", "false"])
+@pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
 def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Workshop, is_caught: str) -> None:
     unconfined = Workshop(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.made)
     packed = unconfined.packed("calling", "--set", f"is_caught={is_caught}", accept=("sandbox",))
@@ -147,7 +155,8 @@ def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Workshop, is_c
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("suffix_length", 7), ("error_cap", 1000), ("row_cap", 5), ("vocabulary", 50256)]
+    ("field", "value"),
+    first_is_fast([("suffix_length", 7), ("error_cap", 1000), ("row_cap", 5), ("vocabulary", 50256)]),
 )
 def test_a_bundle_of_other_rules_is_refused(
     workshop: Workshop, drawn: Packed, tmp_path: Path, field: str, value: int
@@ -155,7 +164,10 @@ def test_a_bundle_of_other_rules_is_refused(
     lines = files_of(drawn.zip)["code/round.toml"].decode().splitlines()
     changed = [f"{field} = {value}" if line.startswith(f"{field} ") else line for line in lines]
     bundle = altered(drawn.zip, tmp_path / "x.zip", {"code/round.toml": "\n".join(changed).encode()})
-    assert reason(workshop.verified(bundle, code=1)) == ("rules", f"the bundle's rules are not those of small: {field}")
+    assert reason(workshop.verified(bundle, code=1)) == (
+        "rules",
+        f"the bundle's rules differ from those of small: {field}",
+    )
 
 
 def test_a_submission_for_other_prefixes_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
@@ -172,20 +184,25 @@ def test_a_target_that_is_not_the_one_named_is_refused(workshop: Workshop, drawn
     spec = json.loads(files["code/spec.json"]) | {"target": target | {"device": "cpu", "dtype": "auto", "threads": 1}}
     bundle = altered(drawn.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()}, target=target)
     name, sentence = reason(workshop.verified(bundle, "--target", "demo", code=1))
-    assert name == "target" and sentence.startswith("the bundle names demo, weights 000000000000…, and the model here")
+    assert name == "target" and sentence.startswith(
+        "the bundle names demo, weights 000000000000…, but the weights here"
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "content", "why"),
-    [
-        ("code/spec.json", b"{}", "code"),
-        ("code/round.toml", b"row_cap = 'many'", "code"),
-        ("code/round.toml", None, "code"),
-        ("submission.csv", b'Example ID,Suffix Guess\n64,"[1,2,3,4,5,6,7,8]"\n', "submission"),
-        ("submission.csv", None, "submission"),
-        ("code/attack/draws.py", b"raise SystemExit\n", "run"),
-        ("code/run.sh", None, "run"),
-    ],
+    first_is_fast(
+        [
+            ("code/spec.json", b"{}", "code"),
+            ("code/round.toml", b"row_cap = 'many'", "code"),
+            ("code/round.toml", None, "code"),
+            ("submission.csv", b'Example ID,Suffix Guess\n64,"[1,2,3,4,5,6,7,8]"\n', "submission"),
+            ("submission.csv", None, "submission"),
+            ("code/attack/draws.py", b"raise SystemExit\n", "run"),
+            ("code/run.sh", None, "run"),
+        ],
+        fast=3,
+    ),
 )
 def test_a_file_that_is_not_what_it_should_be_is_refused_for_itself(
     workshop: Workshop, drawn: Packed, tmp_path: Path, name: str, content: bytes | None, why: str
@@ -195,6 +212,7 @@ def test_a_file_that_is_not_what_it_should_be_is_refused_for_itself(
     assert found == why and str(tmp_path) not in sentence
 
 
+@pytest.mark.slow
 def test_a_wheel_that_was_changed_with_its_manifest_is_found_out_by_what_it_writes(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -204,6 +222,7 @@ def test_a_wheel_that_was_changed_with_its_manifest_is_found_out_by_what_it_writ
     assert name == "run" and "not as it was" in sentence
 
 
+@pytest.mark.slow
 def test_code_that_was_packaged_before_the_prefixes_runs_on_them(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -226,9 +245,10 @@ def test_a_bundle_of_the_frozen_code_names_it_and_is_the_same(
     frozen = _frozen(workshop, tmp_path)
     verdict = workshop.machine.json("verify", str(drawn.zip), "--frozen", str(frozen), "--out", str(tmp_path))
     assert verdict["outcome"] == "same_code"
-    assert verdict["sentence"] == "the code is the frozen code, and the manifest names its hash"
+    assert verdict["sentence"] == "the code is the frozen code, and the manifest contains its hash"
 
 
+@pytest.mark.slow
 def test_other_code_than_the_frozen_is_shown_and_the_verdict_on_its_run_stays(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -253,7 +273,7 @@ def test_other_code_than_the_frozen_is_shown_and_the_verdict_on_its_run_stays(
         (("--prefixes", "absent.npy", "--own-environment"), 1, "absent.npy: no such file"),
         (("--round", "round.toml", "--own-environment", "--frozen", "absent.zip"), 1, "absent.zip: no such file"),
         (("--round", "round.toml"), 1, "nothing to install its environment from"),
-        (("--frozen", "team.toml"), 1, "team.toml: no zip that can be trusted"),
+        (("--frozen", "team.toml"), 1, "team.toml: not a valid zip file"),
         (("--round", "round.toml", "--own-environment", "--budget", "soon"), 1, "'soon' is not a duration"),
         (("--round", "round.toml", "--work", ".", "--own-environment"), 1, "is not empty"),
         (("--round", "round.toml", "--work", "team.toml", "--own-environment"), 1, "team.toml"),
@@ -276,10 +296,11 @@ def test_versions_that_the_verifier_has_not_are_no_verdict_on_the_bundle(
         drawn.zip, tmp_path / "mine.zip", {"code/requirements.txt": b"numpy==1.0 --hash=sha256:" + b"0" * 64 + b"\n"}
     )
     done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
-    assert "this environment is not the bundle's: numpy" in done.stderr
+    assert "this environment differs from the bundle's lock: numpy" in done.stderr
     assert not bundle.with_name("mine.verdict.json").exists()
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_does_not_work_here_is_no_verdict_on_the_bundle(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -300,6 +321,7 @@ def on_demo(workshop: Workshop) -> Packed:
     return Packed(RunFolder(Path(summary["directory"])), bundle)
 
 
+@pytest.mark.slow
 def test_a_bundle_that_asks_the_demo_target_reproduces_its_submission(
     each_sandbox: Workshop, on_demo: Packed, tmp_path: Path
 ) -> None:
@@ -312,6 +334,7 @@ def test_a_bundle_that_asks_the_demo_target_reproduces_its_submission(
     assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(on_demo.zip.name, 1)]
 
 
+@pytest.mark.slow
 def test_a_fresh_environment_is_made_from_the_bundle_s_own_lock(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -324,4 +347,4 @@ def test_a_fresh_environment_is_made_from_the_bundle_s_own_lock(
     out = ("--wheels", wheels, "--out", str(tmp_path))
     verdict = workshop.machine.json("verify", str(drawn.zip), *workshop.round, *out)
     assert verdict["outcome"] == "reproduced"
-    assert finding(verdict, "environment")["sentence"].startswith("a fresh one from the bundle's lock, Python ")
+    assert finding(verdict, "environment")["sentence"].startswith("a new environment from the bundle's lock, Python ")

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from harness.submit.archive import archive_bytes
 from tests.functional.machine import EXAMPLES, Machine, processes_that_name, wait_until
 from tests.functional.workshop import OWN, Packed, Workshop, altered, altered_raw, files_of, finding, reason
+from tests.tiers import first_is_fast
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 <script>alert(1)</script> \u202eright to left"
 
@@ -39,6 +39,7 @@ def test_code_writes_nowhere_but_into_its_scratch_folder(each_sandbox: Workshop,
     assert found == [] and not list((work / "bundle").rglob("reached"))
 
 
+@pytest.mark.slow
 def test_what_a_bundle_brings_does_not_run_while_it_is_installed(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
@@ -66,7 +67,9 @@ def test_what_a_bundle_brings_does_not_run_while_it_is_installed(
     assert list((work / "env").rglob("evil.pth")) and not list(work.rglob("it-ran"))
 
 
-@pytest.mark.parametrize("version", ["9.9 --index-url=http://127.0.0.1:9/simple anything", "2.0/../../x", "--pre"])
+@pytest.mark.parametrize(
+    "version", first_is_fast(["9.9 --index-url=http://127.0.0.1:9/simple anything", "2.0/../../x", "--pre"])
+)
 def test_a_version_of_torch_that_is_none_is_refused(
     workshop: Workshop, drawn: Packed, tmp_path: Path, version: str
 ) -> None:
@@ -78,9 +81,10 @@ def test_a_version_of_torch_that_is_none_is_refused(
     (tmp_path / "wheels").mkdir()
     given = ("--wheels", str(tmp_path / "wheels"), "--out", str(tmp_path))
     verdict = workshop.machine.json("verify", str(bundle), *workshop.round, *given, code=1)
-    assert reason(verdict)[0] == "environment" and "is no version of torch" in reason(verdict)[1]
+    assert reason(verdict)[0] == "environment" and "is not a version of torch" in reason(verdict)[1]
 
 
+@pytest.mark.slow
 def test_code_sees_neither_submission_nor_answers(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
     folder = each_sandbox.machine.folder
     places = ['"$here/../submission.csv"', '"$here/../MANIFEST.json"', '"$here/README.md"', str(drawn.run.submission)]
@@ -90,16 +94,16 @@ def test_code_sees_neither_submission_nor_answers(each_sandbox: Workshop, drawn:
     assert reason(each_sandbox.verified(bundle, code=1)) == ("run", "the code failed: exit code 5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", ["yes", "cat /dev/zero", "while :; do printf '\\n'; done"])
 def test_a_flood_of_output_holds_up_no_clock(workshop: Workshop, drawn: Packed, tmp_path: Path, flood: str) -> None:
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", flood)
     work = tmp_path / "work"
-    began = time.monotonic()
     assert reason(workshop.verified(bundle, "--budget", "3s", "--work", str(work), code=1))[0] == "budget"
-    assert time.monotonic() - began < 30
     assert (work / "run.log").stat().st_size <= 8 << 20
 
 
+@pytest.mark.slow
 def test_nothing_that_the_code_started_is_left(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
     mark = "918273"
     script = [
@@ -109,7 +113,7 @@ def test_nothing_that_the_code_started_is_left(each_sandbox: Workshop, drawn: Pa
     ]
     bundle = _with_run_sh(each_sandbox, drawn, tmp_path / "x.zip", *script)
     assert reason(each_sandbox.verified(bundle, code=1))[0] == "produced"
-    wait_until(lambda: not processes_that_name(mark), seconds=5)
+    wait_until(lambda: not processes_that_name(mark))
 
 
 OUT = '"$2"'
@@ -117,20 +121,22 @@ OUT = '"$2"'
 
 @pytest.mark.parametrize(
     "deed",
-    [
-        "exit 0",
-        f"ln -s {{submission}} {OUT}",
-        f"ln -s /etc/passwd {OUT}",
-        f"ln -s {OUT} {OUT}",
-        f"mkfifo {OUT}",
-        f"mkdir {OUT}",
-        f"truncate -s 3G {OUT}",
-        f"head -c 3000000 /dev/urandom > {OUT}",
-        f"printf '\\xff\\xfe\\x00' > {OUT}",
-        f"yes 0 | head -c 50000000 > {OUT}",
-        f"echo x > {OUT}; chmod 000 {OUT}; chmod 000 .",
-        f"cp {{code}}/spec.json {OUT}",
-    ],
+    first_is_fast(
+        [
+            "exit 0",
+            f"ln -s {{submission}} {OUT}",
+            f"ln -s /etc/passwd {OUT}",
+            f"ln -s {OUT} {OUT}",
+            f"mkfifo {OUT}",
+            f"mkdir {OUT}",
+            f"truncate -s 3G {OUT}",
+            f"head -c 3000000 /dev/urandom > {OUT}",
+            f"printf '\\xff\\xfe\\x00' > {OUT}",
+            f"yes 0 | head -c 50000000 > {OUT}",
+            f"echo x > {OUT}; chmod 000 {OUT}; chmod 000 .",
+            f"cp {{code}}/spec.json {OUT}",
+        ]
+    ),
 )
 def test_what_the_code_leaves_in_place_of_a_submission_is_refused(
     workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str
@@ -138,10 +144,11 @@ def test_what_the_code_leaves_in_place_of_a_submission_is_refused(
     deed = deed.format(submission=drawn.run.submission, code='"$here"')
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", deed)
     name, sentence = reason(workshop.verified(bundle, code=1))
-    assert name == "produced" and sentence.startswith("what the code wrote is no submission: ")
+    assert name == "produced" and sentence.startswith("the code did not write a valid submission: ")
     assert len(sentence) < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "deed", ["mkfifo scores.csv", "mkdir scores.csv", "ln -s /dev/zero scores.csv", "echo x > scores.csv"]
 )
@@ -153,15 +160,17 @@ def test_scores_that_are_none_hold_nobody_up(workshop: Workshop, drawn: Packed, 
     assert reason(workshop.verified(bundle, code=1))[0] == "agreement"
 
 
+@pytest.mark.slow
 def test_a_full_scratch_folder_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     if shutil.disk_usage(tmp_path).free < 12 << 30:
         pytest.skip("12 GiB of free disk space are needed, of which 9 are reserved and none is written.")
     script = [f"fallocate -l 3G part{number} || exit 9" for number in range(3)] + ["sleep 60"]
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", *script)
     name, sentence = reason(workshop.verified(bundle, code=1))
-    assert (name, sentence) == ("run", "the code failed: it wrote more than 8 GiB into its scratch folder")
+    assert (name, sentence) == ("run", "the code failed: it wrote more than 8 GiB to its scratch folder")
 
 
+@pytest.mark.slow
 def test_hostile_words_steer_neither_terminal_nor_page(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     words = HOSTILE.replace("'", "")
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", f"printf '%s\\n' '{words}'", "exit 5")

@@ -89,7 +89,7 @@ class Soak:
         folder = self._place / name
         folder.mkdir(parents=True, exist_ok=True)
         write_round(folder, budget="600s")
-        return Machine(folder, environment or {})
+        return Machine(folder, environment or {}, in_process=False)
 
     def _steady(self, machine: Machine, pause: str, *, reach: float = 0.0) -> Work:
         command = ("steady", "--attacks", str(_ATTACKS), "--round", str(machine.folder / "round.toml"), *_WITNESS)

@@ -11,9 +11,10 @@ from textual.widgets import Static
 
 from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
+from tests.tiers import slow_values
 
 Result = TypeVar("Result")
-SIZES = [(80, 24), (200, 50), (20, 5), (250, 70)]
+SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 
 
 class Stage(App[None]):

@@ -26,6 +26,7 @@ from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
+from tests.tiers import slow_values
 from tests.tui.piloting import played, until
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 from tests.unit.tui.recorded_audit import recorded_audit
@@ -98,7 +99,7 @@ def says(pilot: Pilot[None], selector: str, words: str) -> bool:
     return bool(found) and words in str(found.first(Static).content)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 40)])
+@pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
 def test_a_run(tmp_path: Path, size: tuple[int, int], looks_as_before: Look) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#metrics-text", "exact@1"), size=size)
@@ -111,7 +112,7 @@ def test_a_blind_run(tmp_path: Path, looks_as_before: Look) -> None:
     looks_as_before("run-blind", svg)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 40)])
+@pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
 def test_an_audit(size: tuple[int, int], looks_as_before: Look) -> None:
     audit = recorded_audit(created_at=BEGAN, pid=os.getpid())
     audit.plan("complete", 64.0)
@@ -160,7 +161,7 @@ def test_the_form_of_a_new_run(looks_as_before: Look) -> None:
     looks_as_before("new-run", svg)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 40)])
+@pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
 def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], looks_as_before: Look) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     (tmp_path / "team.toml").write_text('[[members]]\nname = "Ada"\n')

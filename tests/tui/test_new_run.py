@@ -15,10 +15,11 @@ from harness.tui.form_history import save_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
 from tests.functional.machine import OVER, PLUGINS, ROOT, processes_that_name, wait_until, write_round
+from tests.tiers import slow_values
 from tests.tui.piloting import Stage, played, until, words_on
 from tests.tui.stub_command import StubCommand
 
-SIZES = [(80, 24), (200, 50)]
+SIZES = [(80, 24), *slow_values([(200, 50)])]
 ATTACK = """
 class A(Attack[P]):
     name = "some"
@@ -172,7 +173,7 @@ def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) 
     played(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
-@pytest.mark.parametrize("size", [*SIZES, (20, 5), (40, 12)])
+@pytest.mark.parametrize("size", [*SIZES, *slow_values([(20, 5), (40, 12)])])
 def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
     written(plugins, HOSTILE)
 

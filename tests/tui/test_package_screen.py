@@ -17,12 +17,13 @@ from harness.submit.manifest import MANIFEST
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
+from tests.tiers import slow_values
 from tests.tui.piloting import Stage, played, until, watch, words_on
 from tests.tui.stub_command import StubCommand
 from tests.tui.test_app import play_app
 from tests.unit.tui.recorded import Recorded
 
-SIZES = [(80, 24), (200, 60)]
+SIZES = [(80, 24), *slow_values([(200, 60)])]
 Scenario = Callable[[Pilot[None]], Awaitable[Any]]
 
 
@@ -99,7 +100,7 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
         assert f"{finished.id} · finished" in words
         assert row(pilot, "ended") == "✓ ended the run ended finished"
         # The first unmet check is visible even in a short terminal.
-        assert "✗ team         no team is named" in words and "→ write team.toml with [[members]]" in words
+        assert "✗ team         no team file" in words and "→ write team.toml with [[members]]" in words
         assert checklist(pilot).highlighted_option is not None
         assert checklist(pilot).highlighted_option.id == row(pilot, "team").split()[1] == "team"
         assert text(pilot, "#message") == "unmet: team, description" and not is_ready(pilot)
@@ -123,7 +124,7 @@ def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Pa
 
     async def scenario(pilot: Pilot[None]) -> None:
         await typed(pilot, 0, "our")
-        await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such team file"))
+        await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such file"))
         assert "✗ no such file" in words_on(pilot.app)
         await pilot.press("right")
         await until(pilot, lambda: is_ready(pilot))
@@ -176,9 +177,9 @@ def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: P
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: text(pilot, "#message") == "unmet: partial")
-        assert row(pilot, "partial").endswith("→ run it without --limit; or accept it with Space")
+        assert row(pilot, "partial").endswith("→ run the attack without --limit; or accept it with Space")
         await pilot.press("ctrl+r")
-        assert text(pilot, "#message").startswith("partial: --limit left 32 of 64 examples out")
+        assert text(pilot, "#message").startswith("partial: --limit left out 32 of 64 examples")
         await pilot.press("space")
         await until(pilot, lambda: is_ready(pilot))
         assert row(pilot, "partial").startswith("– partial") and "the manifest records it" in row(pilot, "partial")
@@ -192,7 +193,7 @@ def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: P
         await go_to(pilot, "partial")
         await pilot.press("space", "ctrl+r")
         await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
-        assert ", 1 mark" in words_on(pilot.app) and "accepted: partial – --limit left 32" in words_on(pilot.app)
+        assert ", 1 mark" in words_on(pilot.app) and "accepted: partial – --limit left out 32" in words_on(pilot.app)
 
     packaging(folder, scenario)
     with zipfile.ZipFile(here / "submissions" / f"{folder.id}.zip") as archive:
@@ -248,7 +249,7 @@ def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path
 
     async def scenario(pilot: Pilot[None]) -> None:
         assert "[/ a note [bold red]�[31m�" in words_on(pilot.app)
-        assert "✗ team team.toml: [/ key�[31m[bold]: no team file has such a field" in row(pilot, "team")
+        assert "✗ team team.toml: [/ key�[31m[bold]: Extra inputs are not permitted" in row(pilot, "team")
         (here / "team.toml").write_text('[[members]]\nname = "[/ \\u001b[31mAda"\n')
         await until(pilot, lambda: row(pilot, "team") == "✓ team the team is [/ �[31mAda")
         screen(pilot).query(Input)[2].value = out
@@ -271,7 +272,7 @@ def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
     packaging(copy, scenario)
 
 
-@pytest.mark.parametrize("size", [(20, 5), (40, 12), *SIZES])
+@pytest.mark.parametrize("size", [*slow_values([(20, 5), (40, 12)]), *SIZES])
 def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         for selector in ("#submit", "#checklist"):

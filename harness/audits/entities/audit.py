@@ -1,81 +1,67 @@
-"""The entities audit: every name in every prompt, prompts engineered from the best and the worst, and attention."""
+"""The entities audit: confidences of every name in every prompt, prompt engineering, and attention to the name."""
 
 from enum import StrEnum
 
 import numpy as np
 
-from harness.audits.entities.asking import Asked
-from harness.audits.entities.engineering import Chain, begins_as, importances, prompt_at
-from harness.audits.entities.measured import Measured, asked_prompts, every_name, halves_of
+from harness.audits.entities.engineering import Chain, first_prompt, importances, prompt_at
+from harness.audits.entities.findings import entities_findings
+from harness.audits.entities.measurements import Measurements, all_names, measured_prompts, split_names
+from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.ranking import Placements, delong_interval, placements
-from harness.audits.entities.report import entities_findings
-from harness.core.arrays import Bools, Floats
-from harness.core.attack import Field, Params
+from harness.audits.options import AuditParams
+from harness.audits.report import finite_mean
+from harness.core.arrays import Floats
+from harness.core.attack import Field
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.rows import Kind, table
 
-_PROMPTS_A_BATCH = 4
+_PROMPTS_PER_BATCH = 4
 _TYPICAL_LENGTH = 10
 _ATTENTION_WEIGHT = 2.0
 
 
+def _integers(*names: str) -> dict[str, Kind]:
+    return dict.fromkeys(names, Kind.INTEGER)
+
+
 class Match(StrEnum):
-    """How the name's tokens are found in a sentence."""
+    """The way in which the name's tokens are found in a sentence."""
 
     OFFSETS = "offsets"
     SOURCE = "source"
 
 
-class EntitiesParams(Params):
-    """What may be chosen about the measurement itself."""
+class EntitiesParams(AuditParams):
+    """Parameters of the measurement."""
 
     match: Match = Field(
         Match.OFFSETS,
-        description="A name's tokens are those that cover its characters; source: those anywhere in the sentence that "
-        "the name alone has too.",
+        description="Tokens of a name: those that cover its characters (offsets), or all tokens of the sentence that "
+        "the name alone has too, as in the source (source).",
     )
-    labels: tuple[str, ...] = Field(
-        (), description="The labels that stand for a person, as the model calls them; by default PER and PERSON."
-    )
+    labels: tuple[str, ...] = Field((), description="Labels of the model for a person; PER and PERSON by default.")
     attention_prompts: int = Field(
-        3, ge=1, le=200, description="How many of the best and of the worst prompts are looked at for attention."
+        3, ge=1, le=200, description="Number of best and of worst prompts whose attention is measured."
     )
 
 
 class EntitiesAudit(Audit[EntitiesParams]):
-    """Does a token classifier give names that it was trained on a higher confidence than other names?"""
+    """Is a token classifier more confident about names that it was trained on than about other names?"""
 
     name = "entities"
     title = "Names that a model was trained on"
     reference = "Xia et al. 2024, Exploring prompts to elicit memorization in masked language model-based NER"
     tables = (
-        table("confidence", model=Kind.INTEGER, prompt=Kind.INTEGER, values=Kind.REALS),
-        table(
-            "engineered",
-            model=Kind.INTEGER,
-            chain=Kind.INTEGER,
-            step=Kind.INTEGER,
-            text=Kind.TEXT,
-            values=Kind.REALS,
-        ),
-        table(
-            "word",
-            model=Kind.INTEGER,
-            chain=Kind.INTEGER,
-            step=Kind.INTEGER,
-            word=Kind.INTEGER,
-            text=Kind.TEXT,
-            added=Kind.REAL,
-            share=Kind.REAL,
-        ),
-        table("attention", model=Kind.INTEGER, prompt=Kind.INTEGER, values=Kind.REALS),
+        table("confidence", **_integers("model", "prompt"), values=Kind.REALS),
+        table("engineered", **_integers("model", "chain", "step"), text=Kind.TEXT, values=Kind.REALS),
+        table("word", **_integers("model", "chain", "step", "word"), text=Kind.TEXT, added=Kind.REAL, share=Kind.REAL),
+        table("attention", **_integers("model", "prompt"), values=Kind.REALS),
         table(
             "attended_word",
-            model=Kind.INTEGER,
-            prompt=Kind.INTEGER,
-            word=Kind.INTEGER,
+            **_integers("model", "prompt", "word"),
             text=Kind.TEXT,
             inside=Kind.REAL,
             outside=Kind.REAL,
@@ -84,32 +70,32 @@ class EntitiesAudit(Audit[EntitiesParams]):
 
     def run(self, context: AuditContext) -> None:
         if not context.models:
-            raise HarnessError("the entities audit asks a model on this machine: name one by --target.")
-        names = every_name(context.inputs)
+            raise HarnessError("the entities audit needs a local model. Give --target.")
+        names = all_names(context.inputs)
         faults: list[HarnessError] = []
         for model in range(len(context.models)):
             _announce(context, model, self.params.attention_prompts)
         for model, order in enumerate(context.models):
             try:
-                asked = Asked(order, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
+                probe = NameProbe(order, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
             except HarnessError as error:
-                # One model that cannot be asked leaves the others to be measured.
+                # The other models can still be measured.
                 faults.append(error)
-                _call_off(context, model, is_measured=False)
+                _cancel_stages(context, model, is_measured=False)
                 if len(context.models) > 1:
                     context.warn(f"Model {model + 1} is left out: {error}")
                 continue
-            _measure_prompts(context, asked, model)
-            of = Measured(context.inputs, context.rows("confidence"), model)
-            if not of.is_complete:
+            _measure_prompts(context, probe, model)
+            measured = Measurements(context.inputs, context.rows("confidence"), model)
+            if not measured.is_complete:
                 return
-            if not of.has_pairs:
-                context.warn(f"Model {model + 1}: too few names or prompts are left to compare anything.")
-                _call_off(context, model, is_measured=True)
+            if not measured.has_pairs:
+                context.warn(f"Model {model + 1} has too few usable names or prompts to compare.")
+                _cancel_stages(context, model, is_measured=True)
                 continue
             for chain in Chain:
-                _engineer(context, asked, of, model, chain)
-            _look_at_attention(context, asked, of, model, self.params.attention_prompts)
+                _engineer(context, probe, measured, model, chain)
+            _measure_attention(context, probe, measured, model, self.params.attention_prompts)
         if len(faults) == len(context.models):
             raise faults[0]
 
@@ -117,16 +103,16 @@ class EntitiesAudit(Audit[EntitiesParams]):
         return entities_findings(inputs, rows, models)
 
 
-def _announce(context: AuditContext, model: int, attended: int) -> None:
-    """What is to come for one model; how long its best and worst prompts are shows only then."""
-    context.announce(_prompts_stage(model), len(asked_prompts(context.inputs)))
+def _announce(context: AuditContext, model: int, attention_prompts: int) -> None:
+    """Announce the stages of one model. The lengths of its best and worst prompts are not known yet."""
+    context.announce(_prompts_stage(model), len(measured_prompts(context.inputs)))
     for chain in Chain:
         context.announce(_chain_stage(chain, model), _TYPICAL_LENGTH, weight=_chain_weight(_TYPICAL_LENGTH))
-    context.announce(_attention_stage(model), 2 * attended, weight=_ATTENTION_WEIGHT)
+    context.announce(_attention_stage(model), 2 * attention_prompts, weight=_ATTENTION_WEIGHT)
 
 
-def _call_off(context: AuditContext, model: int, *, is_measured: bool) -> None:
-    """What was announced for a model and will not come, so that progress does not wait for it."""
+def _cancel_stages(context: AuditContext, model: int, *, is_measured: bool) -> None:
+    """Announce that the remaining stages of a model are empty, so that progress does not wait for them."""
     later = [*(_chain_stage(chain, model) for chain in Chain), _attention_stage(model)]
     for stage in later if is_measured else [_prompts_stage(model), *later]:
         context.announce(stage, 0)
@@ -145,43 +131,43 @@ def _chain_stage(chain: Chain, model: int) -> str:
 
 
 def _chain_weight(length: int) -> float:
-    """Work of a step, where 1 is one prompt asked of all names: one such, and the dev half without each word."""
+    """Return the work of a step relative to one prompt with all names: one such, and the dev half without each word."""
     return 1 + length / 4
 
 
-def _measure_prompts(context: AuditContext, asked: Asked, model: int) -> None:
-    """A row of confidences for every prompt."""
-    prompts = asked_prompts(context.inputs)
-    so_far = _SoFar(context, asked, model)
-    for batch in context.batches(_prompts_stage(model), len(prompts), size=_PROMPTS_A_BATCH):
-        if batch.items[0] == 0 and not asked.has_tokens.all():
-            lost = int((~asked.has_tokens).sum())
-            context.warn(
-                f"Model {model + 1}: {lost} of {len(asked.names)} names have no token in its vocabulary: left out."
-            )
-        values = np.array([asked.confidences(prompts[prompt]) for prompt in batch.items])
+def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> None:
+    """Emit a row of confidences for every prompt."""
+    prompts = measured_prompts(context.inputs)
+    live = _LiveScores(context, probe, model)
+    for batch in context.batches(_prompts_stage(model), len(prompts), size=_PROMPTS_PER_BATCH):
+        if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
+            context.warn(f"Model {model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names.")
+        values = np.array([probe.confidences(prompts[prompt]) for prompt in batch.items])
         context.emit("confidence", model=np.full(len(values), model), prompt=batch.items, values=values)
         for prompt, confidences in zip(batch.items.tolist(), values, strict=True):
-            so_far.add(prompt, confidences)
-        so_far.tell()
+            live.add(prompt, confidences)
+        live.report()
 
 
-def _engineer(context: AuditContext, asked: Asked, of: Measured, model: int, chain: Chain) -> None:
-    """One word fewer with each batch: all names in what is left, and the dev half's names without each of its words."""
-    first = begins_as(of, chain)
-    dev = np.concatenate(of.dev)
-    stage, weight = _chain_stage(chain, model), _chain_weight(first.length)
-    for batch in context.batches(stage, first.length, size=1, weight=weight):
+def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
+    """Drop one word per batch: measure all names in the rest, and the dev half's names without each of its words."""
+    first = first_prompt(measured, chain)
+    length = measured.prompts[first].length
+    dev = np.concatenate(measured.dev)
+    stage, weight = _chain_stage(chain, model), _chain_weight(length)
+    for batch in context.batches(stage, length, size=1, weight=weight):
         step = int(batch.items[0])
-        prompt = prompt_at(of, context.rows("word"), model, chain, step)
-        whole = asked.confidences(prompt) if step else of.confidences[of.best if chain is Chain.BEST else of.worst]
+        prompt = prompt_at(measured, context.rows("word"), model, chain, step)
+        whole = probe.confidences(prompt) if step else measured.confidences[first]
         context.emit(
             "engineered", model=[model], chain=[int(chain)], step=[step], text=[prompt.text], values=whole[None, :]
         )
         if not prompt.droppable:
             continue
-        without = np.array([_mean(asked.confidences(prompt.without(word), dev)[dev]) for word in prompt.droppable])
-        of_dev = _mean(whole[dev])
+        without = np.array(
+            [finite_mean(probe.confidences(prompt.without(word), dev)[dev]) for word in prompt.droppable]
+        )
+        dev_mean = finite_mean(whole[dev])
         context.emit(
             "word",
             model=np.full(len(without), model),
@@ -189,93 +175,75 @@ def _engineer(context: AuditContext, asked: Asked, of: Measured, model: int, cha
             step=np.full(len(without), step),
             word=prompt.droppable,
             text=[prompt.words[word].text for word in prompt.droppable],
-            added=of_dev - without,
-            share=importances(of_dev, without),
+            added=dev_mean - without,
+            share=importances(dev_mean, without),
         )
 
 
-def _look_at_attention(context: AuditContext, asked: Asked, of: Measured, model: int, each: int) -> None:
-    """What the best and the worst prompts' words attend to."""
-    order = of.counted[np.argsort(-of.dev_m_mem, kind="stable")]
-    chosen = list(dict.fromkeys([*order[:each].tolist(), *order[::-1][:each].tolist()]))
-    halves = halves_of(context.inputs, of.name_counts)
-    inside = np.concatenate([half.inside for half in halves])
-    outside = np.concatenate([half.outside for half in halves])
+def _measure_attention(
+    context: AuditContext, probe: NameProbe, measured: Measurements, model: int, number: int
+) -> None:
+    """Measure the attention to the name in the `number` best and worst prompts."""
+    order = measured.used[np.argsort(-measured.dev_m_mem, kind="stable")]
+    chosen = list(dict.fromkeys([*order[:number].tolist(), *order[::-1][:number].tolist()]))
+    inside = np.concatenate([measured.dev.inside, measured.test.inside])
+    outside = np.concatenate([measured.dev.outside, measured.test.outside])
     for batch in context.batches(_attention_stage(model), len(chosen), size=1, weight=_ATTENTION_WEIGHT):
-        number = chosen[int(batch.items[0])]
-        prompt = of.asked[number]
-        found = asked.attention(prompt)
-        context.emit("attention", model=[model], prompt=[number], values=found.of_name[None, :])
+        place = chosen[int(batch.items[0])]
+        prompt = measured.prompts[place]
+        attention = probe.attention(prompt)
+        context.emit("attention", model=[model], prompt=[place], values=attention.of_name[None, :])
         context.emit(
             "attended_word",
             model=np.full(prompt.length, model),
-            prompt=np.full(prompt.length, number),
+            prompt=np.full(prompt.length, place),
             word=np.arange(prompt.length),
             text=[word.text for word in prompt.words],
-            inside=[_mean(of_word) for of_word in found.of_word[:, inside]],
-            outside=[_mean(of_word) for of_word in found.of_word[:, outside]],
+            inside=[finite_mean(of_word) for of_word in attention.of_word[:, inside]],
+            outside=[finite_mean(of_word) for of_word in attention.of_word[:, outside]],
         )
 
 
-class _SoFar:
-    """What the dev half's pairs come to as prompts are measured: mean, best and worst M-MEM, with the mean's interval.
+class _LiveScores:
+    """M-MEM in the dev half so far: the mean with its interval, the best and the worst prompt.
 
-    Of names that have tokens, in each prompt those that have a confidence in it; which names and prompts count in the
-    end shows when all are measured.
+    Only names with tokens and a confidence in the prompt count. Which names and prompts are used in the end is known
+    when all are measured.
     """
 
-    def __init__(self, context: AuditContext, asked: Asked, model: int) -> None:
+    def __init__(self, context: AuditContext, probe: NameProbe, model: int) -> None:
         self._context = context
-        self._half, _ = halves_of(context.inputs, asked.has_tokens)
+        self._half, _ = split_names(context.inputs, probe.has_tokens)
         self._given = len(context.inputs.texts["prompts"])
-        self._of = f"model {model + 1}: " if len(context.models) > 1 else ""
+        self._prefix = f"model {model + 1}: " if len(context.models) > 1 else ""
         self._m_mem: list[float] = []
-        self._inside, self._outside = _Placed(len(self._half.inside)), _Placed(len(self._half.outside))
+        # Sums and counts of each name's placements, for both lists.
+        self._sums = [np.zeros(len(side)) for side in self._half]
+        self._counts = [np.zeros(len(side)) for side in self._half]
         rows = context.rows("confidence")
         for row in np.flatnonzero(np.asarray(rows["model"]) == model):
             self.add(int(rows["prompt"][row]), rows["values"][row])
 
     def add(self, prompt: int, confidences: Floats) -> None:
-        """One more prompt, with the confidence of each name."""
-        inside, outside = self._half.sides(confidences)
-        in_inside, in_outside = np.isfinite(inside), np.isfinite(outside)
-        if prompt >= self._given or min(in_inside.sum(), in_outside.sum()) < 2:
+        """Add a prompt, with the confidence of each name."""
+        sides = self._half.sides(confidences)
+        has_one = [np.isfinite(side) for side in sides]
+        if prompt >= self._given or min(int(each.sum()) for each in has_one) < 2:
             return
-        placed = placements(inside[in_inside], outside[in_outside])
+        placed = placements(*(side[each] for side, each in zip(sides, has_one, strict=True)))
         self._m_mem.append(float(placed.of_inside.mean()))
-        self._inside.add(in_inside, placed.of_inside)
-        self._outside.add(in_outside, placed.of_outside)
+        for sums, counts, each, of_side in zip(self._sums, self._counts, has_one, placed, strict=True):
+            sums[each] += of_side
+            counts[each] += 1
 
-    def tell(self) -> None:
-        """Say how it stands."""
+    def report(self) -> None:
+        """Report the figures so far."""
         if not self._m_mem:
             return
         prompts = len(self._m_mem)
-        low, high = delong_interval(Placements(self._inside.means(), self._outside.means()))
+        means = [sums[counts > 0] / counts[counts > 0] for sums, counts in zip(self._sums, self._counts, strict=True)]
+        low, high = delong_interval(Placements(*means))
         mean = float(np.mean(self._m_mem))
-        self._context.figure(f"{self._of}mean M-MEM", mean, low=min(low, mean), high=max(high, mean), of=prompts)
-        self._context.figure(f"{self._of}best prompt's M-MEM", max(self._m_mem), of=prompts)
-        self._context.figure(f"{self._of}worst prompt's M-MEM", min(self._m_mem), of=prompts)
-
-
-class _Placed:
-    """Sums of one list's placements over the prompts so far, name by name."""
-
-    def __init__(self, names: int) -> None:
-        self._sums, self._counts = np.zeros(names), np.zeros(names)
-
-    def add(self, is_placed: Bools, placed: Floats) -> None:
-        """One more prompt. is_placed: [names]; placed: of these names, in order."""
-        self._sums[is_placed] += placed
-        self._counts[is_placed] += 1
-
-    def means(self) -> Floats:
-        """The mean placement of each name that was ever placed."""
-        ever = self._counts > 0
-        return np.asarray(self._sums[ever] / self._counts[ever])
-
-
-def _mean(values: Floats) -> float:
-    """The mean of those that are numbers; NaN where none is."""
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else float("nan")
+        self._context.figure(f"{self._prefix}mean M-MEM", mean, low=min(low, mean), high=max(high, mean), of=prompts)
+        self._context.figure(f"{self._prefix}best prompt's M-MEM", max(self._m_mem), of=prompts)
+        self._context.figure(f"{self._prefix}worst prompt's M-MEM", min(self._m_mem), of=prompts)

@@ -1,8 +1,7 @@
-"""Names of persons from files that nobody vouches for: lists, CoNLL-2003 corpora, results of a Wikidata query."""
+"""Read names of persons from lists, CoNLL-2003 corpora and results of a Wikidata query."""
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,19 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.audits.entities.prompt import lines_of, text_of
+from harness.audits.entities.prompt import lines_of
+from harness.audits.text_files import parse_json, read_text
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _PERSONS = ("PER", "PERSON")
 _NAME_COLUMNS = ("personlabel", "itemlabel", "name", "names", "label")
+"""Columns that contain names, best first, in lower case."""
 _UNNAMED = re.compile(r"Q\d+")
-"""What Wikidata's label service gives where an entity has no label."""
+"""The result of Wikidata's label service for an entity without a label."""
 
 
 class NameLists(NamedTuple):
-    """Names that the model was trained on, names that it was not, and sentences on what was left out."""
+    """Names that the model was trained on, names that it was not trained on, and notes on skipped names."""
 
     inside: list[str]
     outside: list[str]
@@ -30,36 +31,29 @@ class NameLists(NamedTuple):
 
 
 def read_names(file: Path) -> tuple[list[str], list[str]]:
-    """Distinct names and what to say about it, from a text (one a line) or a TSV (its `name` column, else the first).
+    """Return distinct names and notes, from text (one per line) or TSV (the column `name`, or else the first).
 
-    Raises HarnessError when there is none.
+    Raises HarnessError if there is none.
     """
-    lines = [line for line in lines_of(file) if line.strip()]
+    rows = [line.split("\t") for line in lines_of(file) if line.strip()]
     column = 0
-    if lines and "\t" in lines[0]:
-        head = [cell.strip().casefold() for cell in lines[0].split("\t")]
-        titled = [place for place, cell in enumerate(head) if cell in _NAME_COLUMNS]
-        if titled:
-            column = titled[0]
-            lines = lines[1:]
-    elif lines and lines[0].strip().casefold() in _NAME_COLUMNS:
-        lines = lines[1:]
-    rows = [line.split("\t") for line in lines]
-    found = [_plain(cells[column]) for cells in rows if len(cells) > column]
-    names = _distinct(found)
+    if rows:
+        titles = [place for place, cell in enumerate(rows[0]) if cell.strip().casefold() in _NAME_COLUMNS]
+        if titles:
+            column = titles[0]
+            rows = rows[1:]
+    names = _distinct(_normalized(cells[column]) for cells in rows if len(cells) > column)
     if not names:
-        raise HarnessError(f"{file}: no name in it; write one a line.")
-    notes = []
-    if len(names) < len(rows):
-        notes.append(f"{file.name}: {len(rows) - len(names)} of {len(rows)} lines are repeated or hold no name.")
-    return names, notes
+        raise HarnessError(f"{file} contains no names. Expected one name per line.")
+    skipped = len(rows) - len(names)
+    return names, [f"Skipped {skipped} of {len(rows)} lines of {file.name}: repeated or empty."] if skipped else []
 
 
 def conll_names(files: Sequence[Path]) -> list[str]:
-    """Distinct person names of two words or more in CoNLL-2003 files, in order: word first, tag last on a line.
+    """Return distinct person names of two words or more in CoNLL-2003 files (word first, tag last), in order.
 
     Both IOB1 (B- only between neighbours) and IOB2 (B- at each beginning) are read: a name begins at B-, and at I-
-    where no name of that kind goes on. Raises HarnessError for a line without a tag, and where no name is found.
+    without a name of that kind before. Raises HarnessError for a line without a tag, and if no name is found.
     """
     found: list[str] = []
     for file in files:
@@ -70,7 +64,7 @@ def conll_names(files: Sequence[Path]) -> list[str]:
             tag = cells[-1] if len(cells) > 1 else "O"
             if len(cells) == 1 or not _TAG.fullmatch(tag):
                 raise HarnessError(
-                    f"{file}, line {number}: {shorten(line.strip(), 40)!r} is no line of a CoNLL-2003 file, "
+                    f"not a line of a CoNLL-2003 file: {file}, line {number}, {shorten(line.strip(), 40)!r}. Expected "
                     "a word first and a tag such as B-PER or O last."
                 )
             prefix, _, kind = tag.partition("-")
@@ -83,45 +77,45 @@ def conll_names(files: Sequence[Path]) -> list[str]:
         found.append(" ".join(words))
     names = _distinct(name for name in found if " " in name)
     if not names:
-        raise HarnessError(f"{files[0]}: no person of two words or more is marked in it (B-PER, I-PER).")
+        raise HarnessError(f"{files[0]} marks no person of two words or more. Expected tags B-PER and I-PER.")
     return names
 
 
 def wikidata_names(file: Path) -> list[str]:
-    """Distinct names of two words or more in the result of a SPARQL query, as JSON or CSV, in order.
+    """Return distinct names of two words or more in the result of a SPARQL query, as JSON or CSV, in order.
 
-    The column is the one called `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one.
-    Raises HarnessError when there is none.
+    The column is `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one. Raises HarnessError
+    if there is none.
     """
-    text = text_of(file)
+    text = read_text(file)
     rows = _json_rows(file, text) if text.lstrip().startswith(("{", "[")) else _csv_rows(file, text)
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    named = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
-    if not named and len(columns) != 1:
-        raise HarnessError(
-            f"{file}: none of its columns ({shorten(', '.join(columns), 80) or 'none'}) is called name or …Label."
-        )
-    # A query may ask for other labels too: countryLabel.
-    column = min(named or columns, key=_rank)
-    cells = (_plain(row[column]) for row in rows if isinstance(row.get(column), str))
+    labelled = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
+    if not labelled and len(columns) != 1:
+        shown = shorten(", ".join(columns), 80) or "none"
+        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
+    # A query may return other labels too, such as countryLabel.
+    column = min(labelled or columns, key=_rank)
+    cells = (_normalized(row[column]) for row in rows if isinstance(row.get(column), str))
     names = _distinct(name for name in cells if " " in name and not _UNNAMED.fullmatch(name))
     if not names:
-        raise HarnessError(f"{file}: no name of two words or more in its column {shorten(column)!r}.")
+        raise HarnessError(f"the column {shorten(column)!r} of {file} contains no name of two words or more.")
     return names
 
 
-def from_one_source(trained: Sequence[str], source: Sequence[str], seed: int) -> NameLists:
-    """Names of `source` that are among `trained`, and as many that are not, so that both come from one source.
+def select_from_source(trained: Sequence[str], source: Sequence[str], seed: int) -> NameLists:
+    """Return the names of `source` in `trained`, and equally many that are not, so that both have the same origin.
 
-    A name that `trained` holds in other letters, as headlines do, is neither. Raises HarnessError when none is left.
+    A name that `trained` spells in other letter case, as headlines do, is in neither list. Raises HarnessError if a
+    list is empty.
     """
-    exact, alike = set(trained), {name.casefold() for name in trained}
+    exact, folded = set(trained), {name.casefold() for name in trained}
     inside = [name for name in source if name in exact]
-    outside = [name for name in source if name.casefold() not in alike]
+    outside = [name for name in source if name.casefold() not in folded]
     if not inside or not outside:
         raise HarnessError(
-            f"of {len(source)} Wikidata names {len(inside)} are among the corpus's and {len(outside)} are not: "
-            "some of both are needed."
+            f"{len(inside)} of {len(source)} Wikidata names are in the corpus and {len(outside)} are not. Both lists "
+            "need names."
         )
     chosen = np.random.default_rng([seed, 0]).permutation(len(outside))[: len(inside)]
     notes = []
@@ -132,29 +126,26 @@ def from_one_source(trained: Sequence[str], source: Sequence[str], seed: int) ->
     return NameLists(inside, [outside[place] for place in np.sort(chosen)], notes)
 
 
-def apart(inside: Sequence[str], outside: Sequence[str]) -> NameLists:
-    """Both lists without the names that stand in both."""
+def drop_common(inside: Sequence[str], outside: Sequence[str]) -> NameLists:
+    """Return both lists without the names that are in both."""
     both = set(inside) & set(outside)
-    notes = [f"Names in both lists, and left out of both: {len(both)}."] if both else []
-    return NameLists(
-        [name for name in inside if name not in both], [name for name in outside if name not in both], notes
-    )
+    first, second = ([name for name in names if name not in both] for names in (inside, outside))
+    return NameLists(first, second, [f"Skipped {len(both)} names that are in both lists."] if both else [])
 
 
-def halves(names: Sequence[str], seed: int, part: int) -> tuple[list[str], list[str]]:
-    """Dev and test halves of a list, a pure function of list, seed and `part`, its number."""
+def split_halves(names: Sequence[str], seed: int, part: int) -> tuple[list[str], list[str]]:
+    """Return dev and test halves of a list, a pure function of the list, the seed and the list's number `part`."""
     order = np.random.default_rng([seed, part]).permutation(len(names))
     half = len(names) // 2
     return [names[place] for place in order[:half]], [names[place] for place in order[half:]]
 
 
 def _rank(column: str) -> int:
-    """The lower, the likelier is it a column of persons' names."""
     folded = column.casefold()
     return _NAME_COLUMNS.index(folded) if folded in _NAME_COLUMNS else len(_NAME_COLUMNS)
 
 
-def _plain(cell: str) -> str:
+def _normalized(cell: str) -> str:
     return " ".join(cell.split())
 
 
@@ -163,28 +154,28 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _json_rows(file: Path, text: str) -> list[dict[str, Any]]:
-    """Rows of the SPARQL 1.1 JSON format, and of the plain list that Wikidata's page offers for download."""
+    """Return the rows of the SPARQL 1.1 JSON format, or of the list that Wikidata's page offers for download."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         if isinstance(content, list):
             return [row for row in content if isinstance(row, dict)]
         bindings = content["results"]["bindings"]
         return [{name: cell["value"] for name, cell in row.items()} for row in bindings]
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        raise HarnessError(f"{file}: not the JSON of a SPARQL result (results, bindings, value).") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise HarnessError(f"not the JSON of a SPARQL result: {file}. Expected results, bindings, value.") from None
 
 
 def _csv_rows(file: Path, text: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
     reader = csv.DictReader(io.StringIO(text))
+    rows: list[dict[str, Any]] = []
     try:
         for row in reader:
-            # Where the reader puts cells beyond the last column.
+            # DictReader collects cells beyond the last column under None.
             if None in row:
                 raise HarnessError(
-                    f"{file}, line {reader.line_num}: more cells than columns; write a name with a comma in quotes."
+                    f"more cells than columns: {file}, line {reader.line_num}. Put a name with a comma in quotes."
                 )
             rows.append(row)
-        return rows
     except csv.Error as error:
-        raise HarnessError(f"{file}: not the CSV of a SPARQL result ({error}).") from None
+        raise HarnessError(f"not the CSV of a SPARQL result: {file} ({error}).") from None
+    return rows

@@ -1,4 +1,4 @@
-"""All that is concluded about one model, from its rows: each method's M-MEM, the tests, the groups, the attention."""
+"""Results for one model from its rows: each method's M-MEM, the tests, the groups, the attention."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,19 +6,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.entities.combining import baselines, ensembles, pair_votes
-from harness.audits.entities.engineering import Chain, Modified, best_and_worst, modified
-from harness.audits.entities.measured import Measured
-from harness.audits.entities.ranking import Ranked
+from harness.audits.entities.engineering import Chain, EngineeredPrompt, best_and_worst, engineered_prompts
+from harness.audits.entities.ensembles import baselines, ensembles, pair_votes
+from harness.audits.entities.measurements import Measurements
+from harness.audits.entities.ranking import PairScore
 from harness.audits.entities.statistics import (
-    Agreement,
-    Cochran,
+    CochranQ,
+    Correlation,
     GroupMean,
     Spread,
-    agreement,
     cochran_over_all_pairs,
     cochran_over_disjoint_pairs,
-    means_by,
+    means_by_group,
+    rank_correlation,
     spread_over_names,
 )
 from harness.core.arrays import Floats
@@ -27,17 +27,17 @@ from harness.core.rows import Rows
 
 
 class Method(NamedTuple):
-    """A way of asking, and what it reaches in both halves. prompt: its text; empty where there are several."""
+    """A way of prompting and its scores in both halves. prompt: its text, empty if there are several."""
 
     family: str
     name: str
     prompt: str
-    dev: Ranked
-    test: Ranked
+    dev: PairScore
+    test: PairScore
 
 
 class WordImportance(NamedTuple):
-    """The words that could go at one step. added, share: [words] of confidence, and of its softmax."""
+    """The words that can be dropped at one step. added, share: [words] of the confidence, and of its softmax."""
 
     chain: Chain
     step: int
@@ -47,8 +47,8 @@ class WordImportance(NamedTuple):
     share: Floats
 
 
-class AttendedPrompt(NamedTuple):
-    """One prompt's attention to the name. inside, outside: [names] of a list; of_inside, of_outside: [words], means."""
+class PromptAttention(NamedTuple):
+    """Attention to the name in one prompt. inside, outside: [names] of a list; of_inside, of_outside: [words] means."""
 
     prompt: int
     words: list[str]
@@ -60,103 +60,109 @@ class AttendedPrompt(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelResult:
-    """One model's results; lists are empty, and tests None, where rows are not there yet."""
+    """One model's results. Lists are empty if their rows do not exist yet."""
 
     name: str
-    of: Measured
+    measured: Measurements
     methods: list[Method]
-    all_pairs: Cochran
-    disjoint_pairs: Cochran
+    all_pairs: CochranQ
+    disjoint_pairs: CochranQ
     spread: Spread
-    dev_to_test: Agreement
+    dev_to_test: Correlation
     by_kind: list[GroupMean]
     by_position: list[GroupMean]
     by_length: list[GroupMean]
     importances: list[WordImportance]
-    engineered: list[Modified]
-    attention: list[AttendedPrompt]
+    engineered: list[EngineeredPrompt]
+    attention: list[PromptAttention]
 
 
 def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> ModelResult | None:
-    """What one model's rows come to; None while they hold nothing to compare."""
-    of = Measured(inputs, rows("confidence"), model)
-    if not of.has_pairs:
+    """Return the results of one model, or None if there is nothing to compare yet."""
+    measured = Measurements(inputs, rows("confidence"), model)
+    if not measured.has_pairs:
         return None
-    counters = pair_votes(of, of.test)
+    votes = pair_votes(measured, measured.test)
     seed = int(inputs.arrays["seed"])
-    inside, outside = of.of_counted[:, of.test.inside], of.of_counted[:, of.test.outside]
-    prompts = [of.asked[prompt] for prompt in of.counted]
-    found = modified(of, rows("engineered"), model)
+    inside, outside = (measured.used_confidences[:, side] for side in measured.test)
+    prompts = [measured.prompts[prompt] for prompt in measured.used]
+    engineered = engineered_prompts(measured, rows("engineered"), model)
     return ModelResult(
         name=name,
-        of=of,
-        methods=_methods(of, counters, found),
-        all_pairs=cochran_over_all_pairs(counters, [one.wins for one in of.of_test]),
+        measured=measured,
+        methods=_methods(measured, votes, engineered),
+        all_pairs=cochran_over_all_pairs(votes, [score.wins for score in measured.test_scores]),
         disjoint_pairs=cochran_over_disjoint_pairs(inside, outside, seed),
         spread=spread_over_names(inside, outside, seed),
-        dev_to_test=agreement(of.dev_m_mem, of.test_m_mem),
-        by_kind=means_by([prompt.kind for prompt in prompts], of.test_m_mem),
-        by_position=means_by([prompt.position for prompt in prompts], of.test_m_mem),
-        by_length=means_by([prompt.length for prompt in prompts], of.test_m_mem),
+        dev_to_test=rank_correlation(measured.dev_m_mem, measured.test_m_mem),
+        by_kind=means_by_group([prompt.kind for prompt in prompts], measured.test_m_mem),
+        by_position=means_by_group([prompt.position for prompt in prompts], measured.test_m_mem),
+        by_length=means_by_group([prompt.length for prompt in prompts], measured.test_m_mem),
         importances=_importances(rows("word"), model),
-        engineered=found,
-        attention=_attention(of, rows("attention"), rows("attended_word"), model),
+        engineered=engineered,
+        attention=_attention(measured, rows("attention"), rows("attended_word"), model),
     )
 
 
-def _methods(of: Measured, counters: NDArray[np.uint16], found: list[Modified]) -> list[Method]:
-    alone, hand_written = of.asked[-1].text, of.asked[of.given].text
-    texts = {"name alone": alone, "one hand-written prompt": hand_written}
-    on_dev = dict(baselines(of, of.dev))
+def _methods(measured: Measurements, votes: NDArray[np.uint16], engineered: list[EngineeredPrompt]) -> list[Method]:
+    texts = {
+        "name alone": measured.prompts[-1].text,
+        "one hand-written prompt": measured.prompts[measured.given].text,
+    }
+    dev, test = measured.dev, measured.test
+    on_dev = dict(baselines(measured, dev))
     methods = [
-        Method("baseline", name, texts.get(name, ""), on_dev[name], test) for name, test in baselines(of, of.test)
+        Method("baseline", name, texts.get(name, ""), on_dev[name], score) for name, score in baselines(measured, test)
     ]
-    for name, prompt in (("best prompt on dev", of.best), ("worst prompt on dev", of.worst)):
-        confidences = of.confidences[prompt]
-        methods.append(
-            Method("search", name, of.asked[prompt].text, of.dev.ranked(confidences), of.test.ranked(confidences))
-        )
-    if (ends := best_and_worst(found)) is not None:
+    for name, prompt in (("best prompt on dev", measured.best), ("worst prompt on dev", measured.worst)):
+        confidences = measured.confidences[prompt]
+        text = measured.prompts[prompt].text
+        methods.append(Method("search", name, text, dev.score(confidences), test.score(confidences)))
+    if (ends := best_and_worst(engineered)) is not None:
         for name, end in zip(("best modified prompt (BM-PT)", "worst modified prompt (WM-PT)"), ends, strict=True):
             methods.append(Method("engineering", name, end.prompt.text, end.dev, end.test))
-    on_dev = dict(ensembles(of, of.dev, pair_votes(of, of.dev)))
-    methods += [Method("ensemble", name, "", on_dev[name], test) for name, test in ensembles(of, of.test, counters)]
+    on_dev = dict(ensembles(measured, dev, pair_votes(measured, dev)))
+    methods += [Method("ensemble", name, "", on_dev[name], score) for name, score in ensembles(measured, test, votes)]
     return methods
 
 
+def _sorted_words(rows: Rows, is_chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the places of the chosen rows, ordered by their column `word`."""
+    chosen = np.flatnonzero(is_chosen)
+    return chosen[np.argsort(np.asarray(rows["word"])[chosen], kind="stable")]
+
+
 def _importances(rows: Rows, model: int) -> list[WordImportance]:
-    is_own = np.asarray(rows["model"]) == model
-    found = []
+    importances = []
     for chain in Chain:
-        is_of_chain = is_own & (np.asarray(rows["chain"]) == chain)
+        is_of_chain = (np.asarray(rows["model"]) == model) & (np.asarray(rows["chain"]) == chain)
         for step in np.unique(np.asarray(rows["step"])[is_of_chain]).tolist():
-            chosen = np.flatnonzero(is_of_chain & (np.asarray(rows["step"]) == step))
-            chosen = chosen[np.argsort(np.asarray(rows["word"])[chosen], kind="stable")]
+            chosen = _sorted_words(rows, is_of_chain & (np.asarray(rows["step"]) == step))
             places = np.asarray(rows["word"], np.int64)[chosen]
             words = [rows["text"][row] for row in chosen]
             added, share = np.asarray(rows["added"])[chosen], np.asarray(rows["share"])[chosen]
-            found.append(WordImportance(chain, step, places, words, added, share))
-    return found
+            importances.append(WordImportance(chain, step, places, words, added, share))
+    return importances
 
 
-def _attention(of: Measured, rows: Rows, of_words: Rows, model: int) -> list[AttendedPrompt]:
-    """By M-MEM in the dev half, the best prompt first."""
-    inside = np.concatenate([of.dev.inside, of.test.inside])
-    outside = np.concatenate([of.dev.outside, of.test.outside])
-    found = []
+def _attention(measured: Measurements, rows: Rows, word_rows: Rows, model: int) -> list[PromptAttention]:
+    """Return the attention of the measured prompts, ordered by M-MEM in the dev half, best first."""
+    inside = np.concatenate([measured.dev.inside, measured.test.inside])
+    outside = np.concatenate([measured.dev.outside, measured.test.outside])
+    attention = []
     for row in np.flatnonzero(np.asarray(rows["model"]) == model):
         prompt, values = int(rows["prompt"][row]), np.asarray(rows["values"][row])
-        chosen = np.flatnonzero((np.asarray(of_words["model"]) == model) & (np.asarray(of_words["prompt"]) == prompt))
-        chosen = chosen[np.argsort(np.asarray(of_words["word"])[chosen], kind="stable")]
-        found.append(
-            AttendedPrompt(
+        is_own = (np.asarray(word_rows["model"]) == model) & (np.asarray(word_rows["prompt"]) == prompt)
+        chosen = _sorted_words(word_rows, is_own)
+        attention.append(
+            PromptAttention(
                 prompt,
-                [of_words["text"][word] for word in chosen],
+                [word_rows["text"][word] for word in chosen],
                 values[inside],
                 values[outside],
-                np.asarray(of_words["inside"])[chosen],
-                np.asarray(of_words["outside"])[chosen],
+                np.asarray(word_rows["inside"])[chosen],
+                np.asarray(word_rows["outside"])[chosen],
             )
         )
-    dev = dict(zip(of.counted.tolist(), of.dev_m_mem.tolist(), strict=True))
-    return sorted(found, key=lambda one: (-dev.get(one.prompt, 0.0), one.prompt))
+    dev = dict(zip(measured.used.tolist(), measured.dev_m_mem.tolist(), strict=True))
+    return sorted(attention, key=lambda one: (-dev.get(one.prompt, 0.0), one.prompt))

@@ -1,5 +1,6 @@
-"""Do prompts differ, do models agree: Cochran's Q, Kendall's tau, and M-MEM by what a prompt looks like."""
+"""Statistics over prompts: Cochran's Q, a bootstrap over names, Kendall's tau, and mean M-MEM by group of prompts."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -7,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.audits.entities.ranking import placements
+from harness.audits.report import normal_interval
 from harness.core.arrays import Floats
 
 REPLICATES = 1000
 
 
-class Cochran(NamedTuple):
-    """A statistic, its degrees of freedom and its p-value; NaN where all prompts agree in every pair."""
+class CochranQ(NamedTuple):
+    """Cochran's Q, its degrees of freedom and its p-value; NaN if all prompts agree in every pair."""
 
     statistic: float
     freedom: int
@@ -21,7 +23,7 @@ class Cochran(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A bootstrap over names: how likely prompts of one M-MEM spread as widely, and the best's lead over the worst."""
+    """A bootstrap over names. p: of equal prompts; lead: of the best prompt over the worst, with its 95 % interval."""
 
     p: float
     lead: float
@@ -29,103 +31,102 @@ class Spread(NamedTuple):
     high: float
 
 
-class Agreement(NamedTuple):
-    """Kendall's tau-b between two lists of M-MEM, prompt by prompt, and its p-value."""
+class Correlation(NamedTuple):
+    """Kendall's tau-b and its p-value."""
 
     tau: float
     p: float
 
 
 class GroupMean(NamedTuple):
-    """The mean M-MEM of prompts that are alike; low, high: 95 %, over prompts; the mean itself where one is all."""
+    """The mean M-MEM of a group of prompts. low, high: 95 % interval over prompts; the mean itself for one prompt."""
 
     group: str | int
     prompts: int
-    mean: float
+    value: float
     low: float
     high: float
 
 
-def cochran_over_all_pairs(counters: NDArray[np.uint16], wins: Sequence[int]) -> Cochran:
-    """Cochran's (1950) Q of whether prompts win equally many pairs, every pair taken as independent of all others.
+def cochran_over_all_pairs(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
+    """Test by Cochran's (1950) Q whether prompts win equally many pairs, with all pairs taken as independent.
 
-    counters: [n, m] prompts that win each pair; wins: [prompts] pairs that each prompt wins. Pairs share names, so that
-    they are not independent, and the p-value is far too small; it is what the source reports.
+    votes: [n, m] prompts that win each pair; wins: [prompts] pairs that each prompt wins. Pairs share names, so they
+    are not independent and the p-value is far too small; the source reports it.
     """
     from scipy.stats import chi2
 
+    # statsmodels' cochrans_q needs a matrix [pairs, prompts], hundreds of millions of cells here; sums are enough.
     prompts, columns = len(wins), np.array(wins, np.float64)
     # Sums of at most 65,535² in 64-bit integers.
-    rows, squares = int(counters.sum(dtype=np.int64)), int((counters.astype(np.int64) ** 2).sum())
+    rows, squares = int(votes.sum(dtype=np.int64)), int((votes.astype(np.int64) ** 2).sum())
     divisor = prompts * rows - squares
     if prompts < 2 or divisor == 0:
-        return Cochran(float("nan"), max(0, prompts - 1), float("nan"))
+        return CochranQ(math.nan, max(0, prompts - 1), math.nan)
     q = (prompts - 1) * (prompts * float((columns**2).sum()) - float(columns.sum()) ** 2) / divisor
-    return Cochran(q, prompts - 1, float(chi2.sf(q, prompts - 1)))
+    return CochranQ(q, prompts - 1, float(chi2.sf(q, prompts - 1)))
 
 
-def cochran_over_disjoint_pairs(inside: Floats, outside: Floats, seed: int) -> Cochran:
-    """Cochran's Q over pairs that share no name: each inside name with one outside name, matched at random.
+def cochran_over_disjoint_pairs(inside: Floats, outside: Floats, seed: int) -> CochranQ:
+    """Test by Cochran's Q over pairs that share no name: each inside name with a random outside name.
 
-    inside, outside: confidences [prompts, n] and [prompts, m]. These pairs are independent; what Q still takes for
-    granted is that all prompts are correlated alike, so that with many prompts and few names its p-value is too small.
+    inside, outside: confidences [prompts, n] and [prompts, m]. These pairs are independent. Q still assumes that all
+    prompts are equally correlated, so with many prompts and few names its p-value is too small.
     """
     from statsmodels.stats.contingency_tables import cochrans_q
 
     size = min(inside.shape[1], outside.shape[1])
     chosen = np.random.default_rng([seed, 4]).permutation(outside.shape[1])[:size]
     is_won = (inside[:, :size] > outside[:, chosen]).T  # [pairs, prompts]
-    varies = is_won.any(axis=1) & ~is_won.all(axis=1)
-    if is_won.shape[1] < 2 or not varies.any():
-        return Cochran(float("nan"), max(0, is_won.shape[1] - 1), float("nan"))
-    found = cochrans_q(is_won.astype(float))
-    return Cochran(float(found.statistic), int(found.df), float(found.pvalue))
+    prompts = is_won.shape[1]
+    if prompts < 2 or (is_won.all(axis=1) | ~is_won.any(axis=1)).all():
+        return CochranQ(math.nan, max(0, prompts - 1), math.nan)
+    result = cochrans_q(is_won.astype(float))
+    return CochranQ(float(result.statistic), int(result.df), float(result.pvalue))
 
 
 def spread_over_names(inside: Floats, outside: Floats, seed: int) -> Spread:
-    """A bootstrap over the names of both lists, [prompts, n] and [prompts, m], in 1,000 replicates.
+    """Bootstrap the names of both lists, [prompts, n] and [prompts, m], in 1,000 replicates.
 
-    To first order, as DeLong et al. (1988) linearise M-MEM: a replicate moves a prompt's M-MEM by the mean placement of
-    the names drawn less that of all. p: share of replicates in which prompts, each set to the common mean, spread as
-    widely as found. lead: best less worst M-MEM of these prompts, with its percentile interval.
+    To first order (DeLong et al. 1988) a replicate changes a prompt's M-MEM by the mean placement of the sampled names
+    minus that of all. p: the share of replicates in which prompts with equal M-MEM spread as widely as observed. lead:
+    M-MEM of the best prompt minus that of the worst, with its percentile interval.
     """
-    placed = [placements(*of) for of in zip(inside, outside, strict=True)]
+    placed = [placements(*sides) for sides in zip(inside, outside, strict=True)]
     of_inside = np.array([one.of_inside for one in placed])  # [prompts, n]
     of_outside = np.array([one.of_outside for one in placed])  # [prompts, m]
-    found = of_inside.mean(axis=1)
+    m_mem = of_inside.mean(axis=1)
     generator = np.random.default_rng([seed, 5])
-    moved = _moved(of_inside, generator) + _moved(of_outside, generator)  # [replicates, prompts]
-    spread = moved.var(axis=1)
-    p = (1 + int((spread >= found.var()).sum())) / (1 + REPLICATES)
-    best, worst = int(found.argmax()), int(found.argmin())
-    lead = float(found[best] - found[worst])
-    low, high = np.quantile(lead + moved[:, best] - moved[:, worst], (0.025, 0.975))
+    change = _bootstrap_change(of_inside, generator) + _bootstrap_change(of_outside, generator)
+    p = (1 + int((change.var(axis=1) >= m_mem.var()).sum())) / (1 + REPLICATES)
+    best, worst = int(m_mem.argmax()), int(m_mem.argmin())
+    lead = float(m_mem[best] - m_mem[worst])
+    low, high = np.quantile(lead + change[:, best] - change[:, worst], (0.025, 0.975))
     return Spread(p, lead, float(low), float(high))
 
 
-def _moved(placed: Floats, generator: np.random.Generator) -> Floats:
-    """How far each replicate's mean placement is from the mean, [replicates, prompts]."""
+def _bootstrap_change(placed: Floats, generator: np.random.Generator) -> Floats:
+    """Return each replicate's mean placement minus the mean, [replicates, prompts]."""
     names = placed.shape[1]
     drawn = generator.multinomial(names, np.full(names, 1 / names), size=REPLICATES)  # [replicates, names]
     return np.asarray((drawn - 1) @ placed.T / names)
 
 
-def agreement(one: Floats, other: Floats) -> Agreement:
-    """Kendall's tau-b between M-MEM of the same prompts; NaN for fewer than two prompts."""
+def rank_correlation(one: Floats, other: Floats) -> Correlation:
+    """Return Kendall's tau-b between the M-MEM of the same prompts; NaN for fewer than two prompts."""
     from scipy.stats import kendalltau
 
     if len(one) < 2:
-        return Agreement(float("nan"), float("nan"))
-    found = kendalltau(one, other)
-    return Agreement(float(found.statistic), float(found.pvalue))
+        return Correlation(math.nan, math.nan)
+    result = kendalltau(one, other)
+    return Correlation(float(result.statistic), float(result.pvalue))
 
 
-def means_by(groups: Sequence[str | int], values: Floats) -> list[GroupMean]:
-    """The mean of `values`, in [0, 1], in each group, in the groups' order; their intervals are normal ones."""
-    found = []
+def means_by_group(groups: Sequence[str | int], values: Floats) -> list[GroupMean]:
+    """Return the mean of `values`, in [0, 1], of each group, ordered by group, with normal intervals."""
+    means = []
     for group in sorted(set(groups), key=lambda one: (isinstance(one, str), one)):
         members = values[[one == group for one in groups]]
-        mean = float(members.mean())
-        half = 1.959963984540054 * float(members.std(ddof=1)) / len(members) ** 0.5 if len(members) > 1 else 0.0
-        found.append(GroupMean(group, len(members), mean, max(0.0, mean - half), min(1.0, mean + half)))
-    return found
+        mean, low, high = normal_interval(members)
+        means.append(GroupMean(group, len(members), mean, max(0.0, low), min(1.0, high)))
+    return means

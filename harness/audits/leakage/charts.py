@@ -1,134 +1,131 @@
-"""The leakage audit's pictures, as data."""
-
-from collections.abc import Sequence
+"""The charts of a leakage audit."""
 
 import numpy as np
 
-from harness.audits.leakage.params import RANDOM_SCHEMES, LeakageParams, Scheme
-from harness.audits.leakage.probabilities import Share, expected_share, extraction_rate, query_grid, share_over
-from harness.audits.leakage.rows import Measured, Setting
-from harness.audits.leakage.summaries import (
+from harness.audits.leakage.params import RANDOM_SCHEMES, Scheme
+from harness.audits.leakage.probabilities import expected_share, extraction_rate, query_grid, share_over
+from harness.audits.leakage.results import (
     DISCOVERABLE_PROBABILITIES,
     DISCOVERABLE_QUERIES,
     MOST_MATCHES,
-    InexactSummary,
-    Match,
-    SchemeSummary,
+    LeakageResults,
     Trend,
     wrong_positions,
 )
 from harness.audits.leakage.trends import CLASSES, class_name
-from harness.core.arrays import Floats, Ints
-from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
+from harness.audits.report import bar_chart, share_of
+from harness.core.findings import Chart, HeatMap, LineChart, Series
+
+_FEW_POSITIONS = 10
 
 
-def leak_curves(setting: Setting, params: LeakageParams, where: str) -> list[Chart]:
-    """Shares of sequences over queries, by both readings, and what extraction rates say, which know no queries.
+def leakage_charts(results: LeakageResults) -> list[Chart]:
+    """Return all charts for which there are results."""
+    charts = [*_leak_curves(results), _position_chart(results)]
+    if len(results.measured.settings) > 1:
+        charts.append(_settings_chart(results))
+    charts += [_trend_chart(results, trend) for trend in results.trends]
+    if results.inexact:
+        charts.append(_inexact_chart(results))
+    if results.matches:
+        charts.append(_wrong_position_chart(results))
+    return [*charts, _discoverable_chart(results)]
 
-    Flat beside them: that of greedy decoding, which more queries do not help, and that of the scheme in which single
-    figures are told. The names give that of every scheme: as many lines more would hide the curves.
+
+def _leak_curves(results: LeakageResults) -> list[Chart]:
+    """Return the share of leaked sequences by number of queries, by both definitions, beside extraction rates.
+
+    Only the rates of greedy decoding and of top-k are drawn as lines. The legend has the rates of all schemes.
     """
     grid = query_grid()
-    rates = {scheme: extraction_rate(setting.of(scheme)) for scheme in Scheme}
-    names = {scheme: f"{params.words(scheme)}, rate {rate:.2%}" for scheme, rate in rates.items()}
+    logs = {scheme: results.reference.log_esp(scheme) for scheme in Scheme}
+    rates = {scheme: extraction_rate(each) for scheme, each in logs.items()}
+    labels = {scheme: f"{results.label(scheme)}, rate {rate:.2%}" for scheme, rate in rates.items()}
     flat = [
         Series(name, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
         for scheme, name in (
-            (Scheme.GREEDY, names[Scheme.GREEDY]),
-            (Scheme.TOP_K, f"extraction rate, {params.words(Scheme.TOP_K)}"),
+            (Scheme.GREEDY, labels[Scheme.GREEDY]),
+            (Scheme.TOP_K, f"extraction rate, {results.label(Scheme.TOP_K)}"),
         )
     ]
-
-    def chart(name: str, title: str, values: dict[Scheme, Floats]) -> Chart:
-        lines = [Series(names[scheme], grid, values[scheme]) for scheme in RANDOM_SCHEMES]
-        return LineChart(
+    return [
+        LineChart(
             name,
-            f"{title}, {where}",
-            "queries X a sequence",
+            f"{title}, {results.where}",
+            "queries X per sequence",
             "share of sequences",
-            [*lines, *flat],
+            [*(Series(labels[scheme], grid, share(logs[scheme], grid)) for scheme in RANDOM_SCHEMES), *flat],
             is_x_logarithmic=True,
         )
-
-    by_threshold = {scheme: share_over(setting.of(scheme), grid) for scheme in RANDOM_SCHEMES}
-    expected = {scheme: expected_share(setting.of(scheme), grid) for scheme in RANDOM_SCHEMES}
-    return [
-        chart("leaked", "Sequences of ESP > 1/X", by_threshold),
-        chart("leaked-expected", "Leaked within X queries, expected", expected),
+        for name, title, share in (
+            ("leaked", "Sequences with ESP > 1/X", share_over),
+            ("leaked-expected", "Expected share of sequences leaked within X queries", expected_share),
+        )
     ]
 
 
-def position_chart(setting: Setting, params: LeakageParams, where: str) -> Chart:
-    """How likely the suffix's tokens are, one after the other."""
-    length = setting.mean_by_position.shape[1]
-    places = np.arange(1, length + 1)
+def _position_chart(results: LeakageResults) -> Chart:
+    places = np.arange(1, results.suffix_length + 1)
     lines = [
-        Series(params.words(scheme), places, setting.means_of(scheme), is_dashed=scheme is Scheme.GREEDY)
+        Series(
+            results.label(scheme), places, results.reference.position_means(scheme), is_dashed=scheme is Scheme.GREEDY
+        )
         for scheme in (*RANDOM_SCHEMES, Scheme.GREEDY)
     ]
+    title = f"Mean probability of each suffix token, {results.where}"
+    has_markers = len(places) <= _FEW_POSITIONS
     return LineChart(
-        "token-probability",
-        f"Mean probability of each suffix token, {where}",
-        "position in the suffix",
-        "mean probability",
-        lines,
-        has_markers=length <= 10,
+        "token-probability", title, "position in the suffix", "mean probability", lines, has_markers=has_markers
     )
 
 
-def trend_chart(trend: Trend, params: LeakageParams) -> Chart:
-    """The source's six classes by scheme."""
-    shares = [[trend.share(scheme, number) for number in range(len(CLASSES))] for scheme in range(len(RANDOM_SCHEMES))]
-    return BarChart(
-        f"trends-over-{trend.over.replace(' ', '-')}",
-        f"How ESP goes over {trend.settings} {trend.over} ({trend.sequences:,} sequences; classes overlap)",
-        "share of sequences",
-        [class_name(*each) for each in CLASSES],
-        [params.words(scheme) for scheme in RANDOM_SCHEMES],
-        *_bars(shares),
-    )
+def _trend_chart(results: LeakageResults, trend: Trend) -> Chart:
+    labels = [class_name(*each) for each in CLASSES]
+    groups = {
+        results.label(scheme): {
+            label: share_of(share * trend.sequences, trend.sequences)
+            for label, share in zip(labels, trend.classes[place].tolist(), strict=True)
+        }
+        for place, scheme in enumerate(RANDOM_SCHEMES)
+    }
+    title = f"ESP over {trend.settings} {trend.over} ({trend.sequences:,} sequences; classes overlap)"
+    name = f"trends-over-{trend.over.replace(' ', '-')}"
+    return bar_chart(name, title, "share of sequences", groups, labels)
 
 
-def inexact_chart(found: Sequence[InexactSummary], params: LeakageParams) -> Chart:
-    """Of how many sequences an inexact leak is likelier than an exact one."""
-    schemes = list(dict.fromkeys(one.scheme for one in found))
-    groups = sorted({one.errors for one in found})
-    nothing = Share(np.nan, np.nan, np.nan, 0)
-    by_key = {(one.errors, one.scheme): one.over_esp for one in found}
-    shares = [[by_key.get((errors, scheme), nothing) for scheme in schemes] for errors in groups]
-    return BarChart(
-        "inexact-over-exact",
-        "Sequences whose n-ISP is above their ESP",
-        "share of sequences",
-        [params.words(scheme) for scheme in schemes],
-        [f"n = {errors}" for errors in groups],
-        *_bars(shares),
-    )
+def _inexact_chart(results: LeakageResults) -> Chart:
+    labels = list(dict.fromkeys(results.label(one.scheme) for one in results.inexact))
+    groups = {
+        f"n = {errors}": {results.label(one.scheme): one.over_esp for one in results.inexact if one.errors == errors}
+        for errors in sorted({one.errors for one in results.inexact})
+    }
+    return bar_chart("inexact-over-exact", "Sequences with n-ISP > ESP", "share of sequences", groups, labels)
 
 
-def wrong_position_chart(matches: dict[Scheme, list[Match]], params: LeakageParams, length: int) -> Chart:
-    """Where the likeliest inexact matches are wrong."""
-    places = np.arange(1, length + 1)
+def _wrong_position_chart(results: LeakageResults) -> Chart:
+    length = results.suffix_length
     return LineChart(
         "wrong-positions",
-        f"Positions that are wrong among the {MOST_MATCHES} likeliest partial matches",
+        f"Wrong positions in the {MOST_MATCHES} likeliest partial matches",
         "position in the suffix",
         "matches",
-        [Series(params.words(scheme), places, wrong_positions(some, length)) for scheme, some in matches.items()],
-        has_markers=length <= 10,
+        [
+            Series(results.label(scheme), np.arange(1, length + 1), wrong_positions(matches, length))
+            for scheme, matches in results.matches.items()
+        ],
+        has_markers=length <= _FEW_POSITIONS,
     )
 
 
-def discoverable_chart(summary: SchemeSummary, params: LeakageParams, where: str) -> Chart:
-    """The (n, p)-discoverable rate over n."""
-    queries: Ints = np.array(DISCOVERABLE_QUERIES)
+def _discoverable_chart(results: LeakageResults) -> Chart:
+    summary = next(one for one in results.schemes if one.scheme is Scheme.TOP_K)
     return LineChart(
         "discoverable",
-        f"(n, p)-discoverable rate, {params.words(summary.scheme)}, {where}",
+        f"(n, p)-discoverable extraction rate, {results.label(Scheme.TOP_K)}, {results.where}",
         "queries n",
         "share of sequences",
         [
-            Series(f"p = {probability:g}", queries, summary.discoverable[:, number])
+            Series(f"p = {probability:g}", np.array(DISCOVERABLE_QUERIES), summary.discoverable[:, number])
             for number, probability in enumerate(DISCOVERABLE_PROBABILITIES)
         ],
         is_x_logarithmic=True,
@@ -136,25 +133,18 @@ def discoverable_chart(summary: SchemeSummary, params: LeakageParams, where: str
     )
 
 
-def settings_chart(found: Measured, params: LeakageParams, names: Sequence[str], scheme: Scheme) -> Chart:
-    """The mean ESP of every model behind every prefix length."""
-    models, lengths = found.models, sorted({setting.prefix_length for setting in found.settings})
+def _settings_chart(results: LeakageResults) -> Chart:
+    settings = results.measured.settings
+    models, lengths = results.measured.models, sorted({setting.prefix_length for setting in settings})
     values = np.full((len(models), len(lengths)), np.nan)
-    for setting in found.settings:
-        values[models.index(setting.model), lengths.index(setting.prefix_length)] = extraction_rate(setting.of(scheme))
+    for setting in settings:
+        rate = extraction_rate(setting.log_esp(Scheme.TOP_K))
+        values[models.index(setting.model), lengths.index(setting.prefix_length)] = rate
     return HeatMap(
         "settings",
-        f"Mean ESP under {params.words(scheme)} by model and prefix length",
-        [names[model] for model in models],
+        f"Mean ESP under {results.label(Scheme.TOP_K)} by model and prefix length",
+        [results.names[model] for model in models],
         [f"{length} tokens" for length in lengths],
         values,
         [["" if np.isnan(value) else f"{value:.3f}" for value in row] for row in values],
     )
-
-
-def _bars(shares: Sequence[Sequence[Share]]) -> tuple[Floats, Floats, Floats]:
-    values, low, high = (
-        np.array([[getattr(share, name) for share in row] for row in shares], float)
-        for name in ("value", "low", "high")
-    )
-    return values, low, high

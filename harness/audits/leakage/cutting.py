@@ -1,19 +1,14 @@
-"""Texts cut into pairs: where the suffix begins as a reader named it, or at an entity that somebody marked.
-
-Knows tokens and characters; what marks entities is somebody else's.
-"""
+"""Cut texts into pairs: at a given character, or at the entities that a token classifier marked."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-from harness.core.arrays import Ints
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 
 class Entity(Protocol):
-    """Characters `start` up to `end` of a text, and of what kind they are."""
+    """An entity of `kind` at the characters `start` up to `end` of a text."""
 
     @property
     def start(self) -> int: ...
@@ -25,16 +20,16 @@ class Entity(Protocol):
     def kind(self) -> str: ...
 
 
-class Marker(Protocol):
-    """What finds entities in texts: a token classifier, or a test's own."""
+class Tagger(Protocol):
+    """Finds entities in texts, as a token classifier does."""
 
     def find_entities(self, texts: Sequence[str]) -> Sequence[Sequence[Entity]]:
-        """The entities of each text, in order."""
+        """Return the entities of each text, in order."""
         ...
 
 
 class Cut(NamedTuple):
-    """One pair: tokens of the prefix and of the suffix, and the character of the text that the suffix begins at."""
+    """One pair: tokens of the prefix and of the suffix, and the character at which the suffix begins."""
 
     prefix: list[int]
     suffix: list[int]
@@ -42,7 +37,7 @@ class Cut(NamedTuple):
 
 
 def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: int) -> Cut | None:
-    """The pair of `before` and `after` tokens whose suffix begins at the character `start`, where there is one."""
+    """Return the tokens before and after the character `start`; None if there are fewer or a token crosses it."""
     place = token_at(encoding, text, start)
     if place is None or place < before or place + after > len(encoding.ids):
         return None
@@ -50,7 +45,7 @@ def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: i
 
 
 def token_at(encoding: "Encoding", text: str, start: int) -> int | None:
-    """The token of `text` that begins at the character `start`, or with the spaces before it; None where none does."""
+    """Return the token that begins at the character `start` or at the spaces before it; None if none does."""
     offsets = encoding.offsets
     place = next((number for number, (_, end) in enumerate(offsets) if end > start), None)
     if place is None:
@@ -70,9 +65,9 @@ def entity_pairs(
     entity_tokens: int,
     kinds: Sequence[str] = (),
 ) -> Iterator[Cut]:
-    """The pairs of a text whose suffix is an entity of exactly so many tokens, in order; kinds: which count, () all.
+    """Yield the pairs whose suffix is an entity of exactly `entity_tokens` tokens. kinds: those to use, () for all.
 
-    An entity counts where tokens begin and end with it and `prefix_length` tokens stand before it.
+    Tokens must begin and end with the entity, and `prefix_length` tokens must precede it.
     """
     encoding = tokenizer.encode(text, add_special_tokens=False)
     wanted = {kind.upper() for kind in kinds}
@@ -83,10 +78,3 @@ def entity_pairs(
         place = token_at(encoding, text, entity.start)
         if cut is not None and place is not None and encoding.offsets[place + entity_tokens - 1][1] == entity.end:
             yield cut
-
-
-def as_arrays(cuts: Sequence[Cut]) -> tuple[Ints, Ints]:
-    """Prefixes and suffixes of at least one cut, [cuts, prefix length] and [cuts, length]."""
-    import numpy as np
-
-    return np.array([cut.prefix for cut in cuts], np.int64), np.array([cut.suffix for cut in cuts], np.int64)

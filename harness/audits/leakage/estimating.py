@@ -1,23 +1,23 @@
-"""The probability of a long suffix with exactly one token substituted, from a few drawn substitutions.
+"""Estimate the probability of a long suffix with exactly one token substituted from a few sampled substitutions.
 
-The first substitution is at position i with the probability of being right before it and wrong there, which is known;
-what has to be drawn is what follows. Knows no model: what is drawn and how likely it is are somebody else's.
+The probability that the first substitution is at position i is known: all tokens before are right, and the token there
+is wrong. Only the continuation has to be sampled. Independent of the model.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from harness.audits.report import share_of
 from harness.core.arrays import Floats, Ints
-from harness.core.intervals import wilson
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Of one sequence: what needs no draw, what the draws share, and where they are.
+    """The sampling plan of one sequence.
 
     certain: the probability of one substitution, at the last position; shared: that of a first substitution elsewhere;
-    positions: [draws] int64, where each drawn substitution is; none where `shared` is 0.
+    positions: [draws] int64, the position of each sampled substitution, empty if `shared` is 0.
     """
 
     certain: float
@@ -25,8 +25,8 @@ class Plan:
     positions: Ints
 
 
-def planned(token_logprobs: Floats, draws: int, generator: np.random.Generator) -> Plan:
-    """Where to substitute in a suffix of token_logprobs [length] under its policy: as first substitutions fall."""
+def plan_draws(token_logprobs: Floats, draws: int, generator: np.random.Generator) -> Plan:
+    """Sample positions of the first substitution in a suffix of token_logprobs [length]."""
     before = np.concatenate([[0.0], np.cumsum(token_logprobs)[:-1]])
     first_wrong = np.exp(before) * -np.expm1(np.minimum(token_logprobs, 0))  # [length]
     elsewhere = first_wrong[:-1]
@@ -37,17 +37,13 @@ def planned(token_logprobs: Floats, draws: int, generator: np.random.Generator) 
     return Plan(float(first_wrong[-1]), shared, positions.astype(np.int64))
 
 
-def estimated(plan: Plan, log_rest: Floats) -> tuple[float, float, float]:
-    """The probability of exactly one substitution, and its 95 % interval, of a plan with draws.
+def estimate(plan: Plan, log_rest: Floats) -> tuple[float, float, float]:
+    """Return the probability of exactly one substitution and its 95 % interval.
 
-    log_rest: [draws] the log-probability that the suffix goes on without another, behind each drawn substitution. The
-    interval is Wilson's (1927) for their mean: at least as wide as for numbers in [0, 1] it need be, and never of
-    width 0 because no draw happened to count.
+    log_rest: [draws] the log-probability that the suffix continues without another substitution after each sampled one.
+    Wilson's (1927) interval of their mean is conservative for numbers in [0, 1], and its width is never 0.
     """
-    mean = float(np.exp(log_rest).mean())
-    low, high = wilson(min(1.0, mean), len(log_rest))
-    return (
-        plan.certain + plan.shared * mean,
-        plan.certain + plan.shared * min(low, mean),
-        plan.certain + plan.shared * max(high, mean),
-    )
+    total = float(np.exp(log_rest).sum())
+    share = share_of(min(total, len(log_rest)), len(log_rest))
+    value, low, high = (plan.certain + plan.shared * part for part in share[:3])
+    return value, low, high

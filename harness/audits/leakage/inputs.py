@@ -1,183 +1,324 @@
-"""From files, rounds and corpora that nobody vouches for to the pairs that the audit measures with."""
+"""Read pairs from files, rounds, the demo's names or a corpus, and check that they fit the targets."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from harness.audits.corpora import RECORD_SUFFIXES, documents_in, records_in
+from harness.audits.leakage.cutting import cut_at
 from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.reading import array_pairs, documents_of, text_pairs
-from harness.audits.tokenizing import tokenizer_of
-from harness.core.arrays import Tokens
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.notes import Notes
+from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
+from harness.audits.text_files import parse_json, read_text
+from harness.audits.tokenizing import parse_tokenizer
+from harness.core.arrays import Tokens, mapped_array
+from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers, load_prefixes
 from harness.core.rounds import Round
+from harness.core.text import shorten
+from harness.engine.demo import SIZES as DEMO_SIZES
 
-PREFIX, SUFFIX = 50, 50
-_TOKEN_FILES = (".npy", ".npz")
+_LENGTH = 50
+"""Tokens of a prefix and of a suffix, if nothing else is given."""
+_NAME_TOKENS = 4
+_DEMO_LENGTHS = "10,20,30,40,50"
 
 
 class Model(NamedTuple):
-    """One of the targets: its name, and the folder that it lies in."""
+    """A target: its name and its directory."""
 
     id: str
     path: Path
 
 
-class Size(NamedTuple):
-    """prefix: tokens of a prefix; suffix: tokens of a suffix; None for what the source has, or else 50."""
+class PairSize(NamedTuple):
+    """Tokens of a prefix and of a suffix; None for what the source has, or else 50."""
 
     prefix: int | None = None
     suffix: int | None = None
 
 
-def pairs_of_file(path: Path, models: Sequence[Model], size: Size, *, limit: int, seed: int) -> Pairs:
-    """Pairs in a file: tokens as .npz or .npy, text as .jsonl or .tsv. Raises HarnessError when it gives none."""
-    tokenizer = shared_tokenizer(models)
-    if path.suffix.lower() in _TOKEN_FILES:
-        prefixes, suffixes = array_pairs(path, prefix_length=size.prefix)
-        return _chosen(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
-    if tokenizer is None:
+@dataclass(frozen=True)
+class PairSource:
+    """The source of the pairs. source: files of pairs, a round, or None for the demo's names.
+
+    tagger: the model that marks the entities at which a corpus is cut; None for pairs.
+    """
+
+    source: Source | None
+    tagger: str | None
+    size: PairSize
+
+    @classmethod
+    def select(
+        cls, source: Source | None, *, names: bool, corpus: CorpusFiles | None, tagger: str | None, size: PairSize
+    ) -> "PairSource":
+        """Return the one source that was named. Raises HarnessError if none or several were, or a tagger is missing."""
+        number = sum((source is not None, names, corpus is not None))
+        if number != 1:
+            fault = "several sources of pairs are named" if number else "no pairs are named"
+            raise HarnessError(f"{fault}. Give a file of pairs, --round, --names, or --corpus with --tagger.")
+        if (corpus is None) != (tagger is None):
+            raise HarnessError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
+        return cls(corpus or source, tagger, size)
+
+    @property
+    def name(self) -> str:
+        """A short name for the run's id."""
+        return "names" if self.source is None else source_name(self.source)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files by name, for the run's record."""
+        return source_files("pairs" if self.tagger is None else "corpus", self.source)
+
+    def prefix_lengths(self, given: str) -> list[str]:
+        """Split the lengths in `given`; the default for the demo's names is 10 to 50."""
+        chosen = given or (_DEMO_LENGTHS if self.source is None and self.size.prefix is None else "")
+        return chosen.replace(",", " ").split()
+
+    def models(self, targets: Sequence[str] | None, revision: str) -> tuple[list[str], str]:
+        """Return the ids of the targets and the tagger, which is last, and their revision.
+
+        The default targets are a round's own, or all sizes of the demo target. Raises HarnessError for files without a
+        target.
+        """
+        ids = list(dict.fromkeys(targets or []))
+        if not ids and isinstance(self.source, Round):
+            ids, revision = [self.source.target], self.source.revision
+        elif not ids and self.source is None:
+            ids = [size.name for size in reversed(DEMO_SIZES)]
+        if not ids:
+            raise HarnessError("no target is named. Give --target.")
+        if self.tagger in ids:
+            raise HarnessError(f"{self.tagger} is both --target and --tagger. Choose two models.")
+        return [*ids, *([self.tagger] if self.tagger is not None else [])], revision
+
+
+def read_inputs(
+    source: PairSource, params: LeakageParams, models: Mapping[str, Path], *, limit: int, seed: int
+) -> AuditInputs:
+    """Read and check the pairs. models: each model's directory by its name, the tagger's last.
+
+    Raises HarnessError for input that cannot be read, and for a prefix length that the prefixes do not have.
+    """
+    targets = [Model(*each) for each in models.items()]
+    if source.tagger is not None:
+        assert isinstance(source.source, CorpusFiles)
+        pairs = read_documents(source.source, targets[:-1], source.size, params.entity_tokens)
+    elif source.source is None:
+        pairs = demo_name_pairs(targets, source.size, limit=limit, seed=seed)
+    elif isinstance(source.source, Round):
+        pairs = round_pairs(source.source, targets, source.size, limit=limit, seed=seed)
+    else:
+        pairs = file_pairs(source.source.path, targets, source.size, limit=limit, seed=seed)
+    longest = max(params.prefix_lengths, default=0)
+    if longest > pairs.prefix_length:
         raise HarnessError(
-            f"{models[0].id} comes without a tokenizer.json, and {path} holds text: name another target."
+            f"--prefix-lengths: prefixes have {pairs.prefix_length} tokens, not {longest}. Set --prefix-tokens to cut "
+            "longer ones."
         )
-    cut, notes = text_pairs(
-        path,
-        tokenizer_of(tokenizer, models[0].id),
-        prefix_length=size.prefix or PREFIX,
-        suffix_length=size.suffix or SUFFIX,
-    )
-    found = _chosen(path.name, *cut, tokenizer, models, size, limit=limit, seed=seed)
-    return replace(found, notes=notes)
+    return pairs.to_inputs()
 
 
-def pairs_of_round(round_: Round, models: Sequence[Model], size: Size, *, limit: int, seed: int) -> Pairs:
-    """A round's prefixes and answers. Raises HarnessError for a blind round."""
-    answers = load_answers(round_)
-    if answers is None:
-        raise HarnessError(
-            f"round {round_.name} is blind, and the audit asks how likely its answers are: take one that knows them."
-        )
+def file_pairs(path: Path, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+    """Read pairs from a file: tokens as .npz or .npy, text as JSON Lines, CSV or TSV. Raises HarnessError for none."""
+    if not path.is_file():
+        raise HarnessError(f"no such file: {path}.")
     tokenizer = shared_tokenizer(models)
-    return _chosen(round_.name, load_prefixes(round_), answers, tokenizer, models, size, limit=limit, seed=seed)
+    notes = Notes()
+    ending = path.suffix.lower()
+    if ending == ".npz":
+        prefixes, suffixes = _archive_pairs(path)
+    elif ending == ".npy":
+        prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
+    elif ending in RECORD_SUFFIXES:
+        prefixes, suffixes = _text_pairs(path, _required_tokenizer(tokenizer, models), size, notes)
+    else:
+        raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
+    pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
+    return replace(pairs, notes=notes.sentences)
 
 
-def pairs_of_demo_names(models: Sequence[Model], size: Size, *, limit: int, seed: int) -> Pairs:
-    """Names of 4 tokens in the demo's invented corpus, and what stands before them."""
-    # Here: the demo's affair alone.
-    from harness.engine.demo import WEIGHTS
+def round_pairs(round_: Round, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+    """Return a round's prefixes and answers. Raises HarnessError for a blind round."""
+    prefixes, answers = load_answered_examples(round_)
+    tokenizer = shared_tokenizer(models)
+    return _sampled(round_.name, prefixes, answers, tokenizer, models, size, limit=limit, seed=seed)
+
+
+def demo_name_pairs(models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
+    """Return names in the demo's generated corpus and the tokens before them."""
+    from harness.engine.demo import WEIGHTS  # only needed for the demo
     from harness.engine.demo.names import name_pairs
 
     tokenizer = shared_tokenizer([Model("demo", WEIGHTS), *models])
-    made = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or PREFIX, tokens=size.suffix or 4)
-    if not made:
-        raise HarnessError(
-            f"no name of the demo's corpus has {size.suffix} tokens: --suffix-tokens 3, 4 or 5 has some."
-        )
-    prefixes, suffixes = (np.array(part, np.int64) for part in zip(*made, strict=True))
-    return _chosen("the demo's names", prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
+    length = size.suffix or _NAME_TOKENS
+    found = name_pairs(WEIGHTS / "tokenizer.json", prefix_length=size.prefix or _LENGTH, tokens=length)
+    if not found:
+        raise HarnessError(f"no name of the demo's corpus has {length} tokens. Set --suffix-tokens to 3, 4 or 5.")
+    prefixes, suffixes = (np.array(part, np.int64) for part in zip(*found, strict=True))
+    return _sampled("the demo's names", prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
 
 
-def uncut_documents(path: Path, field: str, models: Sequence[Model], size: Size, entity_tokens: int) -> Pairs:
-    """A corpus whose entities are yet to be marked: a text file, a folder of them, or JSON Lines."""
+def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, entity_tokens: int) -> Pairs:
+    """Return the documents of a corpus, which are still to be cut. Raises HarnessError if there is no text."""
     tokenizer = shared_tokenizer(models)
-    if tokenizer is None:
-        raise HarnessError(f"{models[0].id} comes without a tokenizer.json, and a corpus is text: name another target.")
-    prefix_length = size.prefix or PREFIX
-    _require_room(models, prefix_length + entity_tokens)
-    documents, notes = documents_of(path, field)
-    none = np.empty((0, prefix_length), np.int64), np.empty((0, entity_tokens), np.int64)
-    return Pairs(*none, tokenizer, prefix_length, documents, notes)
+    _required_tokenizer(tokenizer, models)
+    prefix_length = size.prefix or _LENGTH
+    _require_context(models, prefix_length + entity_tokens)
+    notes = Notes()
+    found = documents_in(corpus.path, field=corpus.field, split=corpus.split, notes=notes)
+    documents = [text for document in found if (text := "".join(document.lines).strip())]
+    if not documents:
+        raise HarnessError(
+            f"{corpus.path} contains no text. {notes.sentences[0] if notes.sentences else 'It is empty.'}"
+        )
+    prefixes, suffixes = np.empty((0, prefix_length), np.int64), np.empty((0, entity_tokens), np.int64)
+    return Pairs(prefixes, suffixes, tokenizer, prefix_length, documents, notes.sentences)
 
 
 def shared_tokenizer(models: Sequence[Model]) -> str | None:
-    """The content of the tokenizer.json that all models have; None where they have none, and equal vocabularies.
+    """Return the tokenizer.json that all models share; None if they have none but equal vocabulary sizes.
 
-    Equal is what tokens stand for and how text becomes them, not how the file is written. Raises HarnessError, naming
-    two models, where they differ.
+    Tokenizers are equal if they convert text to the same tokens, even if the files differ. Raises HarnessError that
+    names two models if they differ.
     """
     files = [model.path / "tokenizer.json" for model in models]
-    contents = [_content(file) for file in files]
-    meanings = [_meaning(content, file) for content, file in zip(contents, files, strict=True)]
-    for model, meaning in zip(models[1:], meanings[1:], strict=True):
-        if meaning != meanings[0]:
+    contents = [read_text(file) if file.is_file() else None for file in files]
+    keys: list[Any] = [
+        _vocabulary_size(model) if content is None else _tokenizer_key(content, file)
+        for model, content, file in zip(models, contents, files, strict=True)
+    ]
+    for model, key, content in zip(models, keys, contents, strict=True):
+        if key != keys[0] or (content is None) != (contents[0] is None):
             raise HarnessError(
-                f"{models[0].id} and {model.id} have different tokenizers, and their probabilities are of different "
-                "tokens: audit them apart."
+                f"{models[0].id} and {model.id} have different tokenizers, so their probabilities are of different "
+                "tokens. Audit them separately."
             )
-    if contents[0] is None:
-        sizes = [_configured(model, "vocab_size") for model in models]
-        for model, vocabulary in zip(models[1:], sizes[1:], strict=True):
-            if vocabulary != sizes[0]:
-                raise HarnessError(
-                    f"{models[0].id} predicts {sizes[0]} tokens and {model.id} {vocabulary}, and neither comes with a "
-                    "tokenizer.json that would say that they mean the same: audit them apart."
-                )
     return contents[0]
 
 
-def _content(file: Path) -> str | None:
+def _tokenizer_key(content: str, file: Path) -> Any:
     try:
-        return file.read_text(encoding="utf-8") if file.is_file() else None
-    except UnicodeError:
-        raise HarnessError(f"{file}: not the JSON of a tokenizer: it holds bytes that are not UTF-8.") from None
-    except OSError as error:
-        raise HarnessError(f"{file}: cannot be read ({error.strerror}).") from None
-
-
-def _meaning(content: str | None, file: Path) -> Any:
-    if content is None:
-        return None
-    try:
-        whole = json.loads(content)
+        whole = parse_json(content)
         return {name: whole.get(name) for name in ("model", "added_tokens", "normalizer", "pre_tokenizer")}
-    except (ValueError, AttributeError, RecursionError):
-        raise HarnessError(f"{file}: not the JSON of a tokenizer.") from None
+    except (ValueError, AttributeError):
+        raise HarnessError(f"not a tokenizer.json: {file}.") from None
 
 
-def _chosen(
+def _required_tokenizer(tokenizer: str | None, models: Sequence[Model]) -> str:
+    if tokenizer is None:
+        raise HarnessError(f"{models[0].id} has no tokenizer.json, which text needs. Choose another target.")
+    return tokenizer
+
+
+def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except Exception as error:  # zipfile, zlib and numpy each have their own
+        raise HarnessError(f"not an archive of plain arrays: {path} ({shorten(str(error), 100)}).") from None
+    if absent := {"prefixes", "suffixes"} - set(arrays):
+        raise HarnessError(f"no array {sorted(absent)[0]!r} in {path}. An .npz of pairs has `prefixes` and `suffixes`.")
+    prefixes, suffixes = (_checked_tokens(arrays[name], f"{path}, {name}") for name in ("prefixes", "suffixes"))
+    if len(prefixes) != len(suffixes):
+        raise HarnessError(f"{path} has {len(prefixes):,} prefixes and {len(suffixes):,} suffixes.")
+    return prefixes, suffixes
+
+
+def _row_pairs(path: Path, prefix_length: int) -> tuple[Tokens, Tokens]:
+    rows = _checked_tokens(np.asarray(mapped_array(path)), str(path))
+    if rows.shape[1] <= prefix_length:
+        raise HarnessError(
+            f"rows of {rows.shape[1]} tokens have no suffix after a prefix of {prefix_length}: {path}. Set "
+            "--prefix-tokens."
+        )
+    return rows[:, :prefix_length], rows[:, prefix_length:]
+
+
+def _checked_tokens(array: NDArray[Any], where: str) -> Tokens:
+    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer) or array.shape[1] < 1:
+        raise HarnessError(f"{where}: expected integers [rows, tokens], found {array.dtype} {list(array.shape)}.")
+    if array.size and int(array.min()) < 0:
+        raise HarnessError(f"{where}: contains a negative token.")
+    return array
+
+
+def _text_pairs(path: Path, tokenizer_json: str, size: PairSize, notes: Notes) -> tuple[Tokens, Tokens]:
+    """Encode prefix and suffix of each record as one text, and cut the tokens at the suffix's beginning."""
+    tokenizer = parse_tokenizer(tokenizer_json, "the target")
+    before, after = size.prefix or _LENGTH, size.suffix or _LENGTH
+    cuts = []
+    for record in records_in(path, path.name, ("prefix", "suffix"), notes):
+        prefix, suffix = record.texts
+        encoding = tokenizer.encode(prefix + suffix, add_special_tokens=False)
+        cut = cut_at(encoding, prefix + suffix, len(prefix), before=before, after=after)
+        if cut is None:
+            notes.add(
+                "pairs that are too short",
+                f"Skipped {path.name}, line {record.line}: fewer than {before} tokens before the suffix or {after} in "
+                "it, or a token across both.",
+            )
+        else:
+            cuts.append(cut)
+    if not cuts:
+        why = notes.sentences[0] if notes.sentences else "It is empty."
+        raise HarnessError(f"{path} contains no pair. {why} Set --prefix-tokens and --suffix-tokens for shorter pairs.")
+    return np.array([cut.prefix for cut in cuts], np.int64), np.array([cut.suffix for cut in cuts], np.int64)
+
+
+def _sampled(
     source: str,
     prefixes: Tokens,
     suffixes: Tokens,
     tokenizer: str | None,
     models: Sequence[Model],
-    size: Size,
+    size: PairSize,
     *,
     limit: int,
     seed: int,
 ) -> Pairs:
-    """At most `limit` of the pairs, drawn by seed and cut to size. Raises HarnessError where they do not fit."""
-    for what, wanted, there in (("prefix", size.prefix, prefixes.shape[1]), ("suffix", size.suffix, suffixes.shape[1])):
-        if wanted is not None and wanted > there:
-            raise HarnessError(f"{source}: a {what} has {there} tokens, and {wanted} are asked for.")
+    """Return at most `limit` pairs, sampled by seed and cut to size. Raises HarnessError if they do not fit a model."""
+    for what, wanted, found in (("prefix", size.prefix, prefixes), ("suffix", size.suffix, suffixes)):
+        if wanted is not None and wanted > found.shape[1]:
+            raise HarnessError(f"{source}: a {what} has {found.shape[1]} tokens, not {wanted}. Set --{what}-tokens.")
     prefixes = prefixes[:, prefixes.shape[1] - (size.prefix or prefixes.shape[1]) :]
     suffixes = suffixes[:, : size.suffix or suffixes.shape[1]]
     if not len(prefixes):
-        raise HarnessError(f"{source}: no pair to measure.")
+        raise HarnessError(f"{source} contains no pair.")
+    largest = max(int(prefixes.max()), int(suffixes.max()))
     for model in models:
-        vocabulary = _configured(model, "vocab_size")
-        most = max(int(prefixes.max()), int(suffixes.max()))
-        if vocabulary is not None and most >= vocabulary:
-            raise HarnessError(f"{source}: holds token {most:,}, and {model.id} has {vocabulary:,} tokens.")
-    _require_room(models, prefixes.shape[1] + suffixes.shape[1])
+        vocabulary = _vocabulary_size(model)
+        if vocabulary is not None and largest >= vocabulary:
+            raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
+    _require_context(models, prefixes.shape[1] + suffixes.shape[1])
     rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
     return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1])
 
 
-def _require_room(models: Sequence[Model], wanted: int) -> None:
+def _require_context(models: Sequence[Model], wanted: int) -> None:
     for model in models:
         context = _configured(model, "max_position_embeddings", "n_positions")
         if context is not None and context < wanted:
             raise HarnessError(
-                f"{model.id} attends to {context:,} tokens; prefix and suffix take {wanted:,}: ask for fewer."
+                f"prefix and suffix have {wanted:,} tokens, and the context of {model.id} is {context:,}. Set "
+                "--prefix-tokens or --suffix-tokens."
             )
 
 
+def _vocabulary_size(model: Model) -> int | None:
+    return _configured(model, "vocab_size")
+
+
 def _configured(model: Model, *names: str) -> int | None:
-    """What config.json says under the first of `names` that it has; None when it says no number."""
+    """Return the first of `names` that config.json sets to an integer, or None."""
     try:
         config = json.loads((model.path / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):

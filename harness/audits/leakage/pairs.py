@@ -1,28 +1,21 @@
-"""What the audit measures with: prefixes and suffixes as tokens, or documents that pairs are yet to be cut from.
-
-And the tokenizer, which they are read and shown with. Knows nothing of where they come from.
-"""
+"""The pairs that the audit measures: prefixes and suffixes as tokens, or documents that are still to be cut."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.audits.tokenizing import tokenizer_of
+from harness.audits.tokenizing import parse_tokenizer
 from harness.core.arrays import Ints, Tokens
 from harness.core.audit import AuditInputs
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """prefixes: [n, prefix length], suffixes: [n, length]; documents: texts to be cut, where there are no pairs yet.
+    """prefixes: [n, prefix length]; suffixes: [n, length]; documents: texts to cut, if there are no pairs yet.
 
-    tokenizer: the content of a tokenizer.json, None where the models came without; prefix_length: tokens of a whole
-    prefix, of pairs that are yet to be cut too; notes: what was left out, in sentences.
+    tokenizer: the content of a tokenizer.json, None if the models have none; prefix_length: tokens of a whole prefix,
+    also of pairs that are still to be cut; notes: sentences about skipped input.
     """
 
     prefixes: Tokens
@@ -35,9 +28,8 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.prefixes)
 
-    @property
-    def inputs(self) -> AuditInputs:
-        """As they travel to the worker and lie in the record."""
+    def to_inputs(self) -> AuditInputs:
+        """Return the pairs in the form in which the run stores them."""
         return AuditInputs(
             texts={
                 "tokenizer": [] if self.tokenizer is None else [self.tokenizer],
@@ -52,8 +44,8 @@ class Pairs:
         )
 
     @classmethod
-    def of(cls, inputs: AuditInputs) -> "Pairs":
-        """What `inputs` gave."""
+    def from_inputs(cls, inputs: AuditInputs) -> "Pairs":
+        """Return the pairs that `to_inputs` stored."""
         tokenizer = inputs.texts["tokenizer"]
         return cls(
             prefixes=inputs.arrays["prefixes"],
@@ -65,26 +57,26 @@ class Pairs:
         )
 
 
-class TokenTexts:
-    """Tokens as a reader sees them: each one's part of the text of all, or its number where there is no tokenizer."""
+class TokenDecoder:
+    """Decodes tokens to text, or to their numbers if there is no tokenizer."""
 
     def __init__(self, tokenizer: str | None) -> None:
-        self._tokenizer = None if tokenizer is None else tokenizer_of(tokenizer, "the audit's inputs")
+        self._tokenizer = None if tokenizer is None else parse_tokenizer(tokenizer, "the audit's inputs")
 
     def pieces(self, tokens: Ints | Sequence[int]) -> list[str]:
-        """The text of each token; a character that several make up belongs to the last of them."""
+        """Return the text of each token. A character of several tokens belongs to the last of them."""
         ids = [int(token) for token in tokens]
         if self._tokenizer is None:
             return [f"{token} " for token in ids]
-        pieces, told = [], 0
+        pieces, shown = [], 0
         for end in range(1, len(ids) + 1):
             text = self._tokenizer.decode(ids[:end], skip_special_tokens=False)
-            # An unfinished character decodes to U+FFFD until its last token comes.
+            # An incomplete character decodes to U+FFFD.
             complete = len(text) if end == len(ids) else len(text.rstrip("\ufffd"))
-            pieces.append(text[told:complete])
-            told = max(told, complete)
+            pieces.append(text[shown:complete])
+            shown = max(shown, complete)
         return pieces
 
     def text(self, tokens: Ints | Sequence[int]) -> str:
-        """The text of all."""
+        """Return the text of all tokens."""
         return "".join(self.pieces(tokens))

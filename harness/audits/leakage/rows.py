@@ -1,4 +1,4 @@
-"""The audit's tables, and their rows as arrays by model, prefix length and sequence, in whatever order they came."""
+"""The audit's tables, and their rows as arrays by model, prefix length and sequence."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -13,7 +13,7 @@ from harness.core.audit import RowsOf
 from harness.core.rows import Kind, Rows, table
 
 PAIRS = table("pair", document=Kind.INTEGER, start=Kind.INTEGER, prefix=Kind.REALS, suffix=Kind.REALS)
-"""Pairs that were cut from documents: tokens, and the character that the suffix begins at."""
+"""Pairs cut from documents: their tokens, and the character at which the suffix begins."""
 MODELS = table("model", model=Kind.INTEGER, parameters=Kind.INTEGER)
 TOKENS = table(
     "token",
@@ -22,34 +22,17 @@ TOKENS = table(
     sequence=Kind.INTEGER,
     **{scheme.value: Kind.REALS for scheme in SCHEMES},
 )
-"""A sequence behind a prefix: the log-probability of each suffix token under each scheme."""
-INEXACT = table(
-    "inexact",
-    model=Kind.INTEGER,
-    sequence=Kind.INTEGER,
-    scheme=Kind.INTEGER,
-    errors=Kind.INTEGER,
-    probability=Kind.REAL,
-    low=Kind.REAL,
-    high=Kind.REAL,
-    how=Kind.INTEGER,
-)
-"""The probability of so many substitutions, and what it lies between; how: a `How`."""
-MATCHES = table(
-    "match",
-    model=Kind.INTEGER,
-    sequence=Kind.INTEGER,
-    scheme=Kind.INTEGER,
-    errors=Kind.INTEGER,
-    logprob=Kind.REAL,
-    tokens=Kind.REALS,
-)
-"""Suffixes with substitutions, likely ones: their log-probability and tokens."""
+"""A sequence after a prefix: the log-probability of each suffix token under each scheme."""
+_MATCH_KEY = dict.fromkeys(("model", "sequence", "scheme", "errors"), Kind.INTEGER)
+INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, low=Kind.REAL, high=Kind.REAL, how=Kind.INTEGER)
+"""The probability of a number of substitutions, with its bounds. how: a `How`."""
+MATCHES = table("match", **_MATCH_KEY, logprob=Kind.REAL, tokens=Kind.REALS)
+"""Likely suffixes with substitutions: their log-probability and tokens."""
 TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES)
 
 
 class How(IntEnum):
-    """How an inexact probability was found, and so what low and high are."""
+    """The computation of an inexact probability, which determines the meaning of its bounds."""
 
     EXACT = 0
     HEAD = 1
@@ -58,8 +41,11 @@ class How(IntEnum):
 
 @dataclass(frozen=True)
 class Setting:
-    """One model and prefix length. model: its number; sequences: [n] int64, ascending; log_esps: [schemes, n];
-    mean_by_position: [schemes, length], the mean probability of each token."""
+    """One model and prefix length.
+
+    model: its number; sequences: [n] int64, ascending; log_esps: [schemes, n]; mean_by_position: [schemes, length], the
+    mean probability of each token.
+    """
 
     model: int
     prefix_length: int
@@ -67,18 +53,18 @@ class Setting:
     log_esps: Floats
     mean_by_position: Floats
 
-    def of(self, scheme: Scheme) -> Floats:
-        """[n] the log ESP under `scheme`."""
+    def log_esp(self, scheme: Scheme) -> Floats:
+        """The log ESP of each sequence under `scheme`, [n]."""
         return np.asarray(self.log_esps[SCHEMES.index(scheme)])
 
-    def means_of(self, scheme: Scheme) -> Floats:
-        """[length] the mean token probability under `scheme`."""
+    def position_means(self, scheme: Scheme) -> Floats:
+        """The mean token probability under `scheme`, [length]."""
         return np.asarray(self.mean_by_position[SCHEMES.index(scheme)])
 
 
 @dataclass(frozen=True)
-class InexactOf:
-    """One model, scheme and number of errors: [n] sequences, ascending, and what lies where."""
+class InexactRows:
+    """One model, scheme and number of errors. sequences: [n], ascending; probability, low, high, how: [n]."""
 
     sequences: Ints
     probability: Floats
@@ -88,59 +74,62 @@ class InexactOf:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Everything that was measured so far. parameters: of each model, 0 where it is not loaded yet; settings: those
-    with any row, by size of the model and length; models: their numbers, smallest first."""
+class Measurements:
+    """All rows so far.
+
+    parameters: [models], 0 for a model that was not loaded yet; settings: those with rows, ordered by model size and
+    prefix length; inexact: by model, scheme and number of errors; matches: rows of `MATCHES`.
+    """
 
     parameters: Ints
     settings: tuple[Setting, ...]
-    inexact: dict[tuple[int, Scheme, int], InexactOf]
+    inexact: dict[tuple[int, Scheme, int], InexactRows]
     matches: Rows
 
     @property
     def models(self) -> list[int]:
+        """The numbers of the models with rows, smallest model first."""
         return list(dict.fromkeys(setting.model for setting in self.settings))
 
     @property
     def reference(self) -> Setting | None:
-        """The largest model behind the longest prefix, of those that have rows."""
-        largest = [setting for setting in self.settings if setting.model == self.models[-1]] if self.settings else []
-        return largest[-1] if largest else None
+        """The largest model with the longest prefix among those with rows."""
+        return self.settings[-1] if self.settings else None
 
-    def at(self, model: int, prefix_length: int) -> Setting | None:
-        """The setting of this model and length, None where it has no rows."""
-        found = [one for one in self.settings if (one.model, one.prefix_length) == (model, prefix_length)]
-        return found[0] if found else None
+    def setting(self, model: int, prefix_length: int) -> Setting | None:
+        """Return the setting of this model and prefix length, or None without rows."""
+        keys = [(setting.model, setting.prefix_length) for setting in self.settings]
+        return self.settings[keys.index((model, prefix_length))] if (model, prefix_length) in keys else None
 
 
-def measured(rows: RowsOf, models: int) -> Measured:
-    """What all rows say; the last one of a sequence counts."""
+def read_measurements(rows: RowsOf, models: int) -> Measurements:
+    """Return all rows. If a sequence has several rows, the last one counts."""
     parameters = np.zeros(models, np.int64)
     sizes = rows(MODELS.name)
     parameters[np.asarray(sizes["model"], np.int64)] = sizes["parameters"]
     tokens = rows(TOKENS.name)
-    keys = np.column_stack([np.asarray(tokens[name], np.int64) for name in ("model", "prefix_length")])
     settings = []
-    for model, length in np.unique(keys, axis=0) if len(keys) else []:
-        mine = np.flatnonzero((keys == (model, length)).all(axis=1))
-        sequences, place = _last(np.asarray(tokens["sequence"], np.int64)[mine])
-        logprobs = [np.asarray(tokens[scheme.value])[mine[place]] for scheme in SCHEMES]  # each [n, length]
+    for (model, length), sequences, places in _grouped(tokens, ("model", "prefix_length")):
+        logprobs = [np.asarray(tokens[scheme.value])[places] for scheme in SCHEMES]  # each [n, length]
+        esps = np.array([log_esp(each) for each in logprobs])
         settings.append(
-            Setting(
-                int(model),
-                int(length),
-                sequences,
-                np.array([log_esp(each) for each in logprobs]),
-                np.array([np.exp(each).mean(axis=0) for each in logprobs]),
-            )
+            Setting(model, length, sequences, esps, np.array([np.exp(each).mean(axis=0) for each in logprobs]))
         )
-    # Equal sizes, and those not known yet, in the order in which they were named.
-    settings.sort(key=lambda one: (parameters[one.model], one.model, one.prefix_length))
-    return Measured(parameters, tuple(settings), _inexact(rows(INEXACT.name)), rows(MATCHES.name))
+    # Models of equal or unknown size keep the order in which they were named.
+    settings.sort(key=lambda setting: (parameters[setting.model], setting.model, setting.prefix_length))
+    inexact = {}
+    found = rows(INEXACT.name)
+    for (model, scheme, errors), sequences, places in _grouped(found, ("model", "scheme", "errors")):
+        probability, low, high = (
+            np.asarray(found[name], np.float64)[places] for name in ("probability", "low", "high")
+        )
+        how = np.asarray(found["how"], np.int64)[places]
+        inexact[model, SCHEMES[scheme], errors] = InexactRows(sequences, probability, low, high, how)
+    return Measurements(parameters, tuple(settings), inexact, rows(MATCHES.name))
 
 
-def pairs_measured(inputs: Pairs, rows: RowsOf, params: LeakageParams) -> Pairs:
-    """The pairs: those given, or those that were cut from the documents so far, by document and place."""
+def measured_pairs(inputs: Pairs, rows: RowsOf, params: LeakageParams) -> Pairs:
+    """Return the given pairs, or those cut from the documents so far, ordered by document and position."""
     if not inputs.documents:
         return inputs
     cut = rows(PAIRS.name)
@@ -153,23 +142,13 @@ def pairs_measured(inputs: Pairs, rows: RowsOf, params: LeakageParams) -> Pairs:
     return Pairs(prefixes, suffixes, inputs.tokenizer, inputs.prefix_length, inputs.documents, inputs.notes)
 
 
-def _inexact(rows: Rows) -> dict[tuple[int, Scheme, int], InexactOf]:
-    model, sequence, scheme, errors, how = (
-        np.asarray(rows[name], np.int64) for name in ("model", "sequence", "scheme", "errors", "how")
-    )
-    found = {}
-    for key in np.unique(np.column_stack([model, scheme, errors]), axis=0) if len(model) else []:
-        mine = np.flatnonzero((model == key[0]) & (scheme == key[1]) & (errors == key[2]))
-        sequences, place = _last(sequence[mine])
-        chosen = mine[place]
-        probability, low, high = (np.asarray(rows[name], np.float64)[chosen] for name in ("probability", "low", "high"))
-        found[int(key[0]), SCHEMES[int(key[1])], int(key[2])] = InexactOf(
-            sequences, probability, low, high, how[chosen]
-        )
-    return found
-
-
-def _last(sequences: Ints) -> tuple[Ints, Ints]:
-    """The distinct sequences, ascending, and the place of the last row of each."""
-    distinct, from_the_end = np.unique(sequences[::-1], return_index=True)
-    return distinct, len(sequences) - 1 - from_the_end
+def _grouped(rows: Rows, names: tuple[str, ...]) -> list[tuple[tuple[int, ...], Ints, Ints]]:
+    """Group rows by the columns `names`: each key, its sequences, ascending, and the place of each's last row."""
+    keys = np.column_stack([np.asarray(rows[name], np.int64) for name in names])
+    sequence = np.asarray(rows["sequence"], np.int64)
+    groups = []
+    for key in np.unique(keys, axis=0) if len(keys) else []:
+        places = np.flatnonzero((keys == key).all(axis=1))[::-1]
+        sequences, last = np.unique(sequence[places], return_index=True)
+        groups.append((tuple(key.tolist()), sequences, places[last]))
+    return groups

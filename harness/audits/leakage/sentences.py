@@ -1,118 +1,105 @@
-"""How the figures of a leakage audit are to be read, in sentences that quote no text of the corpus."""
+"""Sentences that explain the figures of a leakage audit. They quote no text of the corpus."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import LONGEST_FOLLOWED, LeakageParams, Scheme, reach_of_matches
-from harness.audits.leakage.rows import Setting
-from harness.audits.leakage.summaries import InexactSummary, Match, SchemeSummary, Trend, wrong_positions
+from harness.audits.leakage.params import LONGEST_FOLLOWED, RANDOM_SCHEMES, Scheme, describe_matches
+from harness.audits.leakage.results import LeakageResults, Trend, wrong_positions
 from harness.audits.leakage.trends import CLASSES
 from harness.core.text import pluralize
 
 _SHOWN = 0.005
-"""What two decimals show as more than nothing."""
+"""The smallest number that two decimals do not show as 0."""
 
 
-def sentences_on(
-    params: LeakageParams,
-    pairs: Pairs,
-    reference: Setting,
-    by_scheme: Sequence[SchemeSummary],
-    inexact: Sequence[InexactSummary],
-    over: Sequence[Trend],
-    matches: dict[Scheme, list[Match]],
-    *,
-    where: str,
-    is_complete: bool,
-) -> list[str]:
-    """What to know, the most important first. where: the model and prefix length that single figures are of."""
-    said = [] if is_complete else [f"So far: {pluralize(len(reference.sequences), 'sequence')} of {len(pairs):,}."]
-    said += [_on_leakage(params, by_scheme, where), _on_passing(params, by_scheme), _on_positions(params, by_scheme)]
-    said += [_on_trend(trend, params) for trend in over]
-    if inexact:
-        said += _on_inexact(inexact, params, pairs)
-    if top := matches.get(Scheme.TOP_K):
-        counts = wrong_positions(top, pairs.suffixes.shape[1])
-        said.append(
-            f"Among the {len(top)} likeliest partial matches under {params.words(Scheme.TOP_K)} "
-            f"({reach_of_matches(pairs.suffixes.shape[1])}), position "
-            f"{int(counts.argmax()) + 1} of {len(counts)} is wrong most often, in {int(counts.max())}."
+def leakage_sentences(results: LeakageResults) -> list[str]:
+    """Return the sentences, most important first."""
+    return [
+        *_progress(results),
+        *_leakage(results),
+        *_positions(results),
+        *(_trend(results, trend) for trend in results.trends),
+        *_inexact(results),
+        *_matches(results),
+        f"Schemes: {', '.join(results.label(scheme) for scheme in Scheme)}. For top-k the source gives 5 in its text "
+        "and 10, the default here, in its Table 1.",
+        *results.pairs.notes,
+    ]
+
+
+def _progress(results: LeakageResults) -> Iterator[str]:
+    if not results.is_complete:
+        yield f"Measured so far: {len(results.reference.sequences):,} of {pluralize(len(results.pairs), 'sequence')}."
+
+
+def _leakage(results: LeakageResults) -> Iterator[str]:
+    schemes = {one.scheme: one for one in results.schemes}
+    greedy, top_k, label = schemes[Scheme.GREEDY], schemes[Scheme.TOP_K], results.label(Scheme.TOP_K)
+    yield (
+        f"{results.where}: greedy decoding leaks {greedy.mean:.1%} of the sequences. One query each under {label} is "
+        f"expected to leak {top_k.mean:.1%}. {top_k.over_1_in_1000} sequences have a probability above 1/1000 under "
+        f"{label}."
+    )
+    exceeding = [one.exceeds_greedy for one in results.schemes if one.exceeds_greedy is not None]
+    if exceeding:
+        yield (
+            f"Measured by ESP > 1/X, {len(exceeding)} of {len(RANDOM_SCHEMES)} random schemes leak more than greedy "
+            f"decoding after {min(exceeding)} to {max(exceeding)} queries."
         )
-    said.append(
-        f"Schemes: {', '.join(params.words(scheme) for scheme in Scheme)}; for top-k the source gives 5 in its text "
-        "and 10 in its Table 1, of which the latter is the default here."
-    )
-    return [sentence for sentence in [*said, *pairs.notes] if sentence]
-
-
-def _on_leakage(params: LeakageParams, by_scheme: Sequence[SchemeSummary], where: str) -> str:
-    found = {one.scheme: one for one in by_scheme}
-    greedy, top_k = found[Scheme.GREEDY], found[Scheme.TOP_K]
-    over = top_k.over[2]
-    return (
-        f"{where}: greedy decoding gives out {greedy.mean:.1%} of the sequences, one query each under "
-        f"{params.words(Scheme.TOP_K)} is expected to give out {top_k.mean:.1%}, and {over.value:.1%} "
-        f"[{over.low:.1%}, {over.high:.1%}] have a probability above 1/1000 there."
-    )
-
-
-def _on_passing(params: LeakageParams, by_scheme: Sequence[SchemeSummary]) -> str:
-    passing = [one.passes_greedy for one in by_scheme if one.passes_greedy is not None]
-    factors = [one.factors[0] for one in by_scheme if one.factors[0] >= _SHOWN]
-    never = sum(one.passes_greedy is None for one in by_scheme if one.scheme is not Scheme.GREEDY)
-    said = []
-    if passing:
-        said.append(f"By ESP > 1/X the schemes pass greedy decoding at {min(passing)} to {max(passing)} queries")
-    if never:
-        said.append(f"{pluralize(never, 'scheme')} not within a million")
+    if never := len(RANDOM_SCHEMES) - len(exceeding):
+        yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
+    factors = [one.factors[0] for one in results.schemes if one.factors[0] >= _SHOWN]
     if factors:
-        said.append(
-            f"at {params.queries} queries up to {max(factors):.2f} times what the extraction rate says has leaked"
+        yield (
+            f"After {results.params.queries} queries up to {max(factors):.2f} times as many sequences have leaked as "
+            "the extraction rate says."
         )
-    return "; ".join(said) + "." if said else ""
 
 
-def _on_positions(params: LeakageParams, by_scheme: Sequence[SchemeSummary]) -> str:
-    plain = next(one for one in by_scheme if one.scheme is Scheme.PLAIN)
-    if plain.first < _SHOWN:
-        return ""
-    return (
-        f"Under plain sampling the suffix's last token has a mean probability of {plain.last:.2f}, the first of "
-        f"{plain.first:.2f}: {plain.last / plain.first:.2f} times as much."
-    )
+def _positions(results: LeakageResults) -> Iterator[str]:
+    plain = next(one for one in results.schemes if one.scheme is Scheme.PLAIN)
+    if plain.first >= _SHOWN:
+        yield (
+            f"Under plain sampling the mean probability of the suffix's first token is {plain.first:.2f}, and "
+            f"{plain.last:.2f} for its last token, {plain.last_to_first:.2f} times as much."
+        )
 
 
-def _on_trend(trend: Trend, params: LeakageParams) -> str:
-    place = list(Scheme).index(Scheme.TOP_K) - 1
-    decreasing = [number for number, (_, is_up) in enumerate(CLASSES) if not is_up]
+def _trend(results: LeakageResults, trend: Trend) -> str:
+    place = RANDOM_SCHEMES.index(Scheme.TOP_K)
     parts = trend.parts[place]
-    inside = parts[6] + parts[7]
-    down = parts[1] + parts[3] + parts[5] + parts[7]
+    decreasing = [number for number, (_, is_up) in enumerate(CLASSES) if not is_up]
+    in_classes = float(trend.classes[place, decreasing].sum())
     return (
-        f"Over {trend.settings} {trend.over}, {down:.1%} of {pluralize(trend.sequences, 'sequence')} end less likely "
-        f"than they begin under {params.words(Scheme.TOP_K)} (the source's classes count "
-        f"{float(trend.classes[place, decreasing].sum()):.1%}, since {inside:.1%} have both extremes inside and are in "
-        "two of them)."
+        f"Over {trend.settings} {trend.over}, the probability of {parts[[1, 3, 5, 7]].sum():.1%} of "
+        f"{pluralize(trend.sequences, 'sequence')} decreases from first to last under {results.label(Scheme.TOP_K)}. "
+        f"The source's classes count {in_classes:.1%}: the {parts[6] + parts[7]:.1%} with both extremes inside are in "
+        "two classes."
     )
 
 
-def _on_inexact(inexact: Sequence[InexactSummary], params: LeakageParams, pairs: Pairs) -> list[str]:
-    top = [one for one in inexact if one.scheme is Scheme.TOP_K]
-    said = []
-    for one in top:
-        said.append(
-            f"With exactly {pluralize(one.errors, 'token')} substituted, {one.over_esp.value:.1%} "
-            f"[{one.over_esp.low:.1%}, {one.over_esp.high:.1%}] of {pluralize(one.over_esp.of, 'sequence')} are "
-            f"likelier than without under {params.words(Scheme.TOP_K)}."
+def _inexact(results: LeakageResults) -> Iterator[str]:
+    for one in results.inexact:
+        if one.scheme is Scheme.TOP_K:
+            yield (
+                f"With exactly {pluralize(one.errors, 'token')} substituted, {one.over_esp} sequences are likelier "
+                f"than without substitution under {results.label(Scheme.TOP_K)}."
+            )
+    if not results.inexact:
+        return
+    if results.suffix_length > LONGEST_FOLLOWED:
+        yield (
+            f"For suffixes of {results.suffix_length} tokens the n-ISP is estimated for n = 1 from "
+            f"{results.params.draws} sampled substitutions per sequence. Its bounds are means of 95 % intervals."
         )
-    if pairs.suffixes.shape[1] > LONGEST_FOLLOWED:
-        said.append(
-            f"Suffixes of {pairs.suffixes.shape[1]} tokens: n-ISP is estimated for n = 1, from {params.draws} drawn "
-            "substitutions a sequence; 'from' and 'to' are means of 95 % intervals."
+    elif any(one.exact < one.over_esp.of for one in results.inexact):
+        yield "The n-ISP sums the likeliest partial suffixes; its upper bound adds the probability of those left out."
+
+
+def _matches(results: LeakageResults) -> Iterator[str]:
+    if top := results.matches.get(Scheme.TOP_K):
+        counts = wrong_positions(top, results.suffix_length)
+        yield (
+            f"Among the {len(top)} likeliest partial matches under {results.label(Scheme.TOP_K)} "
+            f"({describe_matches(results.suffix_length)}), position {int(counts.argmax()) + 1} of {len(counts)} is "
+            f"wrong most often, in {int(counts.max())}."
         )
-    elif any(one.exact < one.over_esp.of for one in inexact):
-        said.append(
-            "Where a scheme allows many tokens, n-ISP counts the likeliest beginnings, and 'to' adds the bound on what "
-            "was left out."
-        )
-    return said

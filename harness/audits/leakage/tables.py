@@ -1,143 +1,127 @@
-"""The leakage audit's tables: of results, and of every sequence."""
-
-from collections.abc import Sequence
-from typing import Any
+"""The tables of a leakage audit: its results, and every sequence."""
 
 import numpy as np
 
-from harness.audits.leakage.pairs import Pairs, TokenTexts
-from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme, reach_of_matches
+from harness.audits.leakage.pairs import TokenDecoder
+from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, describe_matches
 from harness.audits.leakage.probabilities import extraction_rate, share_over
-from harness.audits.leakage.rows import Measured
-from harness.audits.leakage.summaries import MOST_MATCHES, InexactSummary, Match, SchemeSummary, Trend
+from harness.audits.leakage.results import MOST_MATCHES, LeakageResults, Trend
 from harness.audits.leakage.trends import CLASSES, PARTS, class_name
+from harness.audits.report import number_or_none, table_of
 from harness.core.findings import FoundTable
 
 
-def scheme_table(found: Sequence[SchemeSummary], params: LeakageParams, where: str) -> FoundTable:
-    """What each scheme leaks."""
-    share = {one.scheme: one.over[2] for one in found}
-    return FoundTable(
-        "schemes",
-        f"Leakage by decoding scheme, {where}",
+def leakage_tables(results: LeakageResults) -> list[FoundTable]:
+    """Return all tables for which there are results."""
+    tables = [_scheme_table(results)]
+    if len(results.measured.settings) > 1:
+        tables += _settings_tables(results)
+    tables += [_trend_table(results, trend) for trend in results.trends]
+    if results.inexact:
+        tables.append(_inexact_table(results))
+    if results.matches:
+        tables.append(_match_table(results))
+    return [*tables, _sequence_table(results)]
+
+
+def _scheme_table(results: LeakageResults) -> FoundTable:
+    rows = [
         {
-            "scheme": [params.words(one.scheme) for one in found],
-            "mean ESP": [one.mean for one in found],
-            "median": [float(one.quantiles[2]) for one in found],
-            "> 1/1000": [share[one.scheme].value for one in found],
-            "low": [share[one.scheme].low for one in found],
-            "high": [share[one.scheme].high for one in found],
-            "X past greedy": [one.passes_greedy for one in found],
-            "expected X": [one.expected_to_pass for one in found],
-            f"factor at {params.queries}": [_number(one.factors[0]) for one in found],
-            "expected factor": [_number(one.factors[1]) for one in found],
-            "last / first": [_number(one.last / one.first if one.first > 0 else np.nan) for one in found],
-        },
-    )
+            "scheme": results.label(one.scheme),
+            "mean ESP": one.mean,
+            "median": float(one.quantiles[2]),
+            "> 1/1000": one.over_1_in_1000.value,
+            "low": one.over_1_in_1000.low,
+            "high": one.over_1_in_1000.high,
+            "queries to exceed greedy": one.exceeds_greedy,
+            "expected queries": one.expected_to_exceed,
+            f"factor at {results.params.queries} queries": number_or_none(one.factors[0]),
+            "expected factor": number_or_none(one.factors[1]),
+            "last / first": number_or_none(one.last_to_first),
+        }
+        for one in results.schemes
+    ]
+    return table_of("schemes", f"Leakage by decoding scheme, {results.where}", rows)
 
 
-def settings_tables(found: Measured, params: LeakageParams, names: Sequence[str]) -> list[FoundTable]:
-    """Every model and prefix length: the mean ESP, and the share of sequences above 1/1000."""
-    thousand = np.array([1000])
-    where: dict[str, list[Any]] = {
-        "model": [names[setting.model] for setting in found.settings],
-        "parameters": [int(found.parameters[setting.model]) or None for setting in found.settings],
-        "prefix": [setting.prefix_length for setting in found.settings],
-        "sequences": [len(setting.sequences) for setting in found.settings],
-    }
-    means = {
-        params.words(scheme): [extraction_rate(setting.of(scheme)) for setting in found.settings] for scheme in SCHEMES
-    }
-    shares = {
-        params.words(scheme): [float(share_over(setting.of(scheme), thousand)[0]) for setting in found.settings]
-        for scheme in SCHEMES
-    }
+def _settings_tables(results: LeakageResults) -> list[FoundTable]:
+    """Return the mean ESP and the share of sequences above 1/1000 for every model and prefix length."""
+    means, shares = [], []
+    for setting in results.measured.settings:
+        where = {
+            "model": results.names[setting.model],
+            "parameters": int(results.measured.parameters[setting.model]) or None,
+            "prefix": setting.prefix_length,
+            "sequences": len(setting.sequences),
+        }
+        logs = {results.label(scheme): setting.log_esp(scheme) for scheme in SCHEMES}
+        means.append(where | {name: extraction_rate(each) for name, each in logs.items()})
+        shares.append(where | {name: float(share_over(each, np.array([1000]))[0]) for name, each in logs.items()})
     return [
-        FoundTable("settings", "Mean ESP by model and prefix length", where | means),
-        FoundTable("settings-over", "Sequences of ESP > 1/1000 by model and prefix length", where | shares),
+        table_of("settings", "Mean ESP by model and prefix length", means),
+        table_of("settings-over", "Sequences with ESP > 1/1000 by model and prefix length", shares),
     ]
 
 
-def trend_table(trend: Trend, params: LeakageParams) -> FoundTable:
-    """The source's overlapping classes, and the partition."""
-    shares = [(class_name(*each), trend.classes[:, number]) for number, each in enumerate(CLASSES)]
-    parts = [(class_name(*each), trend.parts[:, number]) for number, each in enumerate(PARTS)]
-    rows = [*(("class of the source", *row) for row in shares), *(("part", *row) for row in parts)]
-    return FoundTable(
-        f"trends-over-{trend.over.replace(' ', '-')}",
-        f"How ESP goes over {trend.settings} {trend.over}, shares of {trend.sequences:,} sequences",
+def _trend_table(results: LeakageResults, trend: Trend) -> FoundTable:
+    kinds = (("class of the source", CLASSES, trend.classes), ("part", PARTS, trend.parts))
+    rows = [
+        {"of": kind, "trend": class_name(*each)}
+        | {results.label(scheme): float(shares[place, number]) for place, scheme in enumerate(RANDOM_SCHEMES)}
+        for kind, names, shares in kinds
+        for number, each in enumerate(names)
+    ]
+    title = f"ESP over {trend.settings} {trend.over}, shares of {trend.sequences:,} sequences"
+    return table_of(f"trends-over-{trend.over.replace(' ', '-')}", title, rows)
+
+
+def _inexact_table(results: LeakageResults) -> FoundTable:
+    rows = [
         {
-            "of": [kind for kind, _, _ in rows],
-            "trend": [name for _, name, _ in rows],
-            **{
-                params.words(scheme): [float(values[place]) for _, _, values in rows]
-                for place, scheme in enumerate(RANDOM_SCHEMES)
-            },
-        },
-    )
+            "scheme": results.label(one.scheme),
+            "n": one.errors,
+            "sequences": one.over_esp.of,
+            "exact": one.exact,
+            "mean ESP": one.esp,
+            "mean ISP": one.probability,
+            "ISP at least": one.low,
+            "ISP at most": one.high,
+            "ISP > ESP": one.over_esp.value,
+            "low": one.over_esp.low,
+            "high": one.over_esp.high,
+            "share at least": one.at_least,
+            "share at most": one.at_most,
+        }
+        for one in results.inexact
+    ]
+    return table_of("inexact", "Suffixes with exactly n tokens substituted", rows)
 
 
-def inexact_table(found: Sequence[InexactSummary], params: LeakageParams) -> FoundTable:
-    """Inexact matches beside exact ones, with what was left out."""
-    return FoundTable(
-        "inexact",
-        "Suffixes with exactly n tokens substituted",
+def _match_table(results: LeakageResults) -> FoundTable:
+    decoder = TokenDecoder(results.pairs.tokenizer)
+    rows = [
         {
-            "scheme": [params.words(one.scheme) for one in found],
-            "n": [one.errors for one in found],
-            "sequences": [one.over_esp.of for one in found],
-            "exact": [one.exact for one in found],
-            "mean ESP": [one.esp for one in found],
-            "mean ISP": [one.probability for one in found],
-            "from": [one.low for one in found],
-            "to": [one.high for one in found],
-            "ISP > ESP": [one.over_esp.value for one in found],
-            "low": [one.over_esp.low for one in found],
-            "high": [one.over_esp.high for one in found],
-            "by from": [one.at_least for one in found],
-            "by to": [one.at_most for one in found],
-        },
-    )
+            "scheme": results.label(match.scheme),
+            "sequence": match.sequence + 1,
+            "probability": match.probability,
+            "ESP": match.esp,
+            "wrong positions": " ".join(str(place + 1) for place in match.wrong),
+            "suffix": decoder.text(results.pairs.suffixes[match.sequence]),
+            "match": decoder.text(match.tokens),
+        }
+        for matches in results.matches.values()
+        for match in matches
+    ]
+    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme ({describe_matches(results.suffix_length)})"
+    return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
 
 
-def match_table(matches: dict[Scheme, list[Match]], params: LeakageParams, pairs: Pairs) -> FoundTable:
-    """The likeliest partial matches of each scheme, with both texts."""
-    texts = TokenTexts(pairs.tokenizer)
-    some = [match for of_scheme in matches.values() for match in of_scheme]
-    return FoundTable(
-        "matches",
-        f"The {MOST_MATCHES} likeliest partial matches of each scheme ({reach_of_matches(pairs.suffixes.shape[1])})",
-        {
-            "scheme": [params.words(match.scheme) for match in some],
-            "sequence": [match.sequence + 1 for match in some],
-            "probability": [match.probability for match in some],
-            "ESP": [match.esp for match in some],
-            "wrong positions": [" ".join(str(place + 1) for place in match.wrong) for match in some],
-            "suffix": [texts.text(pairs.suffixes[match.sequence]) for match in some],
-            "match": [texts.text(match.tokens) for match in some],
-        },
-        is_detail=True,
-        text_columns=("suffix", "match"),
-    )
-
-
-def sequence_table(found: Measured, params: LeakageParams, names: Sequence[str]) -> FoundTable:
-    """The ESP of every sequence everywhere, as natural logarithms; None for what a scheme cannot draw.
-
-    Sequences are numbered from 1, here as everywhere that a reader sees them.
-    """
-    columns: dict[str, list[Any]] = {"model": [], "prefix tokens": [], "sequence": []}
-    for scheme in SCHEMES:
-        columns[f"log ESP, {params.words(scheme)}"] = []
-    for setting in found.settings:
-        columns["model"] += [names[setting.model]] * len(setting.sequences)
-        columns["prefix tokens"] += [setting.prefix_length] * len(setting.sequences)
-        columns["sequence"] += (setting.sequences + 1).tolist()
-        for scheme in SCHEMES:
-            values = [None if np.isneginf(value) else float(value) for value in setting.of(scheme)]
-            columns[f"log ESP, {params.words(scheme)}"] += values
-    return FoundTable("sequences", "Every sequence", columns, is_detail=True)
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _sequence_table(results: LeakageResults) -> FoundTable:
+    """Return the log ESP of every sequence in every setting; None if a scheme cannot draw it. Numbers begin at 1."""
+    rows = [
+        {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": int(sequence) + 1}
+        | {f"log ESP, {results.label(scheme)}": number_or_none(log) for scheme, log in zip(SCHEMES, logs, strict=True)}
+        for setting in results.measured.settings
+        for sequence, logs in zip(setting.sequences, setting.log_esps.T, strict=True)
+    ]
+    return table_of("sequences", "Every sequence", rows, is_detail=True)

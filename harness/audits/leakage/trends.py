@@ -1,6 +1,6 @@
-"""How a sequence's probability goes over settings that grow: model sizes, or prefix lengths.
+"""Classify how a sequence's probability changes over growing settings: model sizes, or prefix lengths.
 
-The source's six classes overlap; a partition stands beside them. Knows nothing of what the settings are.
+The source's six classes overlap; a partition is reported beside them.
 """
 
 from enum import StrEnum
@@ -11,33 +11,33 @@ from harness.core.arrays import Bools, Floats
 
 
 class Shape(StrEnum):
-    """Where the largest and the smallest probability stand."""
+    """The positions of the largest and the smallest probability."""
 
     STRAIGHT = "straight"
     U = "U-shaped"
     INVERTED_U = "inverted-U-shaped"
-    BOTH = "inner largest and inner smallest"
+    BOTH = "largest and smallest inside"
     LEVEL = "ends equal"
 
 
-CLASSES = tuple((shape, up) for shape in (Shape.STRAIGHT, Shape.U, Shape.INVERTED_U) for up in (True, False))
-"""The source's six: a shape, and whether it increases."""
+CLASSES = tuple((shape, is_up) for shape in (Shape.STRAIGHT, Shape.U, Shape.INVERTED_U) for is_up in (True, False))
+"""The source's six classes: a shape, and whether it increases."""
 PARTS = (*CLASSES, (Shape.BOTH, True), (Shape.BOTH, False), (Shape.LEVEL, True))
 """The partition."""
 
 
 def class_name(shape: Shape, is_up: bool) -> str:
-    """As a reader is told."""
+    """Return the name of a class in reports."""
     return shape.value if shape is Shape.LEVEL else f"{shape.value}, {'increasing' if is_up else 'decreasing'}"
 
 
 def source_classes(values: Floats) -> Bools:
-    """[6, n] which of `CLASSES` each of n sequences belongs to (Tiwari & Suh 2024, trends over sizes and prefixes).
+    """Return which of `CLASSES` each of n sequences belongs to, [6, n] (Tiwari & Suh 2024, trends).
 
-    values: [settings, n] ESP or any increasing function of it, settings in growing order, at least two of them.
-    Straight: the extremes stand at the two ends; U-shaped: the smallest stands inside; inverted: the largest does. It
-    increases where the last is larger than the first. A sequence with both extremes inside counts in two classes; one
-    whose ends are equal in none. An extreme that an end shares with an inner setting stands at the end.
+    values: [settings, n] ESP or any increasing function of it, at least two settings in growing order. Straight: both
+    extremes are at the ends; U-shaped: the smallest is inside; inverted: the largest is. A class increases if the last
+    value exceeds the first. A sequence with both extremes inside is in two classes, one with equal ends in none. An
+    extreme that an end shares with an inner setting counts as being at the end.
     """
     low_inside, high_inside, is_up, is_down = _extremes(values)
     shapes = (~low_inside & ~high_inside, low_inside, high_inside)
@@ -45,9 +45,9 @@ def source_classes(values: Floats) -> Bools:
 
 
 def partition(values: Floats) -> Bools:
-    """[9, n] which of `PARTS` each sequence belongs to: to exactly one.
+    """Return which one of `PARTS` each sequence belongs to, [9, n].
 
-    As `source_classes`, with those that have both extremes inside, and those with equal ends, in parts of their own.
+    As `source_classes`, with separate parts for sequences with both extremes inside and for those with equal ends.
     """
     low_inside, high_inside, is_up, is_down = _extremes(values)
     shapes = (
@@ -61,7 +61,7 @@ def partition(values: Floats) -> Bools:
 
 
 def _extremes(values: Floats) -> tuple[Bools, Bools, Bools, Bools]:
-    """[n] each: the smallest inside, the largest inside, the last above the first, the last below it."""
+    """Return, [n] each: smallest inside, largest inside, last above first, last below first."""
     first, last = values[0], values[-1]
     low_inside = values.min(axis=0) < np.minimum(first, last)
     high_inside = values.max(axis=0) > np.maximum(first, last)

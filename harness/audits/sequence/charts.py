@@ -1,61 +1,47 @@
-"""The charts of a sequence audit: rates on both sides, and how long verbatim runs are."""
-
-from typing import Any
+"""The charts of a sequence audit: rates on both sides, and the lengths of verbatim runs."""
 
 import numpy as np
 
-from harness.audits.sequence.material import Material
-from harness.audits.sequence.measures import Completed
-from harness.audits.sequence.rates import SIDES, UNSHARED, Contrasts, control_side, rate_of
+from harness.audits.report import bar_chart, share_of
+from harness.audits.sequence.dataset import Dataset
+from harness.audits.sequence.measures import Results
+from harness.audits.sequence.rates import SIDES, UNSHARED, Contrasts, control_side
 from harness.audits.sequence.thresholds import TITLES
-from harness.core.findings import BarChart, Chart, LineChart, Series
+from harness.core.arrays import Ints
+from harness.core.findings import Chart, LineChart, Series
 
 
-def charts_of(material: Material, done: Completed, contrasts: Contrasts) -> list[Chart]:
-    side = SIDES[material.control]
-    corpus = ~material.is_control & done.own.is_there
-    if not corpus.any():
+def sequence_charts(dataset: Dataset, results: Results, contrasts: Contrasts) -> list[Chart]:
+    """Return the charts, none before the first completion."""
+    is_corpus = ~dataset.is_control & results.own.is_compared
+    if not is_corpus.any():
         return []
-    control, among = control_side(material, done)
-    both = (("corpus", done.own.run_words[corpus], False), (side, control.run_words[among], True))
-    rates = {
-        "corpus": [found.corpus for found in contrasts.values()],
-        UNSHARED: [found.tested[0] for found in contrasts.values()],
-        side: [found.control for found in contrasts.values()],
-    }
-    groups = ["corpus", *([UNSHARED] if material.is_shared.any() else []), *([side] if among.any() else [])]
-    longest = max(int(runs.max()) for _, runs, _ in both if len(runs))
+    side = SIDES[dataset.control]
+    control, is_control = control_side(dataset, results)
+    runs = [("corpus", results.own.run_words[is_corpus], False), (side, control.run_words[is_control], True)]
+    runs = [one for one in runs if len(one[1])]
+    longest = max(int(lengths.max()) for _, lengths, _ in runs)
+    groups = {"corpus": {TITLES[threshold]: one.corpus.share for threshold, one in contrasts.items()}}
+    if dataset.is_shared.any():
+        groups[UNSHARED] = {TITLES[threshold]: one.tested_corpus.share for threshold, one in contrasts.items()}
+    if is_control.any():
+        groups[side] = {TITLES[threshold]: one.control.share for threshold, one in contrasts.items()}
+    labels = [TITLES[threshold] for threshold in contrasts]
     return [
-        BarChart(
-            "rates",
-            "Completions that pass for memorized",
-            "share of completions",
-            labels=[TITLES[threshold] for threshold in contrasts],
-            groups=groups,
-            values=np.array([[rate.rate for rate in rates[group]] for group in groups]),
-            low=np.array([[rate.low for rate in rates[group]] for group in groups]),
-            high=np.array([[rate.high for rate in rates[group]] for group in groups]),
-        ),
+        bar_chart("rates", "Completions that pass each threshold", "share of completions", groups, labels),
         LineChart(
             "verbatim_runs",
-            "How long a completion follows what followed",
-            "longest verbatim run, words: at least",
+            "Longest verbatim run of each completion",
+            "words in the run, at least",
             "share of completions",
-            [_at_least(group, runs, longest, is_dashed) for group, runs, is_dashed in both if len(runs)],
+            [_survival(name, lengths, longest, is_dashed) for name, lengths, is_dashed in runs],
         ),
     ]
 
 
-def _at_least(name: str, runs: np.ndarray[Any, Any], longest: int, is_dashed: bool) -> Series:
-    """The share of `runs` that are at least 0, 1, … `longest` words long, with Wilson's interval."""
+def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
+    """Return the share of `runs` that have at least 0, 1, … `longest` words, with Wilson intervals."""
     lengths = np.arange(longest + 1)
-    passed = len(runs) - np.concatenate([[0], np.cumsum(np.bincount(runs, minlength=longest + 1))[:-1]])
-    shares = [rate_of(int(number), len(runs)) for number in passed]
-    return Series(
-        name,
-        lengths,
-        np.array([share.rate for share in shares]),
-        np.array([share.low for share in shares]),
-        np.array([share.high for share in shares]),
-        is_dashed,
-    )
+    shares = [share_of(int((runs >= length).sum()), len(runs)) for length in lengths]
+    value, low, high, _ = np.array(shares).T
+    return Series(name, lengths, value, low, high, is_dashed)

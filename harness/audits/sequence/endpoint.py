@@ -1,89 +1,81 @@
-"""Completions by an OpenAI-compatible API: asked at a pace, again after faults, and never told the key in an error.
+"""A client for `POST {base}/completions` of an OpenAI-compatible API, with a rate limit, retries and a secret key.
 
-Knows `POST {base}/completions` alone. What is asked and what becomes of the answer is somebody else's.
+Error messages never contain the key, the prompt or the answer.
 """
 
 import json
 import re
-import threading
 import time
 import unicodedata
-from concurrent.futures import Future
 from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import httpx
 
-from harness.audits.sequence.completing import REFUSAL
-from harness.audits.sequence.pacing import Pace, back_off, seconds_asked
+from harness.audits.sequence.completion import REFUSAL
 from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.rate_limit import RateLimiter, backoff_seconds, retry_after_seconds
+from harness.audits.text_files import parse_json, without_surrogates
 from harness.core.errors import HarnessError
 from harness.core.request import ENDPOINT_KEYS
 
-_TRIED_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
-_LARGEST_ANSWER = 8 << 20
+_RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+_LARGEST_ANSWER = 8 << 20  # bytes
 _LONGEST_WAIT = 600.0
-"""Seconds; an endpoint that asks for a longer one ends the audit, which can be resumed then."""
+"""Seconds. If an endpoint asks for a longer wait, the audit ends and can be resumed later."""
 _CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
-_GRACE = 1.0
-"""Seconds beyond the timeout, in which the client ends a request by itself where it can."""
-_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-_ENDS = frozenset((401, 403, 404))
-"""Statuses about key and address, which every paragraph would get; others, but for redirects, are a paragraph's own."""
-_REASONS = {
-    401: f"refuses the key; it is read from the environment, {' or '.join(ENDPOINT_KEYS)}",
-    403: "denies access with this key",
-    404: "has no completions there, or no model of that name",
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_FATAL = {
+    401: f"rejects the API key, which is read from the environment variable {' or '.join(ENDPOINT_KEYS)}",
+    403: "denies access with this API key",
+    404: "has no completions API at this address, or no model of this name",
 }
+"""Statuses about key or address, which every paragraph would get."""
 
 
 class Answer(NamedTuple):
-    """A completion, or None and why there is none: a clause about the endpoint."""
+    """A completion, or None and the reason as a clause about the endpoint."""
 
     text: str | None
     fault: str = ""
 
 
-class _Faulty(Exception):
-    """An attempt that may go better the next time; `wait`: seconds that the endpoint asks for."""
+class _Retryable(Exception):
+    """A request that may succeed when it is sent again. wait: seconds that the endpoint asks for."""
 
-    def __init__(self, fault: str, wait: float | None = None) -> None:
+    def __init__(self, fault: str, wait: float = 0.0) -> None:
         super().__init__(fault)
         self.fault = fault
         self.wait = wait
 
 
 class _Refused(Exception):
-    """This prompt is refused, and would be again."""
-
-    def __init__(self, fault: str) -> None:
-        super().__init__(fault)
-        self.fault = fault
+    """A prompt that would be refused again."""
 
 
 class Endpoint:
-    """One endpoint, and the connection to it. `complete` may be called from several threads."""
+    """A connection to one endpoint. `complete` may be called from several threads."""
 
     def __init__(self, params: SequenceParams, *, key: str | None, seed: int) -> None:
         assert params.endpoint is not None and params.endpoint_model is not None
         self._params = params
         self._url = f"{params.endpoint}/completions"
-        self._key = key = _plain(key)
+        self._key = _clean_key(key)
         self._seed = seed
-        self._pace = Pace(params.requests_per_minute)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._limiter = RateLimiter(params.requests_per_minute)
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         try:
-            # A redirect would carry the prompts elsewhere.
+            # A redirect would send the prompts elsewhere.
             self._client = httpx.Client(headers=headers, timeout=params.timeout, follow_redirects=False)
         except UnicodeEncodeError:
-            raise HarnessError("the endpoint's key holds characters that no header has; set the key alone.") from None
+            raise HarnessError("the API key contains characters outside ASCII. Set the key alone.") from None
 
     @property
-    def is_overheard(self) -> bool:
-        """The key travels unencrypted, and not within this machine alone."""
-        address = httpx.URL(self._url)
-        return self._key is not None and address.scheme == "http" and address.host not in _THIS_MACHINE
+    def is_unencrypted(self) -> bool:
+        """True if the key is sent unencrypted to another machine."""
+        url = httpx.URL(self._url)
+        return self._key is not None and url.scheme == "http" and url.host not in _LOOPBACK
 
     def __enter__(self) -> Self:
         return self
@@ -94,27 +86,27 @@ class Endpoint:
         self._client.close()
 
     def complete(self, prompt: str, tokens: int, number: int) -> Answer:
-        """What follows `prompt`, `tokens` long at most; `number` is the item's own, for draws and for waiting times.
+        """Complete `prompt` with at most `tokens` tokens. `number` seeds the draws and the waiting times.
 
-        Raises HarnessError when the endpoint refuses everybody: asking for other prompts would bring nothing. A prompt
-        that it refuses, with a status such as 400, 413 or 422, is asked for once.
+        Raises HarnessError if the endpoint rejects the key or the address. A prompt that is refused, with a status such
+        as 400, 413 or 422, is not sent again.
         """
-        random = Random(f"{self._seed}/{number}")  # noqa: S311  seeded, no secret
+        random = Random(f"{self._seed}/{number}")  # noqa: S311  a seed, not a secret
         content = self._content(prompt, tokens, random)
         fault = ""
         for attempt in range(self._params.retries + 1):
-            self._pace.wait()
+            self._limiter.wait()
             try:
-                return Answer(self._asked_in_time(content))
+                return Answer(self._post(content))
             except _Refused as refused:
-                return Answer(None, refused.fault)
-            except _Faulty as faulty:
-                fault = faulty.fault
-                wait = max(back_off(attempt, random), faulty.wait or 0.0)
+                return Answer(None, str(refused))
+            except _Retryable as error:
+                fault = error.fault
+                wait = max(backoff_seconds(attempt, random), error.wait)
             if attempt < self._params.retries:
                 if wait > _LONGEST_WAIT:
-                    raise self._error(f"asks to be left alone for {wait / 60:.0f} minutes; resume the audit then")
-                self._pace.hold(wait)
+                    raise self._error(f"asks for a wait of {wait / 60:.0f} minutes. Resume the audit then")
+                self._limiter.pause(wait)
         return Answer(None, fault)
 
     def _content(self, prompt: str, tokens: int, random: Random) -> bytes:
@@ -125,25 +117,8 @@ class Endpoint:
             body |= {"top_p": params.top_p, "seed": random.randrange(1 << 31)}
         return json.dumps(body).encode()
 
-    def _asked_in_time(self, content: bytes) -> str:
-        """As `_asked`, and no longer than the time for an answer, even where headers come byte by byte."""
-        answer: Future[str] = Future()
-
-        def ask() -> None:
-            try:
-                answer.set_result(self._asked(content))
-            except BaseException as error:
-                answer.set_exception(error)
-
-        # The client limits the time between two bytes alone; a thread that is left behind ends with the connection.
-        threading.Thread(target=ask, daemon=True).start()
-        try:
-            return answer.result(self._params.timeout + _GRACE)
-        except TimeoutError:
-            raise _Faulty("took too long") from None
-
-    def _asked(self, content: bytes) -> str:
-        """The completion's text, after one request."""
+    def _post(self, content: bytes) -> str:
+        """Send one request and return the completion's text."""
         deadline = time.monotonic() + self._params.timeout
         received = bytearray()
         try:
@@ -152,61 +127,59 @@ class Endpoint:
                 for piece in response.iter_bytes():
                     received += piece
                     if len(received) > _LARGEST_ANSWER:
-                        raise _Faulty("sent more than 8 MiB")
-                    # The client's own limit is one between two pieces.
+                        raise _Retryable("sent more than 8 MiB")
                     if time.monotonic() > deadline:
-                        raise _Faulty("took too long")
+                        raise _Retryable("timed out")
         except httpx.TimeoutException:
-            raise _Faulty("took too long") from None
+            raise _Retryable("timed out") from None
         except httpx.RemoteProtocolError:
-            raise _Faulty("broke off its answer") from None
+            raise _Retryable("sent an incomplete answer") from None
         except (httpx.DecodingError, httpx.StreamError):
-            raise _Faulty("sent an answer that cannot be decoded") from None
+            raise _Retryable("sent an answer that cannot be decoded") from None
         except httpx.TransportError:
-            raise _Faulty("cannot be reached") from None
-        if response.status_code == 200:
-            return _text_in(bytes(received))
-        if response.status_code in _TRIED_AGAIN or response.status_code > 504:
-            wait = seconds_asked(response.headers.get("Retry-After"))
-            raise _Faulty(f"answers with status {response.status_code}", wait)
-        if response.status_code not in _ENDS and not 300 <= response.status_code < 400:
-            raise _Refused(f"{REFUSAL} (status {response.status_code})")
-        reason = _REASONS.get(response.status_code, "does not complete prompts")
-        code = _code_in(bytes(received))
-        named = f", {code}" if code is not None and not (self._key and self._key in code) else ""
-        raise self._error(f"{reason} (status {response.status_code}{named})")
+            raise _Retryable("cannot be reached") from None
+        status = response.status_code
+        if status == 200:
+            return _completion_text(bytes(received))
+        if status in _RETRIED or status > 504:
+            wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
+            raise _Retryable(f"answers with status {status}", wait)
+        if status not in _FATAL and not 300 <= status < 400:
+            raise _Refused(f"{REFUSAL} (status {status})")
+        code = _error_code(bytes(received))
+        shown = f", {code}" if code is not None and not (self._key and self._key in code) else ""
+        raise self._error(f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})")
 
     def _error(self, clause: str) -> HarnessError:
         return HarnessError(f"{self._url}: the endpoint {clause}.")
 
 
-def _plain(key: str | None) -> str | None:
-    """`key` without the whitespace that a file or a paste put around it; None where nothing is left."""
+def _clean_key(key: str | None) -> str | None:
+    """Return `key` without surrounding whitespace, None if nothing is left."""
     key = (key or "").strip()
     if any(unicodedata.category(character) == "Cc" for character in key):
-        raise HarnessError("the endpoint's key holds control characters, such as a line break; set the key alone.")
+        raise HarnessError("the API key contains control characters, such as a line break. Set the key alone.")
     return key or None
 
 
-def _text_in(content: bytes) -> str:
+def _completion_text(content: bytes) -> str:
     try:
-        choices = json.loads(content)["choices"]
+        choices = parse_json(content)["choices"]
         text = choices[0]["text"]
-    except (ValueError, RecursionError):
-        raise _Faulty("sends no JSON") from None
+    except ValueError:
+        raise _Retryable("sends invalid JSON") from None
     except (KeyError, IndexError, TypeError):
-        raise _Faulty("sends JSON without a completion") from None
+        text = None
     if not isinstance(text, str):
-        raise _Faulty("sends JSON without a completion")
-    # JSON may name half a surrogate pair, which is no character.
-    return text.encode("utf-8", "replace").decode()
+        raise _Retryable("sends JSON without a completion")
+    return without_surrogates(text)
 
 
-def _code_in(content: bytes) -> str | None:
-    """An error's code where it is a plain name, such as `model_not_found`; its message may quote prompt and key."""
+def _error_code(content: bytes) -> str | None:
+    """Return an error's code if it is a plain name such as `model_not_found`. Its message may quote key and prompt."""
     try:
-        error = json.loads(content)["error"]
+        error = parse_json(content)["error"]
         code = error.get("code") or error.get("type")
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return code if isinstance(code, str) and _CODE.fullmatch(code) else None

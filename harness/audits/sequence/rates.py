@@ -1,110 +1,102 @@
-"""Rates of thresholds with their intervals, on the corpus and on its control, and whether they differ."""
+"""Rates of the thresholds on the corpus and on its control, and one-sided tests of whether they differ."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
-from harness.audits.sequence.material import Control, Material
-from harness.audits.sequence.measures import TOO_SHORT, Completed, Measured
-from harness.audits.sequence.significance import LONGEST_COUNTED, paired_permutation, unpaired_permutation
+from harness.audits.report import Share, share_of
+from harness.audits.sequence.dataset import Control, Dataset
+from harness.audits.sequence.measures import TOO_SHORT, Measurements, Results
 from harness.audits.sequence.thresholds import Threshold
-from harness.core.arrays import Bools
-from harness.core.intervals import wilson
+from harness.core.arrays import Bools, Ints
 
 
 class Rate(NamedTuple):
-    """A share of `of` completions, its 95 % interval after Wilson (1927), and how many more were too short to judge.
+    """The numbers of completions that pass a threshold, that were judged, and that were too short to be judged."""
 
-    rate, low and high are NaN where nothing was judged.
-    """
-
-    rate: float
-    low: float
-    high: float
     passed: int
-    of: int
+    judged: int
     too_short: int
 
     @property
-    def as_json(self) -> dict[str, float | None]:
-        """The rate as `value`, its interval, and of how many it is; NaN as null."""
-        fields = {"value": self.rate, "low": self.low, "high": self.high, "of": self.of}
-        return {name: None if value != value else value for name, value in fields.items()}
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """What the rate is made of."""
-        return {"passed": self.passed, "judged": self.of, "too_short": self.too_short}
-
-
-def rate_of(passed: int, of: int, too_short: int = 0) -> Rate:
-    """The rate of `passed` among `of`."""
-    if of == 0:
-        return Rate(np.nan, np.nan, np.nan, 0, 0, too_short)
-    rate = passed / of
-    low, high = wilson(rate, of)
-    # At 0 and 1 the ends meet the rate, but for rounding.
-    return Rate(rate, min(low, rate), max(high, rate), passed, of, too_short)
+    def share(self) -> Share:
+        """The share of judged completions that pass, with its 95 % interval."""
+        return share_of(self.passed, self.judged)
 
 
 class Contrast(NamedTuple):
-    """A threshold on the corpus and on its control. p_value: exact and one-sided, None where one side has nothing.
+    """A threshold on the corpus and on its control.
 
-    tested: the corpus and the control as the test has them, which is what a comparison is to be read from.
+    tested_corpus, tested_control: the completions that the test compares; p_value: one-sided and exact, None if a side
+    is empty.
     """
 
     corpus: Rate
     control: Rate
+    tested_corpus: Rate
+    tested_control: Rate
     p_value: float | None
-    tested: tuple[Rate, Rate]
 
 
 Contrasts = Mapping[Threshold, Contrast]
 SIDES = {Control.CORPUS: "control", Control.PERMUTED: "permuted suffixes"}
-"""What a control is called beside `corpus`."""
+"""The control's name in tables and charts."""
 UNSHARED = "corpus, unshared"
-"""What of the corpus a test has, where corpus and control share runs of words."""
+"""The name of what is left of the corpus without paragraphs that share runs of words with the control."""
 
 
-def contrast(threshold: Threshold, material: Material, done: Completed) -> Contrast:
-    """A threshold's two rates and their test.
+def contrast_sides(threshold: Threshold, dataset: Dataset, results: Results) -> Contrast:
+    """Compare a threshold's rates.
 
-    Against permuted suffixes the test is paired: both verdicts are of one completion. Against a control corpus it is
-    Fisher's, over paragraphs that share no long run of words with the other side.
+    Against permuted suffixes both verdicts are of one completion, and the test is McNemar's exact test. Against a
+    control corpus it is Fisher's exact test, without paragraphs that share a long run of words with the other side.
     """
-    is_corpus = ~material.is_control
-    corpus = _rate(done.own, threshold, is_corpus)
-    if material.control is Control.PERMUTED:
-        control = _rate(done.by_chance, threshold, is_corpus)
-        own, chance = done.own.verdicts[threshold], done.by_chance.verdicts[threshold]
-        both = (own != TOO_SHORT) & (chance != TOO_SHORT)
-        p_value = paired_permutation(own[both] - chance[both]) if both.any() else None
-        tested = (rate_of(int(verdicts[both].sum()), int(both.sum())) for verdicts in (own, chance))
-        return Contrast(corpus, control, p_value, (next(tested), next(tested)))
-    sides = [side & ~material.is_shared for side in (is_corpus, material.is_control)]
-    control = _rate(done.own, threshold, sides[1])
-    one, other = (done.own.passed(threshold, side) for side in sides)
-    p_value = unpaired_permutation(one, other) if len(one) and len(other) else None
-    return Contrast(corpus, control, p_value, (_rate(done.own, threshold, sides[0]), control))
+    from scipy.stats import binomtest, fisher_exact  # slow to import, and not needed to list audits
+
+    is_corpus = ~dataset.is_control
+    own, chance = results.own.verdicts[threshold], results.by_chance.verdicts[threshold]
+    corpus = _rate(own[is_corpus & results.own.is_compared])
+    p_value = None
+    if dataset.control is Control.PERMUTED:
+        is_judged = (own != TOO_SHORT) & (chance != TOO_SHORT)
+        one, other = _rate(own[is_judged]), _rate(chance[is_judged])
+        control = _rate(chance[is_corpus & results.by_chance.is_compared])
+        differs = own[is_judged & (own != chance)]
+        if len(differs):
+            # McNemar's test: under the null hypothesis either of two different verdicts is equally likely to pass.
+            p_value = float(binomtest(int(differs.sum()), len(differs), alternative="greater").pvalue)
+        elif is_judged.any():
+            p_value = 1.0
+    else:
+        sides = [side & ~dataset.is_shared & results.own.is_compared for side in (is_corpus, dataset.is_control)]
+        one, other = (_rate(own[side]) for side in sides)
+        control = other
+        if one.judged and other.judged:
+            counts = [[rate.passed, rate.judged - rate.passed] for rate in (one, other)]
+            p_value = float(fisher_exact(counts, alternative="greater").pvalue)
+    return Contrast(corpus, control, one, other, p_value)
 
 
-def run_p_value(material: Material, done: Completed) -> float | None:
-    """Are verbatim runs longer beside a completion's own suffix than beside another's? Paired; None for a corpus."""
-    both = done.own.is_there & done.by_chance.is_there
-    if material.control is Control.CORPUS or not both.any():
+def run_p_value(dataset: Dataset, results: Results) -> float | None:
+    """Test whether verbatim runs are longer beside a completion's own suffix than beside another paragraph's.
+
+    Wilcoxon's (1945) signed-rank test, one-sided. None for a control corpus, whose paragraphs form no pairs.
+    """
+    from scipy.stats import wilcoxon
+
+    both = results.own.is_compared & results.by_chance.is_compared
+    if dataset.control is Control.CORPUS or not both.any():
         return None
-    runs = [np.minimum(measured.run_words[both], LONGEST_COUNTED) for measured in (done.own, done.by_chance)]
-    return paired_permutation(runs[0] - runs[1])
+    differences = results.own.run_words[both] - results.by_chance.run_words[both]
+    return float(wilcoxon(differences, alternative="greater").pvalue) if differences.any() else 1.0
 
 
-def control_side(material: Material, done: Completed) -> tuple[Measured, Bools]:
-    """What the control's figures are taken from: measures, and which paragraphs [n]."""
-    if material.control is Control.PERMUTED:
-        return done.by_chance, ~material.is_control & done.by_chance.is_there
-    return done.own, material.is_control & ~material.is_shared & done.own.is_there
+def control_side(dataset: Dataset, results: Results) -> tuple[Measurements, Bools]:
+    """Return the measurements of the control, and which paragraphs [n] belong to it."""
+    if dataset.control is Control.PERMUTED:
+        return results.by_chance, ~dataset.is_control & results.by_chance.is_compared
+    return results.own, dataset.is_control & ~dataset.is_shared & results.own.is_compared
 
 
-def _rate(measured: Measured, threshold: Threshold, among: Bools) -> Rate:
-    passed = measured.passed(threshold, among)
-    return rate_of(int(passed.sum()), len(passed), measured.too_short(threshold, among))
+def _rate(verdicts: Ints) -> Rate:
+    too_short = int((verdicts == TOO_SHORT).sum())
+    return Rate(int((verdicts == 1).sum()), len(verdicts) - too_short, too_short)

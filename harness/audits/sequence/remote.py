@@ -1,6 +1,6 @@
-"""Completions by an endpoint: one paragraph a request, a few at once, each committed as soon as it is answered.
+"""Complete paragraphs with an endpoint: one paragraph per request, committed as soon as it is answered.
 
-After a kill at most the requests that were under way are sent again.
+After a kill at most the requests in flight are sent again.
 """
 
 import math
@@ -13,38 +13,38 @@ from typing import Self
 
 import numpy as np
 
-from harness.audits.sequence.completing import Completion, State, shuffled
+from harness.audits.sequence.completion import Completion, State, shuffled
+from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.endpoint import Answer, Endpoint
-from harness.audits.sequence.material import Material
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize
 
-_BYTES_A_TOKEN = 2
-_FURTHER, _MOST_TOKENS = 16, 4_096
-_NOT_IN_WORDS = re.compile(r"[!-@\[-`{-~]")
-"""ASCII digits and marks, which may take a token each."""
+_BYTES_PER_TOKEN = 2
+_MARGIN, _MOST_TOKENS = 16, 4_096
+_SINGLE_TOKENS = re.compile(r"[!-@\[-`{-~]")
+"""ASCII digits and punctuation, which may take a token each."""
 _MOST_CHARACTERS = 1 << 16
-_GIVE_UP_AFTER = 8
-"""Paragraphs in a row without an answer, each after all its tries: the endpoint is out of order."""
+_MOST_FAILURES = 8
+"""Unanswered paragraphs in a row, each after all retries, at which the audit ends."""
 
 
 class RemoteCompleter:
-    """An endpoint that completes the paragraphs of `material`."""
+    """Completes the paragraphs of a dataset with an endpoint."""
 
     batch_size = 1
 
-    def __init__(self, endpoint: Endpoint, material: Material, params: SequenceParams, *, seed: int) -> None:
-        self.order = shuffled(len(material), seed)
+    def __init__(self, endpoint: Endpoint, dataset: Dataset, params: SequenceParams, *, seed: int) -> None:
+        self.order = shuffled(len(dataset), seed)
         self._endpoint = endpoint
-        self._material = material
+        self._dataset = dataset
         self._params = params
-        self._failed_in_a_row = 0
+        self._failures = 0
         self._threads = ThreadPoolExecutor(params.concurrency)
         self._left: Iterator[int] = iter(())
-        self._under_way: dict[Future[Answer], int] = {}
+        self._in_flight: dict[Future[Answer], int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -55,61 +55,66 @@ class RemoteCompleter:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
-        """An item is whichever of `paragraphs` is answered next, so that none waits for another."""
+        """Set the paragraphs. Each item is whichever paragraph is answered next, so that none waits for another."""
         self._left = iter(paragraphs[~np.isin(paragraphs, done)].tolist())
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
-        """Raises HarnessError when the endpoint refuses everybody, after all that it did answer, or was long silent."""
-        paragraphs, made = zip(*(self._next() for _ in items), strict=True)
-        return np.array(paragraphs, np.int64), list(made)
+        """Complete paragraphs.
+
+        Raises HarnessError if the endpoint rejects the key or the address, after all answers in flight, or if too many
+        paragraphs in a row got no answer.
+        """
+        paragraphs, completions = zip(*(self._next() for _ in items), strict=True)
+        return np.array(paragraphs, np.int64), list(completions)
 
     def _next(self) -> tuple[int, Completion]:
-        for paragraph in islice(self._left, self._params.concurrency - len(self._under_way)):
-            self._under_way[self._threads.submit(self._answer, paragraph)] = paragraph
-        answered = self._answered()
-        paragraph, answer = self._under_way.pop(answered), answered.result()
+        for paragraph in islice(self._left, self._params.concurrency - len(self._in_flight)):
+            self._in_flight[self._threads.submit(self._request, paragraph)] = paragraph
+        answered = self._wait_for_answer()
+        paragraph, answer = self._in_flight.pop(answered), answered.result()
         if answer.text is not None:
-            self._failed_in_a_row = 0
-            return paragraph, Completion(State.COMPLETED, cut_as(self._material.suffixes[paragraph], answer.text))
-        self._failed_in_a_row += 1
-        if self._failed_in_a_row == _GIVE_UP_AFTER:
+            self._failures = 0
+            return paragraph, Completion(State.COMPLETED, cut_to_suffix(answer.text, self._dataset.suffixes[paragraph]))
+        self._failures += 1
+        if self._failures == _MOST_FAILURES:
             raise HarnessError(
-                f"{self._params.endpoint}: the endpoint {answer.fault}; {_GIVE_UP_AFTER} paragraphs in a row got no "
-                f"answer, each after at most {pluralize(self._params.retries + 1, 'request')}; what was answered is "
-                "kept, resume the audit when the endpoint is in order."
+                f"{self._params.endpoint}: the endpoint {answer.fault}; {_MOST_FAILURES} paragraphs in a row got no "
+                f"answer after {pluralize(self._params.retries + 1, 'request')} each. All answers are kept; resume the "
+                "audit when the endpoint works."
             )
         return paragraph, Completion(State.UNANSWERED, fault=answer.fault)
 
-    def _answered(self) -> Future[Answer]:
-        """One that is answered; one that raises only when no other is under way, and nothing is asked after it."""
-        waiting = [future for future in self._under_way if not (future.done() and future.exception())]
-        if len(waiting) < len(self._under_way):
+    def _wait_for_answer(self) -> Future[Answer]:
+        """Return a request that is answered. One that raised is returned last, and no request is sent after it."""
+        waiting = [future for future in self._in_flight if not (future.done() and future.exception())]
+        if len(waiting) < len(self._in_flight):
             self._left = iter(())
         if not waiting:
-            return next(iter(self._under_way))
+            return next(iter(self._in_flight))
         wait(waiting, return_when=FIRST_COMPLETED)
         done = [future for future in waiting if future.done() and not future.exception()]
-        return done[0] if done else self._answered()
+        return done[0] if done else self._wait_for_answer()
 
-    def _answer(self, paragraph: int) -> Answer:
-        suffix = self._material.suffixes[paragraph]
-        return self._endpoint.complete(self._material.prompts[paragraph], tokens_for(suffix), paragraph)
+    def _request(self, paragraph: int) -> Answer:
+        suffix = self._dataset.suffixes[paragraph]
+        return self._endpoint.complete(self._dataset.prompts[paragraph], max_tokens(suffix), paragraph)
 
 
-def cut_as(suffix: str, answer: str) -> str:
-    """`answer` cut to the number of words of `suffix`, and to 8 times its characters and 1,000, 65,536 at most.
+def cut_to_suffix(answer: str, suffix: str) -> str:
+    """Return `answer` cut to the number of words of `suffix`.
 
-    Words may be of any length where a model writes none of a language.
+    At most 8 times the suffix's characters and 1,000 more are kept, and at most 65,536: a model that writes no language
+    may write words of any length.
     """
     most = min(_MOST_CHARACTERS, 8 * len(suffix) + 1_000)
     return first_words(answer[:most], len(words_of(suffix)))
 
 
-def tokens_for(suffix: str) -> int:
-    """Tokens at most for a completion as long as `suffix`, more than tokenizers take for nearly any text, up to 4,096.
+def max_tokens(suffix: str) -> int:
+    """Return a maximum of tokens for a completion as long as `suffix`, enough for nearly any tokenizer, up to 4,096.
 
-    A token for two bytes of UTF-8, for a digit or mark of ASCII one of its own, and 16 more: English gets some twice
-    as many as it takes, Chinese three for two characters.
+    One token per two bytes of UTF-8, one for each ASCII digit or punctuation mark, and 16 more: about twice what
+    English takes, and three tokens per two characters of Chinese.
     """
-    size = len(suffix.encode("utf-8", "replace")) + len(_NOT_IN_WORDS.findall(suffix))
-    return min(_MOST_TOKENS, math.ceil(size / _BYTES_A_TOKEN) + _FURTHER)
+    size = len(suffix.encode("utf-8", "replace")) + len(_SINGLE_TOKENS.findall(suffix))
+    return min(_MOST_TOKENS, math.ceil(size / _BYTES_PER_TOKEN) + _MARGIN)

@@ -1,52 +1,29 @@
-"""Which texts of two sides hold the same long run of words: what a control shares with the corpus is not unseen."""
+"""Find texts that share a long run of words with the other side: a control that contains them is not unseen."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from harness.audits.sequence.words import words_of
 from harness.core.arrays import Bools, Ints
 
 RUN = 13
-"""Words: the length by which benchmark contamination is usually told."""
+"""Words: the usual length in studies of benchmark contamination."""
 
 
 def shared_runs(one: Sequence[str], other: Sequence[str]) -> tuple[Bools, Bools]:
-    """For each text of both sides, [n] and [m]: the other side has a run of 13 words of it, or all its words if fewer.
+    """Return, [n] and [m], which texts share a run of 13 words with the other side, or all words if they have fewer.
 
-    Runs are compared by hashes of 64 bits.
+    Runs are compared by 64-bit hashes.
     """
-    numbers: dict[str, int] = {}
-    sides = [_Runs.of(texts, numbers) for texts in (one, other)]
-    pools = [np.unique(side.hashes) for side in sides]
-    found = [
-        np.bincount(side.text, np.isin(side.hashes, pool), minlength=len(texts)) > 0
-        for side, pool, texts in zip(sides, reversed(pools), (one, other), strict=True)
-    ]
-    return found[0], found[1]
+    sides = [[_run_hashes(text) for text in texts] for texts in (one, other)]
+    pool, other_pool = (np.concatenate([np.empty(0, np.int64), *side]) for side in sides)
+    common = set(np.intersect1d(pool, other_pool).tolist())
+    first, second = (np.array([not common.isdisjoint(runs.tolist()) for runs in side], np.bool_) for side in sides)
+    return first, second
 
 
-class _Runs(NamedTuple):
-    """The runs of all texts of a side: hashes [runs] uint64, and the text of each, [runs]."""
-
-    hashes: NDArray[np.uint64]
-    text: Ints
-
-    @classmethod
-    def of(cls, texts: Sequence[str], numbers: dict[str, int]) -> "_Runs":
-        hashes = [np.empty(0, np.uint64), *(_run_hashes(text, numbers) for text in texts)]
-        return cls(np.concatenate(hashes), np.repeat(np.arange(len(texts)), [len(runs) for runs in hashes[1:]]))
-
-
-def _run_hashes(text: str, numbers: dict[str, int]) -> NDArray[np.uint64]:
-    """A hash of each run of 13 words, [runs]: a polynomial in the words' numbers, modulo 2⁶⁴."""
-    words = np.array([numbers.setdefault(word, len(numbers) + 1) for word in words_of(text)], np.uint64)
+def _run_hashes(text: str) -> Ints:
+    words = words_of(text)
     length = min(RUN, len(words))
-    factors = np.cumprod(np.full(length, 0x9E3779B97F4A7C15, np.uint64))
-    # Numbers of words are small; spread, so that sums of them do not meet.
-    spread = (words ^ (words << np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    runs: NDArray[np.uint64] = (sliding_window_view(spread, length) * factors).sum(axis=1, dtype=np.uint64)
-    return runs
+    return np.array([hash(tuple(words[at : at + length])) for at in range(len(words) - length + 1)], np.int64)

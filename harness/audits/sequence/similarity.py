@@ -1,39 +1,28 @@
-"""How alike two texts are beyond yes and no: longest verbatim runs, edit similarity, and where the same words stand."""
+"""Graded similarity of two texts: longest verbatim runs, edit similarity, and the positions of common trigrams."""
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
 
 import numpy as np
 
-from harness.audits.sequence.words import spans_of, words_of
-from harness.core.arrays import Ints
+from harness.audits.sequence.words import word_spans, words_of
 from harness.core.findings import Stretch
 
 _MARKED_RUN = 3
-"""Words that are the same one after another before they are marked: a trigram."""
-
-
-def longest_run(one: Ints, other: Ints) -> int:
-    """The length of the longest stretch that both sequences [n] and [m] hold, in order and without a gap.
-
-    By the length of the common stretch that ends at each pair of places, one row at a time: n·m steps in n calls.
-    """
-    longest = 0
-    ending = np.zeros(len(other) + 1, np.int64)
-    for item in one:
-        ending[1:] = np.where(other == item, ending[:-1] + 1, 0)
-        longest = max(longest, int(ending.max()))
-    return longest
+"""Words of the shortest run that is marked: a trigram."""
 
 
 def longest_word_run(one: Sequence[str], other: Sequence[str]) -> int:
-    """The longest verbatim run, in words, wherever in the two texts it stands."""
-    return longest_run(*_numbered(one, other))
+    """Return the length in words of the longest run that both texts contain."""
+    return SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
 
 
 def longest_character_run(one: str, other: str) -> int:
-    """The longest verbatim run, in characters, each stretch of whitespace counting as one space.
+    """Return the length in characters of the longest substring of both texts; whitespace counts as one space.
 
-    A longer one is looked for from each place on: at most two searches a character of the shorter text.
+    At each position only a longer run is searched for, which takes at most two searches per character: far faster than
+    difflib, whose cost is the number of equal pairs of characters.
     """
     shorter, longer = sorted((" ".join(words_of(text)) for text in (one, other)), key=len)
     longest = 0
@@ -44,55 +33,30 @@ def longest_character_run(one: str, other: str) -> int:
 
 
 def edit_similarity(one: Sequence[str], other: Sequence[str]) -> float:
-    """1 - d / max(n, m), d the least number of words inserted, deleted or replaced to turn one text into the other.
-
-    After Levenshtein (1966), on words. 1 for equal texts, 0 where no word stays; two empty texts are equal.
-    """
+    """Return 1 - d / max(n, m) for the word-level edit distance d (Levenshtein 1966); 1 for two empty texts."""
     if not one and not other:
         return 1.0
-    numbers, others = _numbered(one, other)
-    places = np.arange(len(others) + 1)
+    numbers: dict[str, int] = {}
+    first, second = (np.array([numbers.setdefault(word, len(numbers)) for word in text]) for text in (one, other))
+    places = np.arange(len(second) + 1)
     row = places
-    for number in numbers:
-        without_insertion = np.minimum(row[1:] + 1, row[:-1] + (others != number))
+    for number in first:
+        without_insertion = np.minimum(row[1:] + 1, row[:-1] + (second != number))
         head = np.concatenate([[row[0] + 1], without_insertion])
-        # A run of insertions costs a word each, so the least of what stands before, each plus its distance.
+        # A run of insertions costs 1 each: the minimum of all cells before, each plus its distance.
         row = np.minimum.accumulate(head - places) + places
     return 1.0 - float(row[-1]) / max(len(one), len(other))
 
 
-def marked(text: str, other: str) -> list[Stretch]:
-    """`text` in stretches, marked where three words or more in a row stand, in that order, in `other` too."""
+def mark_common_runs(text: str, other: str) -> list[Stretch]:
+    """Return `text` in stretches, marked where a run of three words or more also occurs in `other`."""
     words, others = words_of(text), words_of(other)
     runs = {tuple(others[first : first + _MARKED_RUN]) for first in range(len(others) - _MARKED_RUN + 1)}
-    is_marked = np.zeros(len(words), np.bool_)
+    is_marked = [False] * len(text)
+    spans = word_spans(text)
     for first in range(len(words) - _MARKED_RUN + 1):
         if tuple(words[first : first + _MARKED_RUN]) in runs:
-            is_marked[first : first + _MARKED_RUN] = True
-    stretches: list[Stretch] = []
-    end = 0
-    for (first, last), here, before in zip(spans_of(text), is_marked, np.roll(is_marked, 1), strict=True):
-        between = text[end:first]
-        stretches += [Stretch(between, bool(here and before and end)), Stretch(text[first:last], bool(here))]
-        end = last
-    return _joined([*stretches, Stretch(text[end:])])
-
-
-def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Neighbours that are marked alike as one stretch, empty ones left out."""
-    joined: list[Stretch] = []
-    for stretch in stretches:
-        if not stretch.text:
-            continue
-        if joined and joined[-1].is_marked == stretch.is_marked:
-            joined[-1] = Stretch(joined[-1].text + stretch.text, stretch.is_marked)
-        else:
-            joined.append(stretch)
-    return joined
-
-
-def _numbered(one: Sequence[str], other: Sequence[str]) -> tuple[Ints, Ints]:
-    """Both texts with a number for each distinct word."""
-    numbers: dict[str, int] = {}
-    first, second = ([numbers.setdefault(word, len(numbers)) for word in words] for words in (one, other))
-    return np.array(first, np.int64), np.array(second, np.int64)
+            begin, end = spans[first][0], spans[first + _MARKED_RUN - 1][1]
+            is_marked[begin:end] = [True] * (end - begin)
+    stretches = groupby(zip(text, is_marked, strict=True), key=lambda pair: pair[1])
+    return [Stretch("".join(character for character, _ in pairs), marked) for marked, pairs in stretches]

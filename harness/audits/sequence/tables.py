@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.sequence.material import Control, Material
-from harness.audits.sequence.measures import TOO_SHORT, Completed, Measured
+from harness.audits.report import Row, number_or_none, table_of
+from harness.audits.sequence.dataset import Control, Dataset
+from harness.audits.sequence.measures import TOO_SHORT, Results
 from harness.audits.sequence.rates import SIDES, UNSHARED, Contrasts
 from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.findings import FoundTable
@@ -13,103 +14,95 @@ from harness.core.findings import FoundTable
 _SHOWN_DOCUMENTS = 20
 
 
-def rates_table(material: Material, contrasts: Contrasts) -> FoundTable:
-    """A row for each threshold and side; the test's p beside what of the corpus is tested."""
-    both = [
-        (TITLES[threshold], side, rate, p_value)
-        for threshold, found in contrasts.items()
-        for side, rate, p_value in (
-            ("corpus", found.corpus, None if material.is_shared.any() else found.p_value),
-            *([(UNSHARED, found.tested[0], found.p_value)] if material.is_shared.any() else []),
-            (SIDES[material.control], found.control, None),
+def rates_table(dataset: Dataset, contrasts: Contrasts) -> FoundTable:
+    """Return a row for each threshold and side. The p-value stands beside the rate that is tested."""
+    has_shared = bool(dataset.is_shared.any())
+    rows = []
+    for threshold, one in contrasts.items():
+        sides = [("corpus", one.corpus, None if has_shared else one.p_value)]
+        if has_shared:
+            sides.append((UNSHARED, one.tested_corpus, one.p_value))
+        for side, rate, p_value in [*sides, (SIDES[dataset.control], one.control, None)]:
+            rows.append(
+                {
+                    "threshold": TITLES[threshold],
+                    "of": side,
+                    "share": number_or_none(rate.share.value),
+                    "low": number_or_none(rate.share.low),
+                    "high": number_or_none(rate.share.high),
+                    "judged": rate.judged,
+                    "too short": rate.too_short,
+                    "p": p_value,
+                }
+            )
+    return table_of("rates", "Completions that pass each threshold", rows)
+
+
+def document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
+    """Return the documents of the corpus, most memorized first: the first 20 to be shown, and all as a file."""
+    own = results.own
+    compared = np.flatnonzero(own.is_compared & ~dataset.is_control)
+    compared = compared[np.argsort(dataset.document[compared], kind="stable")]
+    documents, starts = np.unique(dataset.document[compared], return_index=True)
+    rows = []
+    for document, kept in zip(documents.tolist(), np.split(compared, starts[1:]), strict=False):
+        verdicts = {threshold: own.verdicts[threshold][kept] for threshold in Threshold}
+        shares = {TITLES[threshold]: _mean(values[values != TOO_SHORT]) for threshold, values in verdicts.items()}
+        rows.append(
+            {
+                "document": dataset.documents[document],
+                "paragraphs": len(kept),
+                **shares,
+                "longest run, words": int(own.run_words[kept].max()),
+                "edit similarity": float(own.edit_similarity[kept].mean()),
+            }
         )
-    ]
-    columns: dict[str, list[Any]] = {
-        "threshold": [title for title, *_ in both],
-        "of": [side for _, side, *_ in both],
-        "share": [_number(rate.rate) for *_, rate, _ in both],
-        "low": [_number(rate.low) for *_, rate, _ in both],
-        "high": [_number(rate.high) for *_, rate, _ in both],
-        "judged": [rate.of for *_, rate, _ in both],
-        "too short": [rate.too_short for *_, rate, _ in both],
-        "p": [p_value for *_, p_value in both],
-    }
-    return FoundTable("rates", "Completions that pass for memorized", columns)
+    rows.sort(
+        key=lambda row: (-(row[TITLES[Threshold.TRIGRAM]] or 0), -row["longest run, words"], -row["edit similarity"])
+    )
+    title = "Documents of the corpus, most memorized first"
+    if len(rows) <= _SHOWN_DOCUMENTS:
+        return [table_of("documents", title, rows)]
+    shown = table_of("documents", f"{title} ({_SHOWN_DOCUMENTS} of {len(rows):,})", rows[:_SHOWN_DOCUMENTS])
+    return [shown, table_of("all_documents", title, rows, is_detail=True)]
 
 
-def document_tables(material: Material, done: Completed) -> list[FoundTable]:
-    """The documents of the corpus, those with the most memorized text first: some to be shown, and all."""
-    measured = done.own
-    kept = np.flatnonzero(measured.is_there & ~material.is_control)
-    documents, place = np.unique(material.document[kept], return_inverse=True)
-    number = len(documents)
-    judged = {threshold: measured.verdicts[threshold][kept] != TOO_SHORT for threshold in Threshold}
-    shares: dict[Threshold, np.ndarray[Any, Any]] = {}
-    for threshold in Threshold:
-        of = np.bincount(place, judged[threshold], number)
-        passed = np.bincount(place, measured.verdicts[threshold][kept] == 1, number)
-        shares[threshold] = np.divide(passed, of, out=np.full(number, np.nan), where=of > 0)
-    paragraphs = np.bincount(place, minlength=number)
-    longest = np.zeros(number, np.int64)
-    np.maximum.at(longest, place, measured.run_words[kept])
-    similarity = np.bincount(place, measured.edit_similarity[kept], number) / np.maximum(paragraphs, 1)
-    order = np.lexsort((documents, -similarity, -longest, -np.nan_to_num(shares[Threshold.TRIGRAM])))
+def paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
+    """Return a row for each paragraph. Verdicts are true, false or None."""
+    has_partners = dataset.control is Control.PERMUTED
 
-    def columns(some: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
+    def row(place: int) -> Row:
+        state, own = results.states[place], results.own
+        is_compared = bool(own.is_compared[place])
         return {
-            "document": [material.documents[document] for document in documents[some]],
-            "paragraphs": paragraphs[some].tolist(),
-            **{TITLES[threshold]: [_number(share) for share in shares[threshold][some]] for threshold in Threshold},
-            "longest run, words": longest[some].tolist(),
-            "edit similarity": similarity[some].tolist(),
+            "side": "control" if dataset.is_control[place] else "corpus",
+            "document": dataset.documents[int(dataset.document[place])],
+            "number": int(dataset.number[place]),
+            "occurrences": int(dataset.occurrences[place]),
+            "shared": bool(dataset.is_shared[place]),
+            "state": state.value if state else "pending",
+            **{one.value: _verdict(own.verdicts[one][place]) for one in Threshold},
+            "longest_run_words": int(own.run_words[place]) if is_compared else None,
+            "longest_run_characters": int(own.run_characters[place]) if is_compared else None,
+            "edit_similarity": number_or_none(own.edit_similarity[place]),
+            **{
+                f"permuted_{one.value}": _verdict(results.by_chance.verdicts[one][place])
+                for one in Threshold
+                if has_partners
+            },
+            "prompt": dataset.prompts[place],
+            "suffix": dataset.suffixes[place],
+            "completion": results.texts[place],
         }
 
-    title = "Documents of the corpus, the most memorized first"
-    if number <= _SHOWN_DOCUMENTS:
-        return [FoundTable("documents", title, columns(order))]
-    return [
-        FoundTable("documents", f"{title} ({_SHOWN_DOCUMENTS} of {number:,})", columns(order[:_SHOWN_DOCUMENTS])),
-        FoundTable("all_documents", title, columns(order), is_detail=True),
-    ]
+    rows = [row(place) for place in range(len(dataset))]
+    texts = ("prompt", "suffix", "completion")
+    return table_of("paragraphs", "Every paragraph", rows, is_detail=True, text_columns=texts)
 
 
-def details_table(material: Material, done: Completed) -> FoundTable:
-    """A row for each paragraph, its verdicts as true, false and None."""
-
-    def verdicts(measured: Measured, threshold: Threshold) -> list[bool | None]:
-        return [None if one == TOO_SHORT else bool(one) for one in measured.verdicts[threshold].tolist()]
-
-    there = done.own.is_there.tolist()
-    columns: dict[str, list[Any]] = {
-        "side": ["control" if is_control else "corpus" for is_control in material.is_control.tolist()],
-        "document": [material.documents[document] for document in material.document.tolist()],
-        "number": material.number.tolist(),
-        "occurrences": material.occurrences.tolist(),
-        "shared": material.is_shared.tolist(),
-        "state": [state.value if state else "pending" for state in done.states],
-        **{threshold.value: verdicts(done.own, threshold) for threshold in Threshold},
-        "longest_run_words": [run if is_there else None for run, is_there in _pairs(done.own.run_words, there)],
-        "longest_run_characters": [
-            run if is_there else None for run, is_there in _pairs(done.own.run_characters, there)
-        ],
-        "edit_similarity": [_number(one) for one in done.own.edit_similarity.tolist()],
-    }
-    if material.control is Control.PERMUTED:
-        columns |= {f"permuted_{threshold.value}": verdicts(done.by_chance, threshold) for threshold in Threshold}
-    columns |= {"prompt": material.prompts, "suffix": material.suffixes, "completion": done.texts}
-    return FoundTable(
-        "paragraphs",
-        "Every paragraph",
-        columns,
-        is_detail=True,
-        text_columns=("prompt", "suffix", "completion"),
-    )
+def _verdict(number: Any) -> bool | None:
+    return None if number == TOO_SHORT else bool(number)
 
 
-def _pairs(runs: np.ndarray[Any, Any], there: list[bool]) -> list[tuple[int, bool]]:
-    return list(zip(runs.tolist(), there, strict=True))
-
-
-def _number(value: float) -> float | None:
-    """None for NaN."""
-    return None if value != value else float(value)
+def _mean(verdicts: Any) -> float | None:
+    return float(verdicts.mean()) if len(verdicts) else None

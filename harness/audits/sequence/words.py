@@ -1,11 +1,10 @@
-"""What a word is, and what a paragraph: the one definition that prompts, suffixes and thresholds share.
+"""Definitions of a word and a paragraph, shared by prompts, suffixes and thresholds.
 
-A word is a run of characters without whitespace, as Unicode has it. It is compared as it stands: case and punctuation
-count, because a model that recites text recites them too. A paragraph is what stands between blank lines; a line
-break inside it is whitespace like any other.
+A word is a run of characters without whitespace, as Unicode defines it. Words are compared exactly: case and
+punctuation count, because a model that recites a text recites them too. Blank lines separate paragraphs; a line break
+inside a paragraph is whitespace like any other.
 """
 
-import io
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,57 +12,52 @@ from typing import NamedTuple
 
 _WORD = re.compile(r"\S+")
 MOST_CHARACTERS = 1 << 20
-"""Of a paragraph; what comes after them is never part of a prompt or a suffix."""
+"""Maximum characters of a paragraph. The rest of a longer one is never part of a prompt or a suffix."""
 
 
 def words_of(text: str) -> list[str]:
-    """The words of `text`, in order."""
+    """Return the words of `text` in order."""
     return _WORD.findall(text)
 
 
-def spans_of(text: str, most: int | None = None) -> list[tuple[int, int]]:
-    """Where the first `most` words of `text` begin and end, in characters."""
+def word_spans(text: str, most: int | None = None) -> list[tuple[int, int]]:
+    """Return the first and the last character index + 1 of the first `most` words of `text`."""
     return [word.span() for word in islice(_WORD.finditer(text), most)]
 
 
 def first_words(text: str, number: int) -> str:
-    """`text` up to the end of its word `number`, whitespace before and between words as it is."""
-    spans = spans_of(text, number)
+    """Return `text` up to the end of its `number`-th word, with its whitespace unchanged."""
+    spans = word_spans(text, number)
     return text[: spans[-1][1]] if spans else ""
 
 
-def paragraphs_in(text: str) -> Iterator[str]:
-    """The paragraphs of `text`."""
-    return paragraphs_of(io.StringIO(text, newline=None))
-
-
 def paragraphs_of(lines: Iterable[str]) -> Iterator[str]:
-    """The paragraphs of a text that comes in `lines`, each with its line feed; one without goes on in the next."""
-    held: list[str] = []
+    """Yield the paragraphs of a text that comes in pieces. A piece without a line feed continues in the next one."""
+    pieces: list[str] = []
     size, is_continued = 0, False
     for line in lines:
         if is_continued or not line.isspace():
             if size < MOST_CHARACTERS:
-                held.append(line)
+                pieces.append(line)
             size += len(line)
-        elif held:
-            yield "".join(held).strip()
-            held, size = [], 0
+        elif pieces:
+            yield "".join(pieces).strip()
+            pieces, size = [], 0
         is_continued = not line.endswith("\n")
-    if held:
-        yield "".join(held).strip()
+    if pieces:
+        yield "".join(pieces).strip()
 
 
 class Cut(NamedTuple):
-    """A paragraph cut in two: what is shown to the model, and what followed."""
+    """A paragraph cut in two: the prompt that the model gets, and the suffix that follows it."""
 
     prompt: str
     suffix: str
 
 
 def cut_after(paragraph: str, prompt_length: int, longest_suffix: int) -> Cut | None:
-    """The first `prompt_length` words, and the next words up to `longest_suffix`; None where no word follows."""
-    spans = spans_of(paragraph, prompt_length + longest_suffix)
+    """Return the first `prompt_length` words and at most `longest_suffix` words that follow; None if none follow."""
+    spans = word_spans(paragraph, prompt_length + longest_suffix)
     if len(spans) <= prompt_length:
         return None
     last = spans[prompt_length - 1][1]
@@ -71,12 +65,12 @@ def cut_after(paragraph: str, prompt_length: int, longest_suffix: int) -> Cut | 
 
 
 def cut_at(text: str, boundary: int, longest_suffix: int) -> Cut | None:
-    """The words that end before the character `boundary`, and what follows; None where either is empty.
+    """Return the words that end before the character `boundary`, and the words after it; None if either is empty.
 
-    A word that the boundary parts belongs to what follows. The last word of `text` is left out where whitespace does
-    not end it: a passage that was cut out of a document may hold a part of that word only.
+    A word across the boundary belongs to the suffix. The last word of `text` is dropped unless whitespace follows it,
+    since a passage that was cut out of a document may end within a word.
     """
-    spans = spans_of(text)
+    spans = word_spans(text)
     if spans and spans[-1][1] == len(text):
         spans.pop()
     before = [span for span in spans if span[1] <= boundary]

@@ -45,9 +45,7 @@ def code(rng: Random) -> str:
 
 
 def person(rng: Random, family: str) -> Person:
-    """Return a member of `family` with an address under example.* (RFC 2606) and a number under +999, which is
-    unassigned.
-    """
+    """Return a member of `family` with an address under example.* (RFC 2606) and an unassigned number under +999."""
     given = name(rng)
     domain = rng.choice(("example.org", "example.com", "example.net"))
     return Person(given, family, f"{given}.{family}@{domain}".lower(), f"+999 {digits(rng, 2)} {digits(rng, 3)}")

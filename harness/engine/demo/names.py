@@ -17,10 +17,10 @@ NAME = re.compile(
 
 
 def name_pairs(tokenizer_file: Path, *, prefix_length: int = 50, tokens: int = 4) -> list[tuple[list[int], list[int]]]:
-    """Return (prefix, name) in tokens, one for each document with a name of `tokens` tokens after the first
-    prefix_length.
+    """Return (prefix, name) in tokens, one for each document that has such a name.
 
-    If a document has several, one is drawn. The same tokenizer gives the same pairs.
+    A name has `tokens` tokens and is after the first `prefix_length`. If a document has several, one is drawn. The same
+    tokenizer gives the same pairs.
     """
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     rng = Random(SEED)  # noqa: S311  seeded, no secret

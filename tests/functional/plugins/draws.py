@@ -13,6 +13,7 @@ class DrawsParams(Params):
     pause: float = Field(0.05, ge=0, description="Seconds that a batch takes.")
     trials: int = Field(3, ge=1, description="Draws an example.")
     file: Path | None = Field(None, description="Any file or folder.")
+    gate: Path | None = Field(None, description="A folder: the attack waits after its first batch until it has a file.")
 
 
 class Draws(Attack[DrawsParams]):
@@ -25,6 +26,8 @@ class Draws(Attack[DrawsParams]):
             for trial in range(batch.trials):
                 time.sleep(self.params.pause / batch.trials)
                 yield drawn(context, batch.ids, batch.seed + trial)
+            while self.params.gate is not None and not any(self.params.gate.iterdir()):
+                time.sleep(0.05)
         if context.kept("offset") is None:
             context.keep("offset", np.arange(len(context.ids)) % 5)
         offset = context.kept("offset")

@@ -13,8 +13,8 @@ from harness.analysis.replay import recall_after_guesses
 from harness.core.examples import load_answers
 from harness.core.scoring import correct_rows
 from harness.core.walk import JudgedRows
+from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import submission_of
-from harness.runs.reader import RunReader
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
@@ -73,7 +73,7 @@ def _replayed(run: Recorded, counts: list[int], part: Part) -> list[float]:
     spec = run.folder.spec()
     answers = load_answers(spec.round)
     assert answers is not None
-    with RunReader(run.folder.store) as reader:
+    with GuessReader.of_run(run.folder, spec) as reader:
         return recall_after_guesses(counts, part, spec=spec, reader=reader, answers=answers)
 
 
@@ -81,7 +81,7 @@ def _recall(run: Recorded, part: Part) -> float:
     spec = run.folder.spec()
     answers = load_answers(spec.round)
     assert answers is not None
-    with RunReader(run.folder.store) as reader:
+    with GuessReader.of_run(run.folder, spec) as reader:
         submission = submission_of(spec, reader)
     is_correct = correct_rows(submission.ids, submission.suffixes, answers)
     return part.score(JudgedRows(is_correct, submission.ids)).recall_at_cap

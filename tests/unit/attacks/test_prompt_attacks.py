@@ -113,7 +113,7 @@ def test_the_learning_rate_follows_its_schedule() -> None:
 def test_the_smoothing_loss_adds_the_mean_of_the_hardest_tokens() -> None:
     attack = attack_of("ethicist", hardest=2, alpha=0.7)
     losses = torch.tensor([[1.0, 4.0, 0.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
-    assert torch.allclose(attack.smoothed(losses), torch.tensor([2.0 + 0.7 * 3.5, 1.0 + 0.7]))
+    assert torch.allclose(attack.smoothed_loss(losses), torch.tensor([2.0 + 0.7 * 3.5, 1.0 + 0.7]))
 
 
 def test_calibrated_confidence_is_a_share_of_counts_times_probabilities() -> None:

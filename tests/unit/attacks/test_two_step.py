@@ -24,24 +24,26 @@ def training(targets: dict[str, Target]) -> Training:
 
 
 def test_candidates_are_compared_within_their_prefix() -> None:
-    beside_the_others = function_of("two_step", "beside_the_others")
+    compare_with_others = function_of("two_step", "compare_with_others")
     row, place = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 0])
     total = np.log([0.5, 0.2, 0.1, 0.3])
-    share, together, lead = beside_the_others(row, total, place)
+    share, together, lead = compare_with_others(row, total, place)
     assert np.allclose(np.exp(share), [0.625, 0.25, 0.125, 1.0])
     assert np.allclose(np.exp(together), [0.8, 0.8, 0.8, 0.3])
     assert np.allclose(np.exp(lead), [2.5, 0.4, 0.2, 1.0])
 
 
 def test_features_are_finite_and_independent_of_other_prefixes(neo: Target, prefixes: np.ndarray) -> None:
-    features_of = function_of("two_step", "features_of")
+    candidate_features = function_of("two_step", "candidate_features")
     found = neo.search(prefixes[:4], 3, length=LENGTH)
     own = neo.score(prefixes[:4, :1], prefixes[:4, 1:]).token_logprobs
-    known = features_of(prefixes[:4], own, found.row, found.suffixes, found.token_logprobs)
+    known = candidate_features(prefixes[:4], own, found.row, found.suffixes, found.token_logprobs)
     assert np.isfinite(known).all() and known.shape[0] == 12
     assert np.allclose(known[:, 0], found.token_logprobs.sum(axis=1))
     mine = found.row == 2
-    alone = features_of(prefixes[2:3], own[2:3], np.zeros(3, int), found.suffixes[mine], found.token_logprobs[mine])
+    alone = candidate_features(
+        prefixes[2:3], own[2:3], np.zeros(3, int), found.suffixes[mine], found.token_logprobs[mine]
+    )
     assert np.allclose(known[mine], alone)
 
 
@@ -115,5 +117,5 @@ def test_the_trees_do_not_stop_early() -> None:
     """Train on more rows than scikit-learn's threshold for early stopping."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(11_000, 2))
-    trees = function_of("two_step", "trained")(features, rng.random(11_000) < 0.1)
+    trees = function_of("two_step", "train_trees")(features, rng.random(11_000) < 0.1)
     assert trees.n_iter_ == trees.max_iter == 150

@@ -1,4 +1,4 @@
-"""An audit's context without a process or a store: rows stay in memory, and another goes on where one was cut."""
+"""An audit context in memory, without a process or a store, which can be killed and resumed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ class Cut(Exception):
 
 
 class InMemory(AuditContext):
-    """`cut_after` batches the audit is killed; what was emitted in batches that were done is there for `again`."""
+    """After `cut_after` batches the audit is killed. Rows of finished batches are kept for `again`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class InMemory(AuditContext):
         self._loaded: tuple[int, Target] | None = None
 
     def again(self) -> "InMemory":
-        """The same audit, resumed: rows of batches that were not done are void."""
+        """Return the resumed audit, without rows of unfinished batches."""
         resumed = InMemory(self.audit, self.inputs, self._orders, secret=self._secret, seed=self.seed)
         resumed._done = set(self._done)
         resumed._rows = [row for row in self._rows if row[1] in self._done]

@@ -1,11 +1,11 @@
-"""Findings on a terminal: lines that fit, and nothing in them that steers it."""
+"""Findings on a terminal: lines fit, and control characters are replaced."""
 
 import pytest
 
 from harness.cli.auditing_words import findings_in_words
 from harness.core.findings import Findings, FoundTable
 from harness.core.redaction import redact_text
-from harness.submit.found import without_text
+from harness.submit.audit_redaction import redact_findings
 
 HOSTILE = "\x1b]0;owned\x07\u202e\n\t[bold]"
 FOUND = Findings(
@@ -32,13 +32,13 @@ def test_figures_tables_and_sentences_are_printed_and_details_are_not() -> None:
     assert "detail" not in words
 
 
-def test_numbers_stand_flush_right_under_their_name() -> None:
+def test_numbers_are_right_aligned() -> None:
     found = Findings({}, tables=[FoundTable("t", "T", {"name": ["a", "bb"], "count": [1, 1000]})])
     assert findings_in_words(found) == "T\nname  count\na         1\nbb    1,000"
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])
-def test_lines_fit_and_steer_nothing(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_fit_without_control_characters(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     words = findings_in_words(FOUND)
     assert not {"\x1b", "\x07", "\u202e", "\t"} & set(words)
@@ -46,19 +46,18 @@ def test_lines_fit_and_steer_nothing(columns: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_redacted_findings_print_lengths_and_hashes() -> None:
-    words = findings_in_words(without_text(FOUND))
+    words = findings_in_words(redact_findings(FOUND))
     assert "quick" not in words
     assert redact_text("the quick brown fox " * 20) in words
 
 
-def test_a_name_that_would_make_a_table_too_wide_is_broken_over_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")  # the narrowest that is written for
+def test_headers_of_a_too_wide_table_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # the minimum width
     columns = {"scheme": ["greedy"], "passes_greedy_at": [30], "share_over_1_in_1000": [0.25]}
     words = findings_in_words(Findings({}, tables=[FoundTable("t", "T", columns)]))
     assert words.splitlines() == [
         "T",
-        "        passes    share",
-        "        greedy   over 1",
-        "scheme      at  in 1000",
-        "greedy      30    0.250",
+        "         passes greedy   share over 1 in",
+        "scheme              at              1000",
+        "greedy              30             0.250",
     ]

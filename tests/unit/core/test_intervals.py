@@ -1,4 +1,4 @@
-"""Bootstrap intervals, against a replicate walked as the list of copies that it stands for."""
+"""Bootstrap intervals, compared with replicates that are written out as lists of copies."""
 
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ def recall_of_copies(rows, weights, cap):
 
 @given(ROWS, CLUSTERS, st.integers(1, 8), st.integers(0, 2**16))
 @settings(deadline=None)
-def test_a_replicate_is_the_walk_of_a_list_of_copies(rows, clusters, cap, seed):
+def test_a_replicate_equals_the_walk_of_its_copies(rows, clusters, cap, seed):
     sample = intervals._Sample.of(EXAMPLES, clusters)
     (recalls,) = intervals._replicated_recalls([JudgedRows(*columns(rows))], sample, cap, 20, seed)
     weights = np.concatenate(list(sample.weights(20, seed)))
@@ -44,7 +44,7 @@ def test_a_replicate_is_the_walk_of_a_list_of_copies(rows, clusters, cap, seed):
 
 @given(ROWS, st.integers(1, 8), st.integers(1, 4), st.integers(1, 300))
 @settings(deadline=None)
-def test_how_many_walk_together_changes_nothing(rows, cap, chunk, block):
+def test_block_sizes_do_not_change_the_interval(rows, cap, chunk, block):
     before = recall_interval(*columns(rows), cap=cap, examples=EXAMPLES, replicates=60)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "_CHUNK", chunk)
@@ -72,14 +72,14 @@ def test_one_seed_gives_one_interval():
     assert recall_interval(is_correct, ids, cap=100, examples=400, seed=1) != first
 
 
-def test_without_a_binding_cap_the_interval_is_near_that_of_a_proportion():
+def test_without_a_cap_the_interval_is_near_wilson():
     is_correct, ids = half_right(1000)
     low, high, unit = recall_interval(is_correct, ids, cap=10_000, examples=1000)
     assert (low, high) == pytest.approx(wilson(is_correct.mean(), 1000), abs=0.004)
     assert unit is Unit.EXAMPLE
 
 
-def test_examples_that_share_their_fate_widen_the_interval():
+def test_correlated_examples_widen_the_interval():
     is_correct = np.repeat(half_right(100)[0], 10)
     clusters = np.repeat(np.arange(100), 10)
     by_example = recall_interval(is_correct, np.arange(1000), cap=10_000, examples=1000)
@@ -88,14 +88,14 @@ def test_examples_that_share_their_fate_widen_the_interval():
     assert by_cluster.high - by_cluster.low == pytest.approx(np.sqrt(10) * (by_example.high - by_example.low), rel=0.15)
 
 
-def test_wilson_s_interval_is_that_of_the_textbook():
+def test_wilson_intervals_match_a_textbook():
     assert wilson(0.0, 10) == pytest.approx((0, 0.27753), abs=1e-5)
     assert wilson(0.3, 10) == pytest.approx((0.10779, 0.60322), abs=1e-5)
     assert wilson(1.0, 10) == pytest.approx((0.72247, 1), abs=1e-5)
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_where_all_replicates_agree_the_interval_is_wilson_s(right):
+def test_if_all_replicates_agree_the_interval_is_wilson(right):
     is_correct = np.full(50, right)
     interval = recall_interval(is_correct, np.arange(50), cap=100, examples=50)
     assert interval[:2] == wilson(float(right), 50)
@@ -103,13 +103,13 @@ def test_where_all_replicates_agree_the_interval_is_wilson_s(right):
     assert recall_interval(is_correct, np.arange(50), cap=100, examples=50, clusters=clusters)[:2] == wilson(right, 10)
 
 
-def test_a_submission_differs_from_itself_by_nothing():
+def test_a_submission_does_not_differ_from_itself():
     walk = JudgedRows(*half_right(300))
     difference, interval = paired_difference(walk, walk, cap=50, examples=300)
     assert (difference, interval.low, interval.high) == (0, 0, 0)
 
 
-def test_a_difference_takes_the_sign_of_the_better_one_and_is_antisymmetric():
+def test_a_difference_is_antisymmetric():
     is_correct, ids = half_right(300)
     better = JudgedRows(is_correct | (np.arange(300) % 4 == 0), ids)
     worse = JudgedRows(is_correct, ids)
@@ -121,7 +121,7 @@ def test_a_difference_takes_the_sign_of_the_better_one_and_is_antisymmetric():
     assert back.interval[:2] == pytest.approx((-forth.interval.high, -forth.interval.low))
 
 
-def test_a_paired_interval_is_narrower_than_two_apart():
+def test_a_paired_interval_is_narrower_than_a_single_one():
     is_correct, ids = half_right(600)
     changed = is_correct.copy()
     changed[:6] = ~changed[:6]
@@ -130,7 +130,7 @@ def test_a_paired_interval_is_narrower_than_two_apart():
     assert paired.high - paired.low < (alone.high - alone.low) / 3
 
 
-def test_two_submissions_that_solve_nothing_leave_room_for_a_difference():
+def test_two_empty_results_have_an_interval_around_zero():
     walk = JudgedRows(np.zeros(50, np.bool_), np.arange(50))
     difference, interval = paired_difference(walk, walk, cap=10, examples=50)
     assert difference == 0

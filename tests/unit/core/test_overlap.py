@@ -1,4 +1,4 @@
-"""The walk over training windows, and what it says of a round."""
+"""Stitching from training windows, and the overlap of a round."""
 
 from pathlib import Path
 
@@ -46,31 +46,31 @@ small_rows = st.integers(4, 9).flatmap(
 
 
 @given(small_rows, st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
-def test_the_walk_does_what_its_description_says(rows, prefixes):
+def test_stitching_follows_its_description(rows, prefixes):
     found = stitched(tokens(*prefixes), rows, 5)
     for index, prefix in enumerate(prefixes):
         suffix, length = walked(prefix, rows.tolist(), 5)
         assert (found.suffixes[index].tolist(), found.found[index]) == (suffix, length)
 
 
-def test_a_suffix_is_found_across_rows_that_overlap_by_a_window():
+def test_a_suffix_is_assembled_from_overlapping_rows():
     rows = tokens([1, 2, 3, 4, 5], [3, 4, 5, 6, 7], [5, 6, 7, 8, 9])
     found = stitched(tokens([1, 2, 3]), rows, 6)
     assert found.is_complete.tolist() == [True] and found.suffixes.tolist() == [[4, 5, 6, 7, 8, 9]]
 
 
-def test_a_walk_ends_where_no_row_goes_on():
+def test_stitching_ends_if_no_row_continues():
     found = stitched(tokens([1, 2, 3], [9, 9, 9]), tokens([1, 2, 3, 4, 5]), 4)
     assert found.found.tolist() == [2, 0] and not found.is_complete.any()
     assert found.suffixes.tolist() == [[4, 5, 0, 0], [0, 0, 0, 0]]
 
 
-def test_where_rows_disagree_the_one_that_holds_the_window_earliest_is_followed():
+def test_the_row_with_the_earliest_window_is_preferred():
     rows = tokens([0, 0, 1, 2, 8, 8], [0, 1, 2, 7, 7, 7], [0, 1, 2, 6, 6, 6])
     assert stitched(tokens([1, 2]), rows, 3).suffixes.tolist() == [[7, 7, 7]]
 
 
-def test_an_exact_prefix_leads_to_the_first_row_that_has_it():
+def test_an_exact_prefix_finds_its_first_row():
     assert exact_rows(tokens([1, 2], [3, 4]), tokens([0, 0], [1, 2], [1, 2])).tolist() == [1, -1]
 
 
@@ -90,7 +90,7 @@ def small_round(folder, *, answers=True, training=True):
     return load_round(str(folder / "small.toml"))
 
 
-def test_reachable_means_that_the_walk_ends_in_the_answer(tmp_path):
+def test_an_example_is_reachable_if_stitching_finds_its_answer(tmp_path):
     found = overlap(small_round(tmp_path))
     assert found.is_stitched.tolist() == [True, True, False]
     assert found.is_reachable.tolist() == [True, False, False]
@@ -98,7 +98,7 @@ def test_reachable_means_that_the_walk_ends_in_the_answer(tmp_path):
     assert found.known_prefix_is_right.tolist() == [True, False, False]
 
 
-def test_a_blind_round_says_what_is_stitched_and_not_whether_it_is_right(tmp_path):
+def test_overlap_of_a_blind_round_omits_correctness(tmp_path):
     found = overlap(small_round(tmp_path, answers=False))
     assert found.is_stitched.tolist() == [True, True, False]
     assert found.is_reachable is None and found.known_prefix_is_right is None
@@ -109,7 +109,7 @@ def test_a_round_without_training_rows_has_no_overlap(tmp_path):
         overlap(small_round(tmp_path, training=False))
 
 
-def test_the_challenge_splits_overlap_as_is_known(monkeypatch):
+def test_the_challenge_has_its_known_overlap(monkeypatch):
     if not SHARED.exists():
         pytest.skip(f"the challenge's files are not at {SHARED}")
     monkeypatch.setenv("HARNESS_DATA", str(SHARED))

@@ -1,4 +1,4 @@
-"""Round files: what they say, what they inherit, how they fail; and folds."""
+"""Round files: fields, bases, errors and folds."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def fault_of(path, text):
     return sentence
 
 
-def test_every_shipped_round_loads_under_its_own_name():
+def test_every_shipped_round_loads_by_its_name():
     assert {"satml-dev", "satml-val", "satml-test"} <= set(shipped_rounds())
     for name in shipped_rounds():
         assert load_round(name).name == name
@@ -68,7 +68,7 @@ def test_the_challenge_rounds_have_the_challenge_rules():
     assert load_round("satml-test").answer_file is None and load_round("satml-test").is_blind
 
 
-def test_a_round_file_by_path_finds_its_files_beside_it(folder):
+def test_a_round_file_finds_the_files_next_to_it(folder):
     round_ = load_round(str(folder / "small.toml"))
     assert round_.prefix_file == folder / "prefix.npy"
     assert round_.target == str(folder / "model")
@@ -76,12 +76,12 @@ def test_a_round_file_by_path_finds_its_files_beside_it(folder):
     assert len(load_training(round_)) == 40
 
 
-def test_a_file_that_does_not_stand_beside_the_round_is_looked_for_in_the_data_directory(folder):
+def test_other_files_are_looked_up_in_the_data_directory(folder):
     (folder / "prefix.npy").unlink()
     assert load_round(str(folder / "small.toml")).prefix_file == folder / "data" / "prefix.npy"
 
 
-def test_a_round_takes_from_its_base_what_it_does_not_say(folder):
+def test_a_round_inherits_fields_from_its_base(folder):
     (folder / "other.toml").write_text('base = "small.toml"\nname = "other"\nanswer_file = ""\nerror_cap = 7\n')
     base, other = load_round(str(folder / "small.toml")), load_round(str(folder / "other.toml"))
     assert (other.name, other.error_cap, other.answer_file) == ("other", 7, None)
@@ -89,7 +89,7 @@ def test_a_round_takes_from_its_base_what_it_does_not_say(folder):
     assert other.is_blind and not base.is_blind
 
 
-def test_a_base_that_leads_back_to_itself_is_refused(folder):
+def test_a_circular_base_is_refused(folder):
     (folder / "small.toml").write_text('base = "other.toml"\n')
     assert "refers back" in fault_of(folder / "other.toml", 'base = "small.toml"\n')
 
@@ -106,7 +106,7 @@ def test_a_base_that_leads_back_to_itself_is_refused(folder):
         ("colour = 3", "colour"),
     ],
 )
-def test_a_faulty_field_is_one_sentence_that_names_file_and_field(folder, line, field):
+def test_a_faulty_field_is_named(folder, line, field):
     fields = [kept for kept in PLAIN.splitlines() if not kept.startswith(field)]
     assert field in fault_of(folder / "faulty.toml", "\n".join([*fields, line]))
 
@@ -115,7 +115,7 @@ def test_a_missing_field_is_named(folder):
     assert "title" in fault_of(folder / "faulty.toml", PLAIN.replace('title = "A small round"', ""))
 
 
-def test_text_that_is_not_toml_is_one_sentence(folder):
+def test_invalid_toml_is_refused(folder):
     assert "TOML" in fault_of(folder / "faulty.toml", "name = [[[")
 
 
@@ -124,7 +124,7 @@ def test_an_unknown_round_suggests_the_nearest():
         load_round("satml-dve")
 
 
-def test_a_fold_attacks_training_rows_and_trains_on_the_rest_without_sharing_a_cluster(folder):
+def test_a_fold_shares_no_cluster_with_its_training_rows(folder):
     whole = load_training(load_round(str(folder / "small.toml")))
     attacked = 0
     for index in range(3):
@@ -143,7 +143,7 @@ def test_a_fold_beyond_the_last_is_refused(folder):
 
 
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=80), st.integers(2, 6))
-def test_folds_never_split_a_cluster_and_differ_by_no_more_than_the_largest(clusters, folds):
+def test_folds_keep_clusters_whole_and_have_similar_sizes(clusters, folds):
     clusters = np.array(clusters)
     fold_of_row = folds_by_cluster(clusters, folds)
     for cluster in set(clusters.tolist()):
@@ -167,7 +167,7 @@ def test_folds_never_split_a_cluster_and_differ_by_no_more_than_the_largest(clus
         ("train_suffix", np.zeros((40, 4), np.uint16), r"train_suffix\.npy: rows of 4 tokens where the round has 3"),
     ],
 )
-def test_files_that_only_clusters_and_training_need_are_checked_as_well(folder, field, rows, sentence):
+def test_files_for_clusters_and_training_are_checked(folder, field, rows, sentence):
     np.save(folder / f"{field}.npy", rows)
     named = "" if field in ("train_prefix", "train_suffix") else f'{field}_file = "{field}.npy"\n'
     (folder / "unfit.toml").write_text(PLAIN + named)
@@ -184,7 +184,7 @@ def test_pre_prefixes_may_be_absent(folder):
     ("name", "sentence"),
     [("~no-such-user/round.toml", "unknown user"), ("/dev/zero", "not a regular file"), ("./", "not a regular file")],
 )
-def test_a_round_that_is_no_file_is_refused_in_a_sentence(name: str, sentence: str) -> None:
+def test_a_round_that_is_not_a_file_is_refused(name: str, sentence: str) -> None:
     with pytest.raises(HarnessError, match=sentence):
         load_round(name)
 

@@ -1,11 +1,11 @@
-"""Scoring, against a literal reading of the organizers' rules."""
+"""Scoring, compared with a literal implementation of the rules."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.scoring import correct_rows, recall_at_errors, score_rows, solved_curve
+from harness.core.scoring import correct_rows, recall_at_errors, scaled_cap, score_rows, solved_curve
 
 EXAMPLES = 6
 ROWS = st.lists(st.tuples(st.integers(0, EXAMPLES - 1), st.booleans()), max_size=40)
@@ -45,13 +45,13 @@ def official_recall(rows, cap):
 
 
 @given(ROWS, CAPS)
-def test_recall_is_that_of_the_organizers_loop(rows, cap):
+def test_recall_equals_that_of_the_official_loop(rows, cap):
     assert recall_at_errors(*columns(rows), cap=cap, examples=EXAMPLES) == pytest.approx(official_recall(rows, cap))
 
 
 @given(ROWS, CAPS)
 @settings(max_examples=40, deadline=None)  # each score draws 2,000 replicates
-def test_a_score_counts_what_a_walk_by_hand_counts(rows, cap):
+def test_a_score_equals_a_walk_by_hand(rows, cap):
     score = score_rows(*columns(rows), cap=cap, examples=EXAMPLES)
     solved, wrong, read = walked_by_hand(rows, cap)
     assert (score.solved, score.wrong_rows_read, score.rows_read) == (solved, wrong, read)
@@ -71,7 +71,7 @@ def test_each_point_of_the_curve_is_the_recall_at_that_cap(rows, errors):
 
 
 @given(ROWS)
-def test_the_curve_never_falls_and_ends_at_all_that_is_solved(rows):
+def test_the_curve_never_falls_and_ends_at_all_solved_examples(rows):
     is_correct, ids = columns(rows)
     curve = solved_curve(is_correct, ids)
     assert (np.diff(curve) >= 0).all()
@@ -89,10 +89,14 @@ def test_a_wrong_row_for_a_solved_example_still_costs_one():
     assert recall_at_errors(*columns([(0, True), (0, False), (1, True)]), cap=1, examples=2) == 0.5
 
 
-def test_a_row_is_correct_only_when_every_token_is():
+def test_a_row_is_correct_only_if_every_token_is():
     answers = np.array([[1, 2], [3, 4]])
     suffixes = np.array([[1, 2], [3, 5], [3, 4], [1, 2]], np.uint16)
     assert correct_rows(np.array([0, 1, 1, 1]), suffixes, answers).tolist() == [True, False, True, False]
+
+
+def test_a_scaled_cap_is_rounded_and_at_least_1():
+    assert [scaled_cap(100, part, 1000) for part in (1000, 333, 16, 1, 0)] == [100, 33, 2, 1, 1]
 
 
 def test_an_empty_submission_scores_zero():
@@ -102,7 +106,7 @@ def test_an_empty_submission_scores_zero():
     assert figures["rows_read"] == figures["rows_ignored"] == 0
 
 
-def test_the_json_holds_every_figure_by_its_name():
+def test_the_json_object_names_every_figure():
     figures = score_rows(*columns([(0, True), (1, False), (2, True)]), cap=1, examples=EXAMPLES).as_json()
     low, high = figures.pop("recall_interval")
     assert 0 <= low < 1 / EXAMPLES < high <= 1

@@ -1,4 +1,4 @@
-"""A file is parsed in any number of threads at once, which Python 3.11.7 by itself does not bear."""
+"""Source is parsed in several threads at once, which Python before 3.11.7 does not survive."""
 
 import ast
 import time
@@ -25,7 +25,7 @@ def tree_beside_garbage(source: str) -> str:
     return ast.dump(syntax_tree(source))
 
 
-def test_threads_that_parse_at_once_each_get_the_tree_of_their_own_source() -> None:
+def test_each_thread_gets_the_tree_of_its_source() -> None:
     with ThreadPoolExecutor(8) as threads:
         trees = list(threads.map(tree_beside_garbage, SOURCES * 10))
     assert trees == [ast.dump(ast.parse(source)) for source in SOURCES] * 10

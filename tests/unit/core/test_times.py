@@ -1,4 +1,4 @@
-"""A moment is read by people in local time; one that no clock can show is a dash and no error."""
+"""Timestamps and durations as text; one that cannot be formatted is a dash and no error."""
 
 import time
 
@@ -7,7 +7,7 @@ import pytest
 from harness.core.times import date_and_time, day_and_time, format_duration, time_of_day, utc_date_and_time
 
 
-def test_a_moment_reads_as_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timestamps_are_shown_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     try:
@@ -21,7 +21,7 @@ def test_a_moment_reads_as_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
-def test_a_moment_in_utc_reads_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_utc_timestamps_ignore_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
@@ -32,10 +32,10 @@ def test_a_moment_in_utc_reads_the_same_everywhere(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("at", [1e300, -1e300, float("nan"), float("inf")])
-def test_a_moment_that_no_clock_can_show_is_a_dash(at: float) -> None:
+def test_an_impossible_timestamp_is_a_dash(at: float) -> None:
     assert time_of_day(at) == day_and_time(at) == date_and_time(at) == utc_date_and_time(at) == "–"
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), float("-inf")])
-def test_a_duration_that_is_no_number_is_a_dash(seconds: float) -> None:
+def test_an_infinite_duration_is_a_dash(seconds: float) -> None:
     assert format_duration(seconds) == "–"

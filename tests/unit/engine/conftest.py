@@ -10,6 +10,7 @@ from transformers import Gemma2Config, GPT2Config, GPTNeoConfig, PreTrainedConfi
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.engine import Target, load_target, model_runner
+from tests.tiers import first_is_fast
 
 VOCABULARY = 61
 CONFIGURATIONS: dict[str, PreTrainedConfig] = {
@@ -69,7 +70,7 @@ def targets(folders: dict[str, Path]) -> dict[str, Target]:
     return {name: load_target(folder, device="cpu", rows_at_once=32, threads=1) for name, folder in folders.items()}
 
 
-@pytest.fixture(params=CONFIGURATIONS)
+@pytest.fixture(params=first_is_fast(CONFIGURATIONS))
 def target(request: pytest.FixtureRequest, targets: dict[str, Target]) -> Target:
     """One target of each architecture, all with 32 rows at once at the start of a test."""
     chosen = targets[request.param]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 
 SCRIPT = """
@@ -26,6 +27,7 @@ print(rows)
 """
 
 
+@pytest.mark.slow
 def test_a_process_at_its_memory_limit_uses_fewer_rows(tmp_path: Path) -> None:
     # The logits of 512 rows take 98 MiB, twice what is left.
     shape = GPTNeoConfig(hidden_size=16, num_layers=1, attention_types=[[["global"], 1]], num_heads=2)

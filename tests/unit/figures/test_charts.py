@@ -1,4 +1,4 @@
-"""An audit's charts: SVG that is the same each time, bears any text and any number, and says when nothing is there."""
+"""Charts of audits: reproducible SVG for any text and any numbers, with a placeholder if there is no data."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
-from harness.figures.charts import drawn
+from harness.figures.charts import draw_chart
 
 HOSTILE = "</svg><script>x</script> & -- \x1b[31m\u202e\x00\ud800 $x_{ \\frac 漢字 " + "long " * 400
 NUMBERS = np.arange(1, 11)
@@ -55,8 +55,8 @@ CHARTS: dict[str, Chart] = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", CHARTS)
 @pytest.mark.parametrize("is_titled", [True, False])
-def test_a_chart_is_well_formed_and_the_same_under_any_settings(name: str, is_titled: bool) -> None:
-    first = drawn(CHARTS[name], is_titled=is_titled)
+def test_a_chart_is_well_formed_and_reproducible(name: str, is_titled: bool) -> None:
+    first = draw_chart(CHARTS[name], is_titled=is_titled)
     root = ElementTree.fromstring(first.svg)
     assert root.tag.endswith("svg")
     assert not [
@@ -65,29 +65,29 @@ def test_a_chart_is_well_formed_and_the_same_under_any_settings(name: str, is_ti
     targets = re.findall(r'href="([^"]*)"', first.svg)
     assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.parse_math": True}):
-        assert drawn(CHARTS[name], is_titled=is_titled) == first
+        assert draw_chart(CHARTS[name], is_titled=is_titled) == first
 
 
-def test_no_comment_repeats_what_is_drawn() -> None:
+def test_the_svg_has_no_comments() -> None:
     chart = lines([Series("whisper", NUMBERS, NUMBERS), Series("b", NUMBERS, NUMBERS)], name="murmur")
-    svg = drawn(chart, is_titled=True).svg
+    svg = draw_chart(chart, is_titled=True).svg
     assert "<!--" not in svg and "whisper" not in svg and "murmur" not in svg
 
 
-def test_a_million_points_and_cells_are_drawn_in_few() -> None:
+def test_a_million_points_make_a_small_file() -> None:
     many = np.arange(1, 1_000_001)
     for x in (True, False):
-        assert len(drawn(lines([Series("a", many, np.sqrt(many))], x=x), is_titled=False).svg) < 150_000
-    assert len(drawn(heat("", np.zeros((300, 1000)), words=False), is_titled=False).svg) < 200_000
+        assert len(draw_chart(lines([Series("a", many, np.sqrt(many))], x=x), is_titled=False).svg) < 150_000
+    assert len(draw_chart(heat("", np.zeros((300, 1000)), words=False), is_titled=False).svg) < 200_000
 
 
-def test_a_chart_with_many_names_takes_the_width_of_the_page() -> None:
-    assert not drawn(CHARTS["bars"], is_titled=False).is_wide
-    assert drawn(CHARTS["many bars"], is_titled=False).is_wide
-    assert drawn(CHARTS["large heat"], is_titled=False).is_wide
+def test_a_chart_with_many_labels_is_wide() -> None:
+    assert not draw_chart(CHARTS["bars"], is_titled=False).is_wide
+    assert draw_chart(CHARTS["many bars"], is_titled=False).is_wide
+    assert draw_chart(CHARTS["large heat"], is_titled=False).is_wide
 
 
-def test_a_title_stands_on_paper_and_a_chart_without_one_on_what_is_below_it() -> None:
-    titled, bare = (drawn(CHARTS["bars"], is_titled=is_titled).svg for is_titled in (True, False))
+def test_only_a_titled_chart_has_a_background() -> None:
+    titled, bare = (draw_chart(CHARTS["bars"], is_titled=is_titled).svg for is_titled in (True, False))
     assert "fill: #ffffff" in titled
     assert "fill: #ffffff" not in bare

@@ -1,4 +1,4 @@
-"""The drawn curve."""
+"""Plots of recall vs. errors."""
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.scoring import score_rows
-from harness.figures.curves import DrawnRun, comparison_figure, recall_figure, write_comparison, write_recall_curve
+from harness.figures.curves import PlottedRun, comparison_figure, recall_figure, write_comparison, write_recall_curve
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
 
 
-def test_the_curve_passes_through_the_recall_at_every_number_of_errors():
+def test_the_curve_shows_recall_at_every_error():
     line = recall_figure(SCORE, title="t").axes[0].get_lines()[0]
     drawn = dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
     assert drawn[SCORE.cap] == SCORE.recall_at_cap
@@ -22,7 +22,7 @@ def test_the_curve_passes_through_the_recall_at_every_number_of_errors():
     assert max(drawn) == 31
 
 
-def test_an_svg_has_the_same_bytes_each_time_and_is_well_formed(tmp_path: Path):
+def test_an_svg_is_reproducible_and_well_formed(tmp_path: Path):
     for name in ("one.svg", "two.svg"):
         write_recall_curve(SCORE, tmp_path / name, title="guesses.csv")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
@@ -30,18 +30,18 @@ def test_an_svg_has_the_same_bytes_each_time_and_is_well_formed(tmp_path: Path):
 
 
 @pytest.mark.parametrize("score", [SCORE, EMPTY])
-def test_a_png_is_one_by_its_bytes(score, tmp_path: Path):
+def test_a_png_has_the_png_signature(score, tmp_path: Path):
     write_recall_curve(score, tmp_path / "curve.PNG", title="costs $5 and $6_{x")
     assert (tmp_path / "curve.PNG").read_bytes().startswith(b"\x89PNG")
 
 
-def test_any_other_format_is_refused_before_anything_is_written(tmp_path: Path):
+def test_any_other_format_is_refused(tmp_path: Path):
     with pytest.raises(HarnessError, match=r"\.svg or \.png"):
         write_recall_curve(SCORE, tmp_path / "curve.pdf", title="t")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_folder_is_one_sentence(tmp_path: Path):
+def test_a_missing_directory_is_refused(tmp_path: Path):
     with pytest.raises(HarnessError, match="cannot be written"):
         write_recall_curve(SCORE, tmp_path / "absent" / "curve.svg", title="t")
 
@@ -51,7 +51,7 @@ TIMES = ((0.0, 0.0), (1.0, 0.1), (90.0, 0.4), (300.0, 0.45))
 
 
 def drawn(*scores, unreachable=None):
-    return [DrawnRun(f"run-{place}", score, unreachable, TIMES) for place, score in enumerate(scores)]
+    return [PlottedRun(f"run-{place}", score, unreachable, TIMES) for place, score in enumerate(scores)]
 
 
 def looks(axes):
@@ -60,7 +60,7 @@ def looks(axes):
     return [(line.get_color(), line.get_marker(), line._unscaled_dash_pattern) for line in curves]
 
 
-def test_curves_that_are_compared_differ_by_colour_by_marker_and_by_dashes():
+def test_compared_curves_differ_in_colour_marker_and_dashes():
     for axes in comparison_figure(drawn(*[SCORE] * 5), title="t").axes:
         for kind in zip(*looks(axes), strict=True):
             assert len(set(map(str, kind))) == 5
@@ -70,7 +70,7 @@ def test_no_two_of_forty_runs_look_alike():
     assert len(set(map(str, looks(comparison_figure(drawn(*[SCORE] * 40), title="t").axes[0])))) == 40
 
 
-def test_a_comparison_marks_the_cap_and_passes_through_each_recall_there():
+def test_a_comparison_shows_the_cap_and_each_recall_there():
     axes = comparison_figure(drawn(SCORE, OTHER), title="t").axes[0]
     lines = {str(line.get_label()).split(":")[0]: line for line in axes.get_lines()}
     assert lines["cap"].get_xdata()[0] == SCORE.cap
@@ -78,17 +78,17 @@ def test_a_comparison_marks_the_cap_and_passes_through_each_recall_there():
         assert dict(zip(*lines[name].get_data(), strict=True))[score.cap] == score.recall_at_cap
 
 
-def test_time_is_in_units_that_fit_it():
+def test_a_time_axis_has_a_fitting_unit():
     assert comparison_figure(drawn(SCORE, OTHER), title="t").axes[-1].get_xlabel() == "minutes of the budget spent"
 
 
-def test_the_unreachable_part_has_panels_of_its_own_where_there_is_one():
+def test_unreachable_examples_have_their_own_panels():
     assert len(comparison_figure(drawn(SCORE, OTHER), title="t").axes) == 2
     assert len(comparison_figure(drawn(SCORE, OTHER, unreachable=OTHER), title="t").axes) == 4
 
 
-def test_runs_without_a_guess_or_a_curve_in_time_are_drawn_as_well(tmp_path: Path):
-    runs = [DrawnRun("costs $5 and $6_{x", EMPTY, EMPTY, ()), DrawnRun("b", EMPTY, EMPTY, ())]
+def test_runs_without_guesses_are_plotted(tmp_path: Path):
+    runs = [PlottedRun("costs $5 and $6_{x", EMPTY, EMPTY, ()), PlottedRun("b", EMPTY, EMPTY, ())]
     for name in ("one.svg", "two.svg", "three.png"):
         write_comparison(runs, tmp_path / name, title="$5 and $6_{x")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()

@@ -1,4 +1,4 @@
-"""Panels for documents: the same text each time, whatever a user's Matplotlib is told to look like."""
+"""Plots for documents: the same text each time, whatever the Matplotlib settings."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -25,7 +25,7 @@ HISTORY = [(0.0, 0.0), (3.0, 0.2), (400.0, 0.4)]
         lambda: rows_in_time_panel([("", [(0.0, 0.0)])], size=SIZE),
     ],
 )
-def test_a_panel_is_well_formed_and_the_same_under_any_settings(drawn: Callable[[], str]) -> None:
+def test_a_panel_is_well_formed_and_reproducible(drawn: Callable[[], str]) -> None:
     first = drawn()
     assert ElementTree.fromstring(first).tag.endswith("svg")
     with matplotlib.rc_context(
@@ -35,6 +35,6 @@ def test_a_panel_is_well_formed_and_the_same_under_any_settings(drawn: Callable[
         assert matplotlib.rcParams["font.size"] == 30
 
 
-def test_a_hundred_thousand_errors_are_drawn_in_few_points() -> None:
+def test_many_errors_make_few_points() -> None:
     wrong = score_rows(np.arange(100_000) % 50 == 0, np.arange(100_000), cap=100, examples=100_000)
     assert len(recall_panel([("", wrong)], size=SIZE)) < 80_000

@@ -1,4 +1,4 @@
-"""Homes of their own for tests on recorded runs."""
+"""Fixtures for tests on recorded runs."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.functional.machine import homes
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that holds all of the harness's places."""
+    """A folder that contains all directories of the harness."""
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Runs that have ended, written row by row: some guesses right, some wrong, and names that mean harm."""
+"""Runs that have ended, with correct and wrong guesses, and with hostile names."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ CREATED = 1_790_000_000.0
 def ended_run(
     folder: Path, *, solved: int = 6, phase: str = "finished", limit: int | None = None, **options: Any
 ) -> RunFolder:
-    """A run of a small round, or its first `limit` examples: it solves the first `solved` and no other."""
+    """Write a run on a small round, or on its first `limit` examples, that solves the first `solved` examples."""
     recorded = recorded_run(folder, created_at=CREATED, **options)
     run = recorded.folder
     examples = limit or len(recorded.answers)
@@ -41,7 +41,7 @@ def ended_run(
         )
         recorded.store.add_ledger("end", 2.5)
     recorded.event("execution", versions={})
-    # A process that is no more: the supervisor has ended.
+    # The supervisor's process no longer exists.
     recorded.event("supervisor", pid=1, created=0.0, boot="another")
     recorded.event("phase", phase=phase, reason="")
     close(recorded)
@@ -49,13 +49,13 @@ def ended_run(
 
 
 def close(recorded: Recorded) -> None:
-    """End the writing, with the results written as a supervisor would."""
+    """Close the store and write the results as a supervisor does."""
     recorded.store.close()
     write_results(recorded.folder, recorded.folder.spec())
 
 
-def made_hostile(run: RunFolder) -> None:
-    """Let every text of the run's record that strangers write hold what could steer a page or a typesetter."""
+def make_hostile(run: RunFolder) -> None:
+    """Put text that could attack a page or Typst into every untrusted field of the run's record."""
     spec = run.spec()
     attack = AttackRecord(**spec.attack.model_dump() | {"name": HOSTILE, "reference": HOSTILE, "file": "some.py"})
     changed = spec.model_copy(update={"attack": attack, "params": {HOSTILE: HOSTILE, "text": HOSTILE}})

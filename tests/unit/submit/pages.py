@@ -1,4 +1,4 @@
-"""A page taken apart, as a browser would: its elements, its ids, its words."""
+"""Parse a page into its elements, ids and words."""
 
 from collections import Counter
 from html.parser import HTMLParser
@@ -7,7 +7,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class ParsedPage(HTMLParser):
-    """The elements of a page; an element that is not closed, or closed twice, is a fault."""
+    """The elements of a page. Unbalanced tags fail the test."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

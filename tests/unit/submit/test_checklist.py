@@ -1,28 +1,30 @@
-"""The list before packaging: which points refuse, which can be accepted, and how both are told."""
+"""The checklist before packaging: which checks refuse packaging, and which can be accepted."""
 
 import pytest
 
-from harness.submit.checklist import Check, reads_training, refusal
+from harness.submit.checklist import Check, refusal, uses_training_rows
 
-MET = Check("met", True, "it holds")
-HARD = Check("hard", False, "it does not", "mend it")
-SOFT = Check("soft", False, "it may not", "see to it", True)
+MET = Check("met", True, "all is well")
+HARD = Check("hard", False, "this is wrong", "correct it")
+SOFT = Check("soft", False, "this is doubtful", "look at it", True)
 
 
-def test_a_list_that_is_met_refuses_nothing() -> None:
+def test_met_checks_are_not_refused() -> None:
     assert refusal([MET, MET], frozenset()) is None
 
 
-def test_the_first_unmet_point_is_told_with_its_mend_and_the_others_by_name() -> None:
-    assert str(refusal([MET, HARD, SOFT], frozenset())) == "hard: it does not; mend it. (1 more: soft)"
+def test_the_error_describes_the_first_failed_check_and_names_the_others() -> None:
+    assert str(refusal([MET, HARD, SOFT], frozenset())) == "hard: this is wrong. Correct it. (1 more: soft)"
 
 
-def test_a_point_that_can_be_accepted_says_how() -> None:
-    told = str(refusal([SOFT], frozenset()))
-    assert told == "soft: it may not; see to it; --accept soft packages it all the same and leaves a mark."
+def test_the_error_says_how_to_accept_a_check() -> None:
+    assert (
+        str(refusal([SOFT], frozenset()))
+        == "soft: this is doubtful. Look at it, or package it despite this with --accept soft."
+    )
 
 
-def test_what_was_accepted_refuses_no_longer_but_only_where_it_can_be() -> None:
+def test_only_acceptable_checks_can_be_accepted() -> None:
     assert refusal([MET, SOFT], frozenset({"soft"})) is None
     assert str(refusal([HARD, SOFT], frozenset({"hard", "soft"}))).startswith("hard: ")
 
@@ -38,5 +40,5 @@ def test_what_was_accepted_refuses_no_longer_but_only_where_it_can_be() -> None:
         ("", False),
     ],
 )
-def test_an_attack_that_touches_training_examples_is_told_by_its_source(source: str, reads: bool) -> None:
-    assert reads_training(source.encode()) is reads
+def test_use_of_training_rows_is_found_in_the_source(source: str, reads: bool) -> None:
+    assert uses_training_rows(source.encode()) is reads

@@ -1,4 +1,4 @@
-"""spec.json and round.toml of a bundle: what they keep, and that what was written is read back."""
+"""spec.json and round.toml of a bundle are read back as they were written."""
 
 import json
 import tomllib
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import FILE_FIELDS, Round, load_round
-from harness.submit.code_spec import SPEC, read_code_spec, round_rules, toml_of, write_round_ahead
+from harness.submit.code_spec import SPEC, read_code_spec, round_toml, to_toml, write_blind_round
 
 ROUND = Round(
     name="r", title="A title", prefix_file=Path("/secret/p.npy"), answer_file=Path("/secret/a.npy"), target="t"
@@ -21,44 +21,44 @@ value = text | st.integers(-(2**60), 2**60) | st.booleans() | st.lists(text, max
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), value, max_size=5))
 @settings(deadline=None)
-def test_whatever_is_written_as_toml_is_read_back(fields: dict[str, object]) -> None:
-    assert tomllib.loads(toml_of(fields)) == fields
+def test_toml_is_read_back_unchanged(fields: dict[str, object]) -> None:
+    assert tomllib.loads(to_toml(fields)) == fields
 
 
 @given(text)
 @settings(deadline=None)
-def test_a_round_s_rules_are_read_back_whatever_its_title(title: str) -> None:
-    rules = round_rules(ROUND.model_copy(update={"title": title}))
+def test_round_rules_are_read_back_with_any_title(title: str) -> None:
+    rules = round_toml(ROUND.model_copy(update={"title": title}))
     fields = tomllib.loads(rules.decode())
     assert Round.model_validate(fields | {"prefix_file": "p.npy", "target": "t"}).title == title
 
 
-def test_a_round_s_rules_name_no_file_and_no_target() -> None:
-    fields = tomllib.loads(round_rules(ROUND).decode())
+def test_round_rules_contain_no_file_and_no_target() -> None:
+    fields = tomllib.loads(round_toml(ROUND).decode())
     assert not set(fields) & {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "source", "target", "revision"}
     assert {"prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap", "budget"} <= set(fields)
 
 
-def test_a_round_ahead_of_its_prefixes_has_its_rules_and_no_answers(tmp_path: Path) -> None:
-    ahead = load_round(str(write_round_ahead(ROUND, tmp_path)))
-    assert round_rules(ahead) == round_rules(ROUND)
+def test_a_blind_round_has_the_rules_and_no_answers(tmp_path: Path) -> None:
+    ahead = load_round(str(write_blind_round(ROUND, tmp_path)))
+    assert round_toml(ahead) == round_toml(ROUND)
     assert ahead.is_blind and ahead.prefix_file.parent == tmp_path
 
 
-def test_a_fold_has_no_round_ahead(tmp_path: Path) -> None:
+def test_a_fold_has_no_blind_round(tmp_path: Path) -> None:
     files = {"train_prefix_file": Path("/p"), "train_suffix_file": Path("/s")}
     with pytest.raises(HarnessError, match="is a fold of training rows"):
-        write_round_ahead(ROUND.model_copy(update=files).derived_fold(0), tmp_path)
+        write_blind_round(ROUND.model_copy(update=files).derived_fold(0), tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"{" * 9000, json.dumps({"attack": "x"}).encode()])
-def test_what_is_no_spec_is_refused_in_a_sentence(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_spec_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / SPEC).write_bytes(content)
     with pytest.raises(HarnessError, match="not the spec of a bundle") as refusal:
         read_code_spec(tmp_path)
     assert len(str(refusal.value)) < 400
 
 
-def test_a_folder_without_a_spec_is_no_code(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="name the folder code/ of a bundle"):
+def test_a_missing_spec_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="Expected the folder code/ of a bundle"):
         read_code_spec(tmp_path)

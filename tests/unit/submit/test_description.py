@@ -1,11 +1,9 @@
-"""A description has two to five pages, the same bytes each time, and is made again from the sources beside it."""
+"""A description has two to five pages and is reproducible from its sources."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import typst
@@ -14,22 +12,17 @@ from harness.core.errors import HarnessError
 from harness.core.redaction import redact_suffix
 from harness.jobs.attack.results import submission_now
 from harness.submit.description import write_description
-from harness.submit.facts import run_facts
+from harness.submit.run_facts import run_facts
+from harness.submit.team import Byline
 from tests.functional.machine import ROOT
-from tests.unit.submit.ended import HOSTILE, ended_run, made_hostile
+from tests.unit.submit.ended import HOSTILE, ended_run, make_hostile
 from tests.unit.tui.recorded import recorded_run
 
 METHOD = "# Idea\n\nSample, *then* rank.\n\n| a | b |\n|---|--:|\n| x | 1 |\n"
 PARAGRAPH = "Every prefix is shown once, and what follows is kept in the order of its likelihood. " * 8 + "\n\n"
 
 
-class Names(NamedTuple):
-    name: str
-    members: Sequence[str]
-    contact: str
-
-
-TEAM = Names("Team", ("Ada, Somewhere", "Bo, Elsewhere"), "team@example.org")
+TEAM = Byline("Team", ("Ada, Somewhere", "Bo, Elsewhere"), "team@example.org")
 
 
 def described(folder: Path, home: Path, **options: object) -> Path:
@@ -38,7 +31,7 @@ def described(folder: Path, home: Path, **options: object) -> Path:
     return folder
 
 
-def test_its_sources_make_the_same_pdf_again(home: Path) -> None:
+def test_the_sources_compile_to_the_same_pdf(home: Path) -> None:
     folder = described(home / "out", home)
     pdf = (folder / "description.pdf").read_bytes()
     assert pdf.startswith(b"%PDF-")
@@ -50,13 +43,13 @@ def test_its_sources_make_the_same_pdf_again(home: Path) -> None:
     assert (folder / "method.md").read_text() == METHOD
 
 
-def test_two_processes_in_two_time_zones_write_the_same_bytes(home: Path) -> None:
+def test_processes_in_different_time_zones_write_the_same_bytes(home: Path) -> None:
     run = ended_run(home)
     code = (
         "import sys, pathlib\n"
         "from harness.runs.folder import RunFolder\n"
         "from harness.submit.description import write_description\n"
-        "from harness.submit.facts import run_facts\n"
+        "from harness.submit.run_facts import run_facts\n"
         "folder = pathlib.Path(sys.argv[2]); folder.mkdir()\n"
         "write_description(run_facts(RunFolder(pathlib.Path(sys.argv[1]))), None, '# Idea', folder, redact=False)\n"
     )
@@ -72,19 +65,19 @@ def test_two_processes_in_two_time_zones_write_the_same_bytes(home: Path) -> Non
 @pytest.mark.parametrize(
     "options", [{}, {"is_blind": True}, {"limit": 10}, {"phase": "crashed"}, {"solved": 0}, {"solved": 16}], ids=str
 )
-def test_what_comes_from_the_record_alone_makes_two_pages(options: dict[str, object], home: Path) -> None:
+def test_a_description_without_markdown_has_two_pages(options: dict[str, object], home: Path) -> None:
     (home / "out").mkdir()
     assert write_description(run_facts(ended_run(home, **options)), None, "", home / "out", redact=False) == 2
 
 
-def test_a_run_without_a_guess_is_described_too(home: Path) -> None:
+def test_a_run_without_guesses_is_described(home: Path) -> None:
     recorded = recorded_run(home)
     recorded.store.close()
     (home / "out").mkdir()
     assert write_description(run_facts(recorded.folder), TEAM, "", home / "out", redact=False) == 2
 
 
-def test_a_blind_run_is_said_to_be_one(home: Path) -> None:
+def test_a_blind_run_has_no_recall(home: Path) -> None:
     folder = described(home / "out", home, is_blind=True)
     source = (folder / "description.typ").read_text()
     assert "The round is blind" in source and "recall" not in source.lower()
@@ -93,25 +86,25 @@ def test_a_blind_run_is_said_to_be_one(home: Path) -> None:
 
 def test_a_partial_run_is_marked(home: Path) -> None:
     source = (described(home / "out", home, limit=10) / "description.typ").read_text()
-    assert "Only the first 10 of the round" in source and "no result of the round" in source
+    assert "Only the first 10 of the round" in source and "not a result of the round" in source
 
 
-def test_too_many_pages_are_refused_with_how_many_and_what_to_shorten(home: Path) -> None:
+def test_too_many_pages_are_refused(home: Path) -> None:
     facts = run_facts(ended_run(home))
     (home / "out").mkdir()
     assert write_description(facts, TEAM, PARAGRAPH * 15, home / "out", redact=False) <= 5
     with pytest.raises(HarnessError) as refused:
         write_description(facts, TEAM, PARAGRAPH * 40, home / "out", redact=False)
-    assert "pages where a description has 2 to 5; 2 pages of them come from the run's record" in str(refused.value)
-    assert "shorten the team's Markdown, which may fill some 3." in str(refused.value)
-    with pytest.raises(HarnessError, match="shorten it"):
+    assert "7 pages, a description has 2 to 5. The run's record takes 2 pages." in str(refused.value)
+    assert "Shorten the team's Markdown to about 3." in str(refused.value)
+    with pytest.raises(HarnessError, match="Shorten it"):
         write_description(facts, TEAM, "x" * 1_000_000, home / "out", redact=False)
 
 
-def test_names_that_mean_harm_are_typeset_as_they_are(home: Path) -> None:
+def test_hostile_names_are_typeset_as_text(home: Path) -> None:
     run = ended_run(home)
-    made_hostile(run)
-    team = Names(HOSTILE, (HOSTILE, '"), read("/etc/passwd"), ("'), HOSTILE)
+    make_hostile(run)
+    team = Byline(HOSTILE, (HOSTILE, '"), read("/etc/passwd"), ("'), HOSTILE)
     (home / "out").mkdir()
     assert 2 <= write_description(run_facts(run), team, HOSTILE, home / "out", redact=False) <= 3
     source = (home / "out" / "description.typ").read_text()
@@ -119,7 +112,7 @@ def test_names_that_mean_harm_are_typeset_as_they_are(home: Path) -> None:
     assert not {"\u202e", "\x1b"} & set(source)
 
 
-def test_redaction_tells_suffixes_by_length_and_hash(home: Path) -> None:
+def test_redaction_replaces_suffixes_with_length_and_hash(home: Path) -> None:
     run = ended_run(home)
     texts = {}
     for redact in (False, True):

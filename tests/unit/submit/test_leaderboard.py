@@ -1,4 +1,4 @@
-"""The order of bundles, from bundles as files."""
+"""The ranking of bundles."""
 
 import csv
 import hashlib
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.core.submission import write_submission
 from harness.submit.archive import archive_bytes
-from harness.submit.leaderboard import Entry, Judging, as_csv, leaderboard
+from harness.submit.leaderboard import Entry, JudgingData, leaderboard, leaderboard_csv
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
 from harness.submit.prefixes import tokens_sha256
 
@@ -23,8 +23,8 @@ ANSWERS = PREFIXES + 1
 HERE = {"processor": "this", "cores": 2, "gpus": []}
 
 
-def _judging(answers: Any = ANSWERS) -> Judging:
-    return Judging("r", PREFIXES, answers, None, suffix_length=2, vocabulary=100, error_cap=3, row_cap=100)
+def _judging(answers: Any = ANSWERS) -> JudgingData:
+    return JudgingData("r", PREFIXES, answers, None, suffix_length=2, vocabulary=100, error_cap=3, row_cap=100)
 
 
 def _bundle(
@@ -69,13 +69,13 @@ def _bundle(
     return path
 
 
-def _ranked(bundles: list[Path], judging: Judging | None = None) -> list[Entry]:
+def _ranked(bundles: list[Path], judging: JudgingData | None = None) -> list[Entry]:
     return leaderboard(bundles, judging or _judging(), lambda name, number, of: None)
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=5))
 @settings(deadline=None, max_examples=20)
-def test_places_follow_recall_and_equals_share_one(tmp_path_factory, solved: list[int]) -> None:
+def test_places_follow_recall_and_equal_recall_shares_a_place(tmp_path_factory, solved: list[int]) -> None:
     folder = tmp_path_factory.mktemp("bundles")
     entries = _ranked([_bundle(folder, f"b{number}", count) for number, count in enumerate(solved)])
     recalls = [entry.recall for entry in entries]
@@ -85,7 +85,7 @@ def test_places_follow_recall_and_equals_share_one(tmp_path_factory, solved: lis
     assert entries[0].difference is None
 
 
-def test_times_are_over_the_leader_s_where_the_hardware_is_equal(tmp_path: Path) -> None:
+def test_times_are_relative_to_the_leader_on_equal_hardware(tmp_path: Path) -> None:
     first = _bundle(tmp_path, "first", 20, seconds=10)
     same = _bundle(tmp_path, "same", 10, seconds=25)
     other = _bundle(tmp_path, "other", 5, seconds=5, hardware=HERE | {"gpus": ["H200"]})
@@ -94,7 +94,7 @@ def test_times_are_over_the_leader_s_where_the_hardware_is_equal(tmp_path: Path)
     assert entries["other.zip"].time_of_leader is None and entries["other.zip"].hardware == "this, 2 cores, H200"
 
 
-def test_a_verdict_s_time_and_machine_stand_in_for_the_team_s(tmp_path: Path) -> None:
+def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path) -> None:
     bundle = _bundle(tmp_path, "one", 3, seconds=10)
     verdict = {"outcome": "reproduced", "sentence": "x", "seconds": 99.0, "hardware": HERE | {"processor": "judge's"}}
     sha256 = hashlib.sha256(bundle.read_bytes()).hexdigest()
@@ -103,8 +103,8 @@ def test_a_verdict_s_time_and_machine_stand_in_for_the_team_s(tmp_path: Path) ->
     assert (entry.seconds, entry.hardware, entry.verified) == (99.0, "judge's, 2 cores, no GPU", "reproduced")
 
 
-def _judged(bundle: Path, outcome: str, produced: int | None = None) -> None:
-    """A verdict beside the bundle, and with `produced` what its code wrote: so many examples solved."""
+def _write_verdict(bundle: Path, outcome: str, produced: int | None = None) -> None:
+    """Write a verdict, and optionally a produced submission that solves `produced` examples."""
     verdict: dict[str, Any] = {"outcome": outcome, "sentence": "a reason", "seconds": 1.0, "hardware": HERE}
     verdict["bundle_sha256"] = hashlib.sha256(bundle.read_bytes()).hexdigest()
     if produced is not None:
@@ -118,38 +118,42 @@ def _judged(bundle: Path, outcome: str, produced: int | None = None) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["measured", "reproduced_up_to_ties"])
-def test_what_the_code_was_seen_to_produce_ranks_and_not_what_came_with_it(tmp_path: Path, outcome: str) -> None:
+def test_the_produced_submission_is_ranked(tmp_path: Path, outcome: str) -> None:
     claims_all, honest = _bundle(tmp_path, "claims", 20), _bundle(tmp_path, "honest", 10)
-    _judged(claims_all, outcome, produced=4)
+    _write_verdict(claims_all, outcome, produced=4)
     first, second = _ranked([claims_all, honest])
     assert (first.bundle, first.recall) == ("honest.zip", 0.5)
     assert (second.bundle, second.recall) == ("claims.zip", 0.2)
     assert second.verified == ("measured, 1.000 submitted" if outcome == "measured" else "reproduced up to ties")
 
 
-def test_a_bundle_that_was_refused_or_whose_product_was_altered_is_not_ranked(tmp_path: Path) -> None:
+def test_refused_bundles_and_changed_results_are_not_ranked(tmp_path: Path) -> None:
     refused, altered = _bundle(tmp_path, "refused", 20), _bundle(tmp_path, "altered", 20)
-    _judged(refused, "refused")
-    _judged(altered, "measured", produced=4)
+    _write_verdict(refused, "refused")
+    _write_verdict(altered, "measured", produced=4)
     (tmp_path / "altered.produced.csv").write_bytes(b"Example ID,Suffix Guess\n")
     first, second = _ranked([refused, altered])
-    assert first.unranked.startswith("altered.produced.csv, which its code produced, is gone")
+    assert first.unranked.startswith("altered.produced.csv, which its code produced, is missing or was changed")
     assert second.unranked == "verification refused it: a reason"
 
 
-def test_a_blind_round_ranks_nobody(tmp_path: Path) -> None:
+def test_a_blind_round_has_no_places(tmp_path: Path) -> None:
     (entry,) = _ranked([_bundle(tmp_path, "one", 3)], _judging(None))
-    assert (entry.place, entry.recall, entry.unranked) == (None, None, "the round is blind until its answers arrive")
+    assert (entry.place, entry.recall, entry.unranked) == (
+        None,
+        None,
+        "the round is blind: its answers are not known yet",
+    )
 
 
-def test_one_that_cannot_be_read_is_behind_all_others(tmp_path: Path) -> None:
+def test_unreadable_bundles_come_last(tmp_path: Path) -> None:
     (bad := tmp_path / "a-bad.zip").write_bytes(b"PK")
     entries = _ranked([bad, _bundle(tmp_path, "none", 0)])
-    assert [entry.place for entry in entries] == [1, None] and "no zip" in entries[1].unranked
+    assert [entry.place for entry in entries] == [1, None] and "not a valid zip" in entries[1].unranked
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\\tx"])
-def test_no_text_in_the_table_is_a_formula(name: str, tmp_path: Path) -> None:
-    (row,) = csv.DictReader(io.StringIO(as_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
+def test_csv_cells_are_not_formulas(name: str, tmp_path: Path) -> None:
+    (row,) = csv.DictReader(io.StringIO(leaderboard_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
     assert not row["team"].startswith(("=", "+", "-", "@", "\t"))
     assert float(row["recall"]) == 0.05

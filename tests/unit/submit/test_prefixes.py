@@ -1,4 +1,4 @@
-"""The single argument of a bundle's code: the same prefixes from each form, and a sentence for what is none."""
+"""Prefixes are read from .npy, .npz and .csv, and invalid files are refused."""
 
 import hashlib
 import io
@@ -33,7 +33,7 @@ def _csv(folder: Path, text: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int64, np.uint64, ">i4"])
-def test_an_array_of_any_integers_is_read(dtype: str, tmp_path: Path) -> None:
+def test_any_integer_dtype_is_read(dtype: str, tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", ROWS.astype(dtype))
     np.savez(tmp_path / "p.npz", ROWS.astype(dtype))
     for name in ("p.npy", "p.npz"):
@@ -41,12 +41,12 @@ def test_an_array_of_any_integers_is_read(dtype: str, tmp_path: Path) -> None:
         assert _read(tmp_path / name).dtype == np.uint16
 
 
-def test_of_several_arrays_the_one_called_prefixes_is_read(tmp_path: Path) -> None:
+def test_the_array_named_prefixes_is_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", suffixes=ROWS + 1, prefixes=ROWS, other=ROWS + 2)
     assert _read(tmp_path / "p.npz").tolist() == ROWS.tolist()
 
 
-def test_an_array_in_another_order_of_memory_is_the_same(tmp_path: Path) -> None:
+def test_fortran_order_is_read(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.asfortranarray(ROWS))
     assert _read(tmp_path / "p.npy").tolist() == ROWS.tolist()
 
@@ -63,13 +63,13 @@ def test_an_array_in_another_order_of_memory_is_the_same(tmp_path: Path) -> None
         "\ufeff1,2,3\n40,50,99\n0,0,0\n",
     ],
 )
-def test_rows_of_tokens_and_rows_as_submissions_have_them_are_read(text: str, tmp_path: Path) -> None:
+def test_both_csv_forms_are_read(text: str, tmp_path: Path) -> None:
     assert _read(_csv(tmp_path, text)).tolist() == ROWS.tolist()
 
 
 @given(rows=st.lists(st.lists(st.integers(0, 50256), min_size=4, max_size=4), min_size=1, max_size=20))
 @settings(deadline=None, max_examples=50)
-def test_every_form_gives_the_same_tokens_and_the_same_hash(rows: list[list[int]], tmp_path_factory) -> None:
+def test_every_form_gives_the_same_tokens_and_hash(rows: list[list[int]], tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("forms")
     np.save(folder / "p.npy", np.array(rows, np.uint16))
     np.savez_compressed(folder / "p.npz", prefixes=np.array(rows, np.int64))
@@ -80,7 +80,7 @@ def test_every_form_gives_the_same_tokens_and_the_same_hash(rows: list[list[int]
     assert len({tokens_sha256(one, 50257) for one in read}) == 1
 
 
-def test_the_hash_is_of_little_endian_tokens_row_after_row() -> None:
+def test_the_hash_is_of_little_endian_tokens() -> None:
     assert tokens_sha256(np.array([[1, 258]]), 50257) == hashlib.sha256(b"\x01\x00\x02\x01").hexdigest()
     assert tokens_sha256(np.array([[1]], ">u2"), 1 << 17) == hashlib.sha256(b"\x01\x00\x00\x00").hexdigest()
 
@@ -88,10 +88,10 @@ def test_the_hash_is_of_little_endian_tokens_row_after_row() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "holds no prefix"),
-        ("a,b,c\n", "holds no prefix"),
+        ("", "contains no prefixes"),
+        ("a,b,c\n", "contains no prefixes"),
         ("1\n", "line 1: not a prefix of 3 token ids"),
-        ("1,2\n", "its ids are not 0 to 0"),
+        ("1,2\n", "the example ids must be 0 to 0"),
         ("1,2,3\n1,2,3,4\n", "line 2: not a prefix of 3"),
         ("1,2,3\nx,2,3\n", "line 2: not a prefix"),
         ("-1,2,3\n", "line 1: not a prefix"),
@@ -103,12 +103,12 @@ def test_the_hash_is_of_little_endian_tokens_row_after_row() -> None:
         ("1,2,3\n²,2,3\n", "line 2: not a prefix"),
         (",0,1,2\n0,1,2,3\n", "line 1: not a prefix"),
         ("1,2,100\n", "a token outside 0..99"),
-        ("1,2," + "9" * 19 + "\n", "no token id"),
+        ("1,2," + "9" * 19 + "\n", "too large for a token id"),
         ("1,2," + "9" * 5000 + "\n", "line 1: not a prefix"),
         ('0,"[1,2,3]"\n0,"[1,2,3]"\n', "line 2: not a prefix"),
-        ('1,"[1,2,3]"\n2,"[1,2,3]"\n', "its ids are not 0 to 1"),
-        ('0,"[1,2]"\n', "not every prefix has 3"),
-        ('0,"[1,2,3,4]"\n', "not every prefix has 3"),
+        ('1,"[1,2,3]"\n2,"[1,2,3]"\n', "the example ids must be 0 to 1"),
+        ('0,"[1,2]"\n', "does not have 3"),
+        ('0,"[1,2,3,4]"\n', "does not have 3"),
         ('0,"[]"\n', "line 1: not a prefix"),
         ('0,"[1,,3]"\n', "line 1: not a prefix"),
         ('0,"[[1,2,3]"\n1,"__import__(\'os\')"\n', "line 2: not a prefix"),
@@ -117,7 +117,7 @@ def test_the_hash_is_of_little_endian_tokens_row_after_row() -> None:
         ("x" * 200_000, "not a prefix"),
     ],
 )
-def test_a_csv_that_holds_something_else_is_refused_by_its_line(text: str | bytes, words: str, tmp_path: Path) -> None:
+def test_an_invalid_csv_is_refused_with_its_line(text: str | bytes, words: str, tmp_path: Path) -> None:
     _refused(_csv(tmp_path, text), words)
 
 
@@ -134,29 +134,29 @@ def _npy(folder: Path, array: np.ndarray) -> Path:
     ],
     ids=lambda array: f"{array.dtype}{list(array.shape)}{array.max() if array.dtype.kind in 'iu' else ''}",
 )
-def test_an_array_of_something_else_is_refused_in_each_form(array: np.ndarray, tmp_path: Path) -> None:
+def test_an_invalid_array_is_refused(array: np.ndarray, tmp_path: Path) -> None:
     _refused(_npy(tmp_path, array), r"p\.npy: ")
     np.savez(tmp_path / "q.npz", prefixes=array)
     _refused(tmp_path / "q.npz", r"q\.npz: ")
 
 
-def test_no_rows_are_no_prefixes(tmp_path: Path) -> None:
+def test_an_empty_array_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", prefixes=ROWS[:0])
-    _refused(tmp_path / "p.npz", "holds no prefix")
+    _refused(tmp_path / "p.npz", "contains no prefixes")
     _refused(_npy(tmp_path, ROWS[:0]), r"p\.npy: ")
 
 
-def test_several_arrays_without_the_name_are_refused(tmp_path: Path) -> None:
+def test_several_unnamed_arrays_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", ROWS, ROWS)
-    _refused(tmp_path / "p.npz", "holds 2 arrays and none called `prefixes`")
+    _refused(tmp_path / "p.npz", "contains 2 arrays, none of them named `prefixes`")
 
 
-def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path) -> None:
+def test_missing_files_folders_and_other_types_are_refused(tmp_path: Path) -> None:
     for name in ("p.npy", "p.npz", "p.csv"):
         _refused(tmp_path / name, "no such file|No such file")
         (tmp_path / name).mkdir()
         _refused(tmp_path / name, f"{name}: ")
-    _refused(tmp_path / "p.txt", r"come as \.npy, \.npz or \.csv")
+    _refused(tmp_path / "p.txt", r"must be a \.npy, \.npz or \.csv")
 
 
 def _hostile_archives() -> dict[str, bytes]:
@@ -194,14 +194,14 @@ def _zip(files: dict[str, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("name", sorted(_hostile_archives()))
-def test_an_archive_that_is_none_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_hostile_archives_are_refused(name: str, tmp_path: Path) -> None:
     (path := tmp_path / "p.npz").write_bytes(_hostile_archives()[name])
-    _refused(path, "not an .npz of plain arrays|memory is too small")
+    _refused(path, "not a .npz file of plain arrays|does not fit into memory")
 
 
 @given(st.binary(max_size=300))
 @settings(deadline=None, max_examples=150)
-def test_any_bytes_under_any_name_are_prefixes_or_a_sentence(tmp_path_factory, content: bytes) -> None:
+def test_arbitrary_bytes_are_prefixes_or_an_error(tmp_path_factory, content: bytes) -> None:
     folder = tmp_path_factory.mktemp("any")
     for name in ("p.npy", "p.npz", "p.csv"):
         (folder / name).write_bytes(content)

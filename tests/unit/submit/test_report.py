@@ -1,4 +1,4 @@
-"""The report is one page in itself: nothing in a record can run in it, leave it, or hide in it."""
+"""The report is a self-contained page on which no recorded text can do harm."""
 
 import re
 from pathlib import Path
@@ -9,17 +9,17 @@ from harness.core.errors import HarnessError
 from harness.core.redaction import redact_suffix
 from harness.core.text import sanitize
 from harness.jobs.attack.results import submission_now
-from harness.submit.examples import chosen_examples
-from harness.submit.facts import run_facts
-from harness.submit.pages import inline_svg, page
+from harness.submit.html_page import inline_svg, page
 from harness.submit.report import report_page
-from tests.unit.submit.ended import HOSTILE, ended_run, made_hostile
+from harness.submit.run_facts import run_facts
+from harness.submit.shown_examples import select_examples
+from tests.unit.submit.ended import HOSTILE, ended_run, make_hostile
 from tests.unit.submit.pages import ParsedPage, parsed_page
 from tests.unit.tui.recorded import recorded_run
 
 
 def assert_harmless(text: str) -> ParsedPage:
-    """The page is well-formed, runs nothing, fetches nothing, and no id stands in it twice."""
+    """Check that the page is well-formed, runs no script, fetches nothing, and has unique ids."""
     parsed = parsed_page(text)
     assert not {"script", "iframe", "object", "embed", "img", "link", "base", "form"} & set(parsed.tags)
     assert parsed.tags["style"] == 1
@@ -32,7 +32,7 @@ def assert_harmless(text: str) -> ParsedPage:
     return parsed
 
 
-def test_a_run_s_page_is_whole_in_itself_and_the_same_each_time(home: Path) -> None:
+def test_a_page_is_self_contained_and_reproducible(home: Path) -> None:
     run = ended_run(home)
     text = report_page([run], redact=False)
     parsed = assert_harmless(text)
@@ -41,9 +41,9 @@ def test_a_run_s_page_is_whole_in_itself_and_the_same_each_time(home: Path) -> N
     assert report_page([run], redact=False) == text
 
 
-def test_texts_that_mean_harm_are_shown_and_do_nothing(home: Path) -> None:
+def test_hostile_texts_are_escaped(home: Path) -> None:
     run = ended_run(home)
-    made_hostile(run)
+    make_hostile(run)
     other = ended_run(home, solved=3, id_="efgh-other")
     for folders in ([run], [run, other]):
         text = report_page(folders, redact=False)
@@ -53,7 +53,7 @@ def test_texts_that_mean_harm_are_shown_and_do_nothing(home: Path) -> None:
         assert parsed.text.count(sanitize(HOSTILE)) >= 6  # attack, reference, parameter, its value, note, tokens
 
 
-def test_two_runs_are_compared_and_their_examples_shown_side_by_side(home: Path) -> None:
+def test_two_runs_are_compared(home: Path) -> None:
     better, worse = ended_run(home, solved=9, id_="good-run"), ended_run(home, solved=4, id_="less-run")
     parsed = assert_harmless(report_page([better, worse], redact=False))
     assert "good-run − less-run, on all examples" in parsed.text
@@ -62,27 +62,27 @@ def test_two_runs_are_compared_and_their_examples_shown_side_by_side(home: Path)
     assert parsed.text.index("Example 4") < parsed.text.index("Example 8") < parsed.text.index("Run good-run")
 
 
-def test_each_further_run_is_set_against_the_first(home: Path) -> None:
+def test_every_run_is_compared_with_the_first(home: Path) -> None:
     runs = [ended_run(home, solved=solved, id_=id_) for solved, id_ in ((9, "aaaa-x"), (4, "bbbb-x"), (2, "cccc-x"))]
     text = assert_harmless(report_page(runs, redact=False)).text
     assert "aaaa-x − bbbb-x, on all examples" in text and "aaaa-x − cccc-x, on all examples" in text
     assert "bbbb-x − cccc-x" not in text
 
 
-def test_a_blind_round_is_reported_with_counts_and_without_verdicts(home: Path) -> None:
+def test_a_blind_round_is_reported_without_verdicts(home: Path) -> None:
     runs = [ended_run(home, is_blind=True, id_=id_) for id_ in ("aaaa-x", "bbbb-x")]
     parsed = assert_harmless(report_page(runs, redact=False))
     assert parsed.tags["svg"] == 1
     assert "Comparing runs needs its answers" in parsed.text
     assert "✓" not in parsed.text and "✗" not in parsed.text
-    assert "The first rows; the round is blind:" in parsed.text
+    assert "The first rows of the submission (blind round):" in parsed.text
 
 
-def test_runs_with_several_limits_are_shown_and_not_compared(home: Path) -> None:
+def test_runs_with_different_limits_are_not_compared(home: Path) -> None:
     runs = [ended_run(home, id_="aaaa-x"), ended_run(home, limit=10, id_="bbbb-x")]
     text = assert_harmless(report_page(runs, redact=False)).text
     assert "only runs with the same --limit can be compared" in text
-    assert "partial: 10 examples" in text and "no result of the round" in text
+    assert "partial: 10 examples" in text and "not a result of the round" in text
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_runs_with_several_limits_are_shown_and_not_compared(home: Path) -> None
         ("running", "The run ended lost: its supervisor died"),
     ],
 )
-def test_how_a_run_ended_is_said_before_its_figures(phase: str, sentence: str, home: Path) -> None:
+def test_an_unusual_end_is_shown(phase: str, sentence: str, home: Path) -> None:
     assert sentence in assert_harmless(report_page([ended_run(home, phase=phase)], redact=False)).text
 
 
-def test_redaction_leaves_no_guess_and_no_answer(home: Path) -> None:
+def test_redaction_removes_guesses_and_answers(home: Path) -> None:
     run, other = ended_run(home), ended_run(home, solved=3, id_="efgh-other")
     open_text = report_page([run, other], redact=False)
     closed = report_page([run, other], redact=True)
@@ -110,21 +110,21 @@ def test_redaction_leaves_no_guess_and_no_answer(home: Path) -> None:
     assert redact_suffix(submitted.suffixes[0], run.spec().round.vocabulary) in closed
 
 
-def test_an_example_with_a_right_row_behind_a_wrong_one_is_none_of_the_wrong(home: Path) -> None:
+def test_an_example_with_a_correct_row_is_not_shown_as_wrong(home: Path) -> None:
     recorded = recorded_run(home, per_example=2)
     batch = recorded.batch("guess/0/0")
     recorded.guess(batch, [(0, False, 9.0), (1, False, 8.0), (0, True, 7.0)])
     recorded.store.close()
-    chosen = chosen_examples(run_facts(recorded.folder), most=4, redact=False)
+    chosen = select_examples(run_facts(recorded.folder), most=4, redact=False)
     assert [[example.id for example in kind] for kind in chosen] == [[0], [1], []]
-    (guess,) = chosen.right[0].guesses
-    assert (guess.row, guess.is_right, guess.differs) == (3, True, "")
+    (guess,) = chosen.correct[0].guesses
+    assert (guess.row, guess.is_correct, guess.differs) == (3, True, "")
     (wrong,) = chosen.wrong[0].guesses
-    assert (wrong.row, wrong.is_right, wrong.agrees) == (2, False, "")
+    assert (wrong.row, wrong.is_correct, wrong.agrees) == (2, False, "")
     assert wrong.differs.split()[1:] == str(chosen.wrong[0].answer).split()[1:]
 
 
-def test_runs_of_two_rounds_are_one_sentence(home: Path) -> None:
+def test_runs_of_two_rounds_are_refused(home: Path) -> None:
     run, other = ended_run(home), ended_run(home, id_="efgh-other")
     spec = other.spec()
     renamed = spec.round.model_copy(update={"name": "else"})
@@ -135,7 +135,7 @@ def test_runs_of_two_rounds_are_one_sentence(home: Path) -> None:
         report_page([run, run], redact=False)
 
 
-def test_ids_of_several_drawings_on_a_page_do_not_clash() -> None:
+def test_ids_of_several_figures_differ() -> None:
     svg = (
         '<?xml version="1.0"?><svg width="1"><!-- <b> --><metadata>x</metadata><style>*{}</style>'
         '<g id="a"><use href="#a"/><use xlink:href="#a"/><path clip-path="url(#a)"/></g></svg>'
@@ -146,6 +146,6 @@ def test_ids_of_several_drawings_on_a_page_do_not_clash() -> None:
     )
 
 
-def test_a_value_that_a_template_wants_and_nobody_gave_is_an_error() -> None:
+def test_a_missing_template_value_is_an_error() -> None:
     with pytest.raises(Exception, match="is undefined"):
         page("report.html.j2", round="demo")

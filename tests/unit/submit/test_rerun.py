@@ -1,4 +1,4 @@
-"""What a rerun reads of a bundle and of what a stranger's code wrote."""
+"""Rules and scores from untrusted files are validated."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.submit.rerun import read_scores, round_of_code
+from harness.submit.rerun import read_round_rules, read_scores
 
 HEADER = "Example ID,Score\n"
 
@@ -20,7 +20,7 @@ def _scores(folder: Path, text: str) -> Path:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.floats(allow_nan=False)), max_size=9))
 @settings(deadline=None)
-def test_scores_are_read_as_they_were_written(tmp_path_factory, pairs: list[tuple[int, float]]) -> None:
+def test_scores_are_read_back_unchanged(tmp_path_factory, pairs: list[tuple[int, float]]) -> None:
     text = HEADER + "".join(f"{id_},{score!r}\n" for id_, score in pairs)
     ids, scores = read_scores(_scores(tmp_path_factory.mktemp("scores"), text), len(pairs))
     assert list(zip(ids.tolist(), scores.tolist(), strict=True)) == pairs
@@ -29,31 +29,31 @@ def test_scores_are_read_as_they_were_written(tmp_path_factory, pairs: list[tupl
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (HEADER, "0 scores beside 1 rows"),
-        (HEADER + "0,1.0\n0,1.0\n", "2 scores beside 1 rows"),
-        (HEADER + "0\n", "not `Example ID,Score` rows"),
-        (HEADER + "0,1,2\n", "not `Example ID,Score` rows"),
-        (HEADER + "0,high\n", "not `Example ID,Score` rows"),
-        (HEADER + "9" * 40 + ",1\n", "not `Example ID,Score` rows"),
-        (HEADER + "٠,é\n", "not `Example ID,Score` rows"),
-        (HEADER + "0,1" + "0" * 200 + "\n", "longer than 1 scores are"),
+        (HEADER, "0 scores for 1 rows"),
+        (HEADER + "0,1.0\n0,1.0\n", "2 scores for 1 rows"),
+        (HEADER + "0\n", "expected `Example ID,Score` rows"),
+        (HEADER + "0,1,2\n", "expected `Example ID,Score` rows"),
+        (HEADER + "0,high\n", "expected `Example ID,Score` rows"),
+        (HEADER + "9" * 40 + ",1\n", "expected `Example ID,Score` rows"),
+        (HEADER + "٠,é\n", "expected `Example ID,Score` rows"),
+        (HEADER + "0,1" + "0" * 200 + "\n", "larger than 128 bytes"),
     ],
 )
-def test_what_are_no_scores_is_refused(text: str, words: str, tmp_path: Path) -> None:
+def test_invalid_scores_are_refused(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=words):
         read_scores(_scores(tmp_path, text), 1)
 
 
 @pytest.mark.timeout(20)
-def test_a_fifo_in_place_of_scores_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_fifo_instead_of_scores_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "scores.csv")
-    with pytest.raises(HarnessError, match="no such file"):
+    with pytest.raises(HarnessError, match="not a regular file"):
         read_scores(tmp_path / "scores.csv", 1)
 
 
-def test_a_device_without_end_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_device_instead_of_scores_is_refused(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").symlink_to("/dev/zero")
-    with pytest.raises(HarnessError, match="no such file"):
+    with pytest.raises(HarnessError, match="not a regular file"):
         read_scores(tmp_path / "scores.csv", 1)
 
 
@@ -68,13 +68,13 @@ def test_a_device_without_end_is_refused_at_once(tmp_path: Path) -> None:
         b'name = "r"\ntitle = "t"\nrow_cap = 0',
     ],
 )
-def test_what_are_no_rules_is_refused_in_a_sentence(content: bytes, tmp_path: Path) -> None:
+def test_invalid_rules_are_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "round.toml").write_bytes(content)
-    with pytest.raises(HarnessError, match="not the rules of a round") as refusal:
-        round_of_code(tmp_path)
+    with pytest.raises(HarnessError, match=r"not the rules of a round|not a TOML file|not UTF-8 text") as refusal:
+        read_round_rules(tmp_path)
     assert len(str(refusal.value)) < 400
 
 
-def test_rules_name_no_file_of_the_reader_s_machine(tmp_path: Path) -> None:
+def test_rules_cannot_name_local_files(tmp_path: Path) -> None:
     (tmp_path / "round.toml").write_text('name = "r"\ntitle = "t"\nprefix_file = "/etc/passwd"\n')
-    assert round_of_code(tmp_path).prefix_file == tmp_path / "prefixes.npy"
+    assert read_round_rules(tmp_path).prefix_file == tmp_path / "prefixes.npy"

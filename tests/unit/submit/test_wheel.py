@@ -1,4 +1,4 @@
-"""The harness's own wheel: what is installed, without answers, and pip takes it."""
+"""The rebuilt wheel contains the installed files without answers, and pip installs it."""
 
 import base64
 import csv
@@ -28,18 +28,18 @@ def files(built: tuple[str, bytes]) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_the_same_files_are_the_same_bytes(built: tuple[str, bytes]) -> None:
+def test_equal_files_give_equal_bytes(built: tuple[str, bytes]) -> None:
     assert harness_wheel() == built
 
 
-def test_it_holds_every_module_and_attack_as_installed(files: dict[str, bytes]) -> None:
+def test_the_wheel_contains_every_module_and_attack(files: dict[str, bytes]) -> None:
     for path in paths.PACKAGE.rglob("*.py"):
         assert files[f"harness/{path.relative_to(paths.PACKAGE).as_posix()}"] == path.read_bytes()
     assert {"harness/attacks/greedy.py", "harness/requirements.lock", "harness/rounds/demo.toml"} <= set(files)
     assert files["harness/requirements.lock"].decode() == installed_lock()
 
 
-def test_no_answers_are_in_it(files: dict[str, bytes]) -> None:
+def test_the_wheel_contains_no_answers(files: dict[str, bytes]) -> None:
     arrays = [path for path in paths.SHIPPED_ROUNDS.rglob("*") if path.is_file() and path.suffix != ".toml"]
     assert arrays
     assert not [name for name in files if name.endswith((".npy", ".npz")) or "__pycache__" in name]
@@ -47,7 +47,7 @@ def test_no_answers_are_in_it(files: dict[str, bytes]) -> None:
     assert not [path for path in arrays if hashlib.sha256(path.read_bytes()).hexdigest() in hashes]
 
 
-def test_its_record_has_the_hash_and_size_of_each_file(files: dict[str, bytes]) -> None:
+def test_the_record_has_hash_and_size_of_each_file(files: dict[str, bytes]) -> None:
     (name,) = [name for name in files if name.endswith(".dist-info/RECORD")]
     rows = {row[0]: row[1:] for row in csv.reader(files[name].decode().splitlines())}
     assert rows.pop(name) == ["", ""] and set(rows) == set(files) - {name}
@@ -56,27 +56,25 @@ def test_its_record_has_the_hash_and_size_of_each_file(files: dict[str, bytes]) 
         assert (digest, int(size)) == (f"sha256={wanted}", len(files[file]))
 
 
-def test_pip_installs_it_into_an_empty_folder_and_it_is_what_is_imported(
-    built: tuple[str, bytes], tmp_path: Path
-) -> None:
+def test_pip_installs_the_wheel_and_it_is_imported(built: tuple[str, bytes], tmp_path: Path) -> None:
     (tmp_path / built[0]).write_bytes(built[1])
     site = tmp_path / "site"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site)]
     done = subprocess.run([*command, str(tmp_path / built[0])], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
-    told = subprocess.run(
+    listing = subprocess.run(
         [sys.executable, "-m", "harness", "attacks", "--json"],
         env=environment | {"PYTHONPATH": str(site), "HARNESS_HOME": str(tmp_path), "HARNESS_CACHE": str(tmp_path)},
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
-    assert told.returncode == 0, told.stderr
-    assert '"greedy"' in told.stdout and str(paths.PACKAGE) not in told.stdout
+    assert listing.returncode == 0, listing.stderr
+    assert '"greedy"' in listing.stdout and str(paths.PACKAGE) not in listing.stdout
 
 
-def test_what_a_file_system_says_of_a_file_changes_nothing(
+def test_times_and_modes_do_not_change_the_wheel(
     built: tuple[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shutil

@@ -1,4 +1,4 @@
-"""What a reader of typeset Markdown sees, without the spaces."""
+"""The text of compiled Markdown, without spaces."""
 
 import shutil
 from html.parser import HTMLParser
@@ -7,12 +7,12 @@ from pathlib import Path
 import typst
 
 from harness.submit.description import TEMPLATES
-from harness.submit.markdown import as_typst
-from harness.submit.typesetting import Typeset
+from harness.submit.markdown_to_typst import markdown_to_typst
+from harness.submit.typesetting import TypesetDocument
 
 _BREAK = "\u200b"
 _PLAIN_TABLE = "#let team-table(columns, alignment, ..cells) = table(columns: columns, ..cells)"
-"""The template's own is centred, which Typst's HTML leaves out together with what is centred."""
+"""The template's version is centred, and Typst's HTML export omits centred content."""
 
 
 class _Words(HTMLParser):
@@ -30,17 +30,17 @@ class _Words(HTMLParser):
 
 
 def packed(text: str) -> str:
-    """`text` without spaces, and without the places where a long word may be broken."""
+    """Return `text` without spaces and without zero-width spaces."""
     return "".join(text.replace(_BREAK, "").split())
 
 
 def typeset_text(markdown: str, folder: Path) -> str:
-    """The packed text of `markdown` once it is typeset, which it must be as PDF too, in the real template."""
+    """Return the packed text of `markdown`, which must also compile to a PDF in the real template."""
     shutil.copyfile(TEMPLATES / "description.typ", folder / "template.typ")
-    source = as_typst(markdown)
+    source = markdown_to_typst(markdown)
     whole = folder / "whole.typ"
     whole.write_text(f'#import "template.typ": *\n#show: description\n{source}', encoding="utf-8")
-    assert Typeset(whole).pages >= 1
+    assert TypesetDocument(whole).pages >= 1
     alone = folder / "alone.typ"
     alone.write_text(f"{_PLAIN_TABLE}\n{source}", encoding="utf-8")
     words = _Words()

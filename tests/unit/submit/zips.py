@@ -1,4 +1,4 @@
-"""Zips as no ordinary writer makes them: names, attributes and sizes as they are told."""
+"""Write unusual zips, with any names, attributes and sizes."""
 
 import io
 import zipfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def zip_of(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
-    """Write a zip of (name or entry, content) pairs to `path`, in that order and without any check."""
+    """Write a zip of (name or entry, content) pairs to `path`, in that order, unchecked."""
     with zipfile.ZipFile(path, "w", compression=method) as archive:
         for entry, content in entries:
             named = raw_entry(entry) if isinstance(entry, str) else entry
@@ -16,7 +16,7 @@ def zip_of(path: Path, *entries: tuple[str | zipfile.ZipInfo, bytes], method: in
 
 
 def raw_entry(name: str, *, mode: int = 0o100644, method: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
-    """An entry with this very name, backslashes and all, and this Unix mode."""
+    """Return an entry with exactly this name and Unix mode."""
     entry = zipfile.ZipInfo("x")
     entry.filename = entry.orig_filename = name
     entry.external_attr = mode << 16
@@ -26,7 +26,7 @@ def raw_entry(name: str, *, mode: int = 0o100644, method: int = zipfile.ZIP_DEFL
 
 
 def replaced(path: Path, old: bytes, new: bytes) -> Path:
-    """The file at `path` with every `old` in it as `new`, which is as long."""
+    """Replace every `old` in a file with `new`, which has the same length."""
     assert len(old) == len(new)
     content = path.read_bytes()
     assert old in content
@@ -35,7 +35,7 @@ def replaced(path: Path, old: bytes, new: bytes) -> Path:
 
 
 def with_field(path: Path, name: str, *, offset: int, value: bytes) -> Path:
-    """The zip at `path` with bytes of the central directory's header of `name` as `value`, from `offset` on."""
+    """Overwrite bytes of the central directory's header of `name` with `value`, from `offset` on."""
     content = bytearray(path.read_bytes())
     at = content.rindex(b"PK\x01\x02", 0, content.rindex(name.encode()))
     content[at + offset : at + offset + len(value)] = value
@@ -44,7 +44,7 @@ def with_field(path: Path, name: str, *, offset: int, value: bytes) -> Path:
 
 
 def overlapping(path: Path, count: int, content: bytes) -> Path:
-    """A zip whose `count` entries share one file's bytes: each name in the list leads to the same place."""
+    """Write a zip whose `count` entries all share one file's bytes."""
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w", compression=zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(raw_entry("a000"), content)

@@ -1,4 +1,4 @@
-"""The audit as a whole, on small models: findings that bear a kill and missing rows, inputs of little use."""
+"""The entities audit on small models: findings, resume, partial rows, unusual inputs."""
 
 import json
 import subprocess
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.audits.entities.asking import Asked
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
 from harness.audits.entities.inputs import read_inputs
+from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.prompt import Prompt
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
@@ -89,7 +89,7 @@ def whole(root: Path, inputs: AuditInputs) -> InMemory:
 
 
 @pytest.mark.parametrize("cut_after", [0, 1, 2, 5, 9, 12])
-def test_an_audit_killed_between_batches_resumes_to_the_same_findings(root, inputs, whole, cut_after):
+def test_a_resumed_audit_has_the_same_findings(root, inputs, whole, cut_after):
     context = InMemory(AUDIT, inputs, order(root, "bert"), cut_after=cut_after)
     with pytest.raises(Cut):
         AUDIT.run(context)
@@ -102,7 +102,7 @@ def test_an_audit_killed_between_batches_resumes_to_the_same_findings(root, inpu
         assert again.figures == pytest.approx(whole.figures)
 
 
-def test_rows_in_any_order_tell_the_same(whole, inputs):
+def test_the_order_of_rows_does_not_matter(whole, inputs):
     def shuffled(table: str) -> Rows:
         rows = whole.rows(table)
         count = len(next(iter(rows.values())))
@@ -115,7 +115,7 @@ def test_rows_in_any_order_tell_the_same(whole, inputs):
     assert plain(asdict(AUDIT.findings(inputs, shuffled, ("bert",)))) == told(whole)
 
 
-def test_the_figures_are_ready_for_json_and_have_every_part(whole):
+def test_the_figures_are_complete_and_valid_json(whole):
     figures = json.loads(json.dumps(told(whole)["figures"], allow_nan=False))
     (model,) = figures["models"]
     assert list(model["methods"]) == [
@@ -162,7 +162,7 @@ def test_every_chart_has_as_many_values_as_labels(whole, inputs):
             assert all(len(series.x) == len(series.y) for series in chart.series)
 
 
-def test_the_best_prompt_loses_its_least_important_word_and_the_worst_its_most_important_one(whole):
+def test_words_are_dropped_by_importance(whole):
     words, engineered = whole.rows("word"), whole.rows("engineered")
     for chain in (0, 1):
         steps = np.flatnonzero(np.asarray(engineered["chain"]) == chain)
@@ -178,12 +178,12 @@ def test_the_best_prompt_loses_its_least_important_word_and_the_worst_its_most_i
 
 
 @pytest.mark.parametrize("named", ["ex-MASK", "MASK's", "(MASK)", "O'MASK"])
-def test_a_name_joined_with_a_word_is_measured_and_attention_is_read_from_each_words_own_characters(root, named):
-    asked = Asked(*order(root, "bert"), [*NAMES.read, "Ada"], (), by_set=False)
+def test_attention_of_words_beside_a_name_joined_with_a_word(root, named):
+    asked = NameProbe(*order(root, "bert"), [*NAMES.read, "Ada"], (), by_set=False)
     prompt = Prompt(f"I met {named} twice.", "")
     found = asked.attention(prompt)
     for number, name in enumerate(asked.names):
-        text = prompt.filled(name)
+        text = prompt.fill(name)
         (attended,) = asked.classifier.attention([text], [Span(prompt.name_start, prompt.name_start + len(name))])
         for word in ("met", "twice"):
             at = text.rindex(word)
@@ -192,7 +192,7 @@ def test_a_name_joined_with_a_word_is_measured_and_attention_is_read_from_each_w
             assert found.of_word[place, number] == pytest.approx(attended.to_name[is_word].mean())
 
 
-def test_an_audit_of_names_joined_with_words_runs_to_its_end(root, tmp_path):
+def test_names_joined_with_words_are_measured(root, tmp_path):
     (tmp_path / "prompts.txt").write_text("I met ex-MASK yesterday.\nMASK's son came.\nThe man (MASK) left.\nO'MASK!\n")
     inputs = read_inputs(
         in_train=root / "in-train.txt", out_train=root / "out-train.txt", prompts=tmp_path / "prompts.txt"
@@ -203,7 +203,7 @@ def test_an_audit_of_names_joined_with_words_runs_to_its_end(root, tmp_path):
     assert model["is_complete"]
 
 
-def test_the_names_of_a_redacted_page_are_told_as_such(whole, inputs):
+def test_names_are_marked_as_text(whole, inputs):
     findings = AUDIT.findings(inputs, whole.rows, ("bert",))
     (names,) = [table for table in findings.tables if table.name == "names"]
     assert names.text_columns == ("name",)
@@ -213,7 +213,7 @@ def test_the_names_of_a_redacted_page_are_told_as_such(whole, inputs):
     assert not [name for name in [*NAMES.read, *NAMES.unread] if name in rest]
 
 
-def test_a_users_own_prompts_are_told_as_such_wherever_they_stand_and_the_shipped_ones_are_not(whole, inputs):
+def test_own_prompts_are_marked_as_text_and_shipped_ones_are_not(whole, inputs):
     findings = AUDIT.findings(inputs, whole.rows, ("bert",))
     told_of = {table.name: table.text_columns for table in findings.tables}
     assert {name: columns for name, columns in told_of.items() if columns and name != "names"} == {
@@ -240,7 +240,7 @@ def test_a_users_own_prompts_are_told_as_such_wherever_they_stand_and_the_shippe
     assert [table.name for table in tables if table.text_columns] == ["names"]
 
 
-def test_models_are_compared_and_one_without_person_labels_leaves_the_others_measured(root, inputs, tmp_path):
+def test_a_model_without_person_labels_is_left_out(root, inputs, tmp_path):
     folder = tmp_path / "places"
     folder.mkdir()
     for file in (root / "roberta").iterdir():
@@ -263,13 +263,13 @@ def test_models_are_compared_and_one_without_person_labels_leaves_the_others_mea
     assert "model 3: mean M-MEM" in context.figures
 
 
-def test_a_single_model_without_person_labels_is_one_sentence(root, inputs):
+def test_a_single_model_without_person_labels_is_refused(root, inputs):
     audit = EntitiesAudit(EntitiesParams(labels=("PERS",)))
-    with pytest.raises(HarnessError, match="the model has no label 'PERS': its labels are O, B-PER"):
+    with pytest.raises(HarnessError, match=r"the model has no label 'PERS'\. Its labels are O, B-PER"):
         audit.run(InMemory(audit, inputs, order(root, "bert")))
 
 
-def test_names_without_tokens_and_prompts_that_are_too_long_are_left_out_and_told(root, tmp_path):
+def test_names_without_tokens_and_too_long_prompts_are_left_out(root, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join([*NAMES.read, "王小明", "李大卫"]))
     (tmp_path / "prompts.txt").write_text(PROMPTS + "own\t" + "on and " * 120 + "MASK came.\n")
     inputs = read_inputs(
@@ -277,27 +277,27 @@ def test_names_without_tokens_and_prompts_that_are_too_long_are_left_out_and_tol
     )
     context = InMemory(AUDIT, inputs, order(root, "bert"))
     AUDIT.run(context)
-    assert context.warnings == ["Model 1: 2 of 26 names have no token in its vocabulary: left out."]
+    assert context.warnings == ["Model 1: its vocabulary has no tokens for 2 of 26 names."]
     findings = told(context)
     (model,) = findings["figures"]["models"]
     assert (model["names_left_out"], model["prompts_left_out"], model["prompts_measured"]) == (2, 1, 4)
     told_of = findings["sentences"]
-    assert "bert: names left out, for want of a token in its vocabulary or in most prompts: 2." in told_of
-    assert "bert: prompts left out, longer with some name than it reads: 1." in told_of
+    assert "bert: names left out because the vocabulary or most prompts lack them: 2." in told_of
+    assert "bert: prompts left out because they exceed the model's context with some name: 1." in told_of
 
 
-def test_a_model_with_nothing_to_compare_calls_off_what_was_to_follow(root, tmp_path):
+def test_a_model_without_pairs_cancels_its_stages(root, tmp_path):
     (tmp_path / "prompts.txt").write_text("on and " * 200 + "MASK came.\n")
     inputs = read_inputs(
         in_train=root / "in-train.txt", out_train=root / "out-train.txt", prompts=tmp_path / "prompts.txt"
     )
     context = Announcing(AUDIT, inputs, order(root, "bert"))
     AUDIT.run(context)
-    assert context.warnings == ["Model 1: too few names or prompts are left to compare anything."]
+    assert context.warnings == ["Model 1 has too few usable names or prompts to compare."]
     assert [stage for stage, items in context.announced.items() if items] == ["confidence 1"]
 
 
-def test_a_name_that_no_prompt_has_room_for_leaves_the_figures_of_the_others_live(root, tmp_path):
+def test_a_too_long_name_does_not_affect_live_figures(root, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join([*NAMES.read, *("Very " * 300 + end for end in ("Long", "Longer"))]))
     inputs = read_inputs(in_train=tmp_path / "in.txt", out_train=root / "out-train.txt", prompts=root / "prompts.txt")
     context = InMemory(AUDIT, inputs, order(root, "bert"))
@@ -308,7 +308,7 @@ def test_a_name_that_no_prompt_has_room_for_leaves_the_figures_of_the_others_liv
     assert context.figures["worst prompt's M-MEM"] == pytest.approx(model["m_mem"]["dev"]["worst"])
 
 
-def test_a_single_prompt_is_told_without_an_order_of_prompts(root, tmp_path):
+def test_a_single_prompt_has_no_rank_correlation(root, tmp_path):
     (tmp_path / "prompts.txt").write_text("MASK came home.\n")
     inputs = read_inputs(
         in_train=root / "in-train.txt", out_train=root / "out-train.txt", prompts=tmp_path / "prompts.txt"
@@ -316,12 +316,12 @@ def test_a_single_prompt_is_told_without_an_order_of_prompts(root, tmp_path):
     context = InMemory(AUDIT, inputs, order(root, "bert"))
     AUDIT.run(context)
     sentences = told(context)["sentences"]
-    assert any("is best on the dev half" in sentence for sentence in sentences)
+    assert any("best prompt on the dev half" in sentence for sentence in sentences)
     assert not [sentence for sentence in sentences if "nan" in sentence or "τ" in sentence]
     assert any("Attention to the name is the sum over its tokens" in sentence for sentence in sentences)
 
 
-def test_a_prompt_that_is_too_long_for_one_name_only_costs_that_prompt_and_no_name(root, tmp_path):
+def test_a_prompt_too_long_for_one_name_is_left_out(root, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join([*NAMES.read, "Very " * 20 + "Long"]))
     (tmp_path / "prompts.txt").write_text(PROMPTS + "own\t" + "to " * 100 + "MASK.\n")
     inputs = read_inputs(
@@ -335,7 +335,7 @@ def test_a_prompt_that_is_too_long_for_one_name_only_costs_that_prompt_and_no_na
     assert (model["names_left_out"], model["prompts_left_out"], model["prompts_measured"]) == (0, 1, 4)
 
 
-def test_the_sources_match_is_a_parameter(root, inputs, whole):
+def test_match_source(root, inputs, whole):
     audit = EntitiesAudit(EntitiesParams(match=Match.SOURCE, attention_prompts=1))
     context = InMemory(audit, inputs, order(root, "bert"))
     audit.run(context)
@@ -343,13 +343,13 @@ def test_the_sources_match_is_a_parameter(root, inputs, whole):
     assert np.allclose(context.rows("confidence")["values"], whole.rows("confidence")["values"])
 
 
-def test_names_read_from_a_corpus_and_a_query_are_those_of_the_lists(root):
+def test_names_from_a_corpus_and_a_query(root):
     inputs = read_inputs(conll=[root / "train.conll"], wikidata=root / "wikidata.csv")
     assert sorted(inputs.texts["in_dev"] + inputs.texts["in_test"]) == sorted(NAMES.read)
     assert sorted(inputs.texts["out_dev"] + inputs.texts["out_test"]) == sorted(NAMES.unread)
 
 
-def test_listing_the_audit_or_reading_its_inputs_loads_no_model_code():
+def test_importing_the_audit_loads_no_slow_library():
     code = (
         "import harness.audits.entities.audit, harness.audits.entities.inputs, sys\n"
         "harness.audits.entities.inputs.read_prompts(None)\n"
@@ -359,10 +359,10 @@ def test_listing_the_audit_or_reading_its_inputs_loads_no_model_code():
     assert done.stdout.split() == []
 
 
-def test_nothing_measured_is_told_without_a_chart(inputs):
+def test_findings_without_rows(inputs):
     context = InMemory(AUDIT, inputs)
     findings = AUDIT.findings(inputs, context.rows, ("bert",))
     assert list(findings.sentences) == ["bert: nothing to compare yet."]
     assert not findings.charts
-    with pytest.raises(HarnessError, match="name one by --target"):
+    with pytest.raises(HarnessError, match="Give --target"):
         AUDIT.run(context)

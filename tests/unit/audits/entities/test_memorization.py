@@ -1,32 +1,34 @@
-"""The audit's claim, on models whose training is known: names that were read stand out, names that were not do not."""
+"""On models with known training data, trained names have a higher M-MEM and others do not."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.audits.entities.asking import Asked
+from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.prompt import read_prompts
-from harness.audits.entities.ranking import chance_error, ranked
+from harness.audits.entities.ranking import chance_error, score_pairs
 from harness.core.spec import TargetConfig
 from harness.engine.demo_classifier import NAMES, Family, fine_tune, invented_names
+
+pytestmark = pytest.mark.slow
 
 STEPS = {Family.BERT: 500, Family.ALBERT: 450, Family.ROBERTA: 500}
 
 
 @pytest.mark.parametrize("family", list(Family))
-def test_names_that_were_read_stand_out_and_names_that_were_not_do_not(family, tmp_path: Path):
+def test_trained_names_have_a_higher_m_mem(family, tmp_path: Path):
     # One random list: what tells the names apart is that some were read as names, beside places of the same make.
     names = invented_names(NAMES)
     fine_tune(family, names, tmp_path, steps=STEPS[family])
     order = TargetConfig(path=tmp_path, device="cpu", dtype="float32", threads=1)
-    asked = Asked(order, [*names.read, *names.unread, *names.unread_too], (), by_set=False)
+    probe = NameProbe(order, [*names.read, *names.unread, *names.unread_too], (), by_set=False)
     prompts = read_prompts(None)[0][::16]
-    confidences = np.array([asked.confidences(prompt) for prompt in prompts])
+    confidences = np.array([probe.confidences(prompt) for prompt in prompts])
     read, unread, unread_too = np.split(confidences, 3, axis=1)
     four_errors = 4 * chance_error(NAMES, NAMES)
-    trained = np.array([ranked(*of).m_mem for of in zip(read, unread, strict=True)])
-    unseen = np.array([ranked(*of).m_mem for of in zip(unread_too, unread, strict=True)])
+    trained = np.array([score_pairs(*of).m_mem for of in zip(read, unread, strict=True)])
+    unseen = np.array([score_pairs(*of).m_mem for of in zip(unread_too, unread, strict=True)])
     assert trained.mean() > 0.5 + four_errors
     assert (trained > 0.5 + four_errors / 2).mean() > 0.9
     assert (abs(unseen - 0.5) < four_errors).all()

@@ -1,4 +1,4 @@
-"""Names: what comes out of lists, CoNLL-2003 files and Wikidata results, and what is left out."""
+"""Names from lists, CoNLL-2003 files and Wikidata results."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from harness.audits.entities.inputs import read_inputs
-from harness.audits.entities.names import apart, conll_names, from_one_source, halves, read_names, wikidata_names
+from harness.audits.entities.names import (
+    conll_names,
+    drop_common,
+    read_names,
+    select_from_source,
+    split_halves,
+    wikidata_names,
+)
 from harness.core.errors import HarnessError
 
 IOB2 = """-DOCSTART- -X- -X- O
@@ -44,20 +51,20 @@ Wright NNP I-NP I-PER
 
 
 @pytest.mark.parametrize("content", [IOB1, IOB2, IOB2.replace(" ", "\t"), IOB2.replace("-PER", "-PERSON")])
-def test_a_corpus_gives_its_persons_of_several_words_once_each(tmp_path: Path, content: str):
+def test_a_corpus_gives_distinct_persons_of_several_words(tmp_path: Path, content: str):
     file = tmp_path / "train.txt"
     file.write_text(content)
     assert conll_names([file]) == ["Ian Wright", "Ada Mary Byron"]
 
 
-def test_a_name_at_the_end_of_a_file_is_found_and_does_not_go_on_in_the_next(tmp_path: Path):
+def test_a_name_ends_with_its_file(tmp_path: Path):
     first, second = tmp_path / "one", tmp_path / "two"
     first.write_text("Ian NNP B-NP B-PER\nWright NNP I-NP I-PER")
     second.write_text("Ada NNP I-NP I-PER\nByron NNP I-NP I-PER\n")
     assert conll_names([first, second]) == ["Ian Wright", "Ada Byron"]
 
 
-def test_a_person_that_follows_a_place_is_not_joined_with_it(tmp_path: Path):
+def test_a_person_after_a_place_is_not_joined_with_it(tmp_path: Path):
     file = tmp_path / "train.txt"
     file.write_text("Paris NNP I-NP I-LOC\nHilton NNP I-NP I-PER\nJunior NNP I-NP I-PER\nLondon NNP I-NP I-LOC\n")
     assert conll_names([file]) == ["Hilton Junior"]
@@ -66,13 +73,13 @@ def test_a_person_that_follows_a_place_is_not_joined_with_it(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("Ian NNP B-NP B-PER\nWright\n", r"line 2: 'Wright' is no line of a CoNLL-2003 file"),
-        ("Ian Wright scored\n", r"line 1: 'Ian Wright scored' is no line"),
+        ("Ian NNP B-NP B-PER\nWright\n", r"not a line of a CoNLL-2003 file: .*line 2, 'Wright'"),
+        ("Ian Wright scored\n", r"line 1, 'Ian Wright scored'"),
         ("EU NNP B-NP B-ORG\n", "no person of two words or more"),
         ("", "no person of two words or more"),
     ],
 )
-def test_what_is_no_corpus_is_one_sentence(tmp_path: Path, content: str, sentence: str):
+def test_an_invalid_corpus_is_refused(tmp_path: Path, content: str, sentence: str):
     file = tmp_path / "train.txt"
     file.write_text(content)
     with pytest.raises(HarnessError, match=sentence):
@@ -101,7 +108,7 @@ def sparql_json(names: list[str]) -> str:
         "﻿personLabel\r\nAda Byron\r\nIan Wright\r\n",
     ],
 )
-def test_a_wikidata_result_gives_labels_of_several_words_once_each(tmp_path: Path, content: str):
+def test_a_wikidata_result_gives_distinct_labels_of_several_words(tmp_path: Path, content: str):
     file = tmp_path / "query"
     file.write_text(content, encoding="utf-8")
     assert wikidata_names(file) == ["Ada Byron", "Ian Wright"]
@@ -113,36 +120,36 @@ def test_a_wikidata_result_gives_labels_of_several_words_once_each(tmp_path: Pat
         ("{", "not the JSON of a SPARQL result"),
         ('{"results": []}', "not the JSON of a SPARQL result"),
         ('{"results": {"bindings": [{"personLabel": "Ada Byron"}]}}', "not the JSON of a SPARQL result"),
-        ("a,b\nAda Byron,1\n", r"none of its columns \(a, b\) is called name or …Label"),
-        ("name\nPlato\n", "no name of two words or more in its column 'name'"),
-        ("", "none of its columns"),
-        ("person,personLabel\nQ1,Ada Byron\nQ2,Byron, Ada\n", r"query, line 3: more cells than columns; write a name"),
+        ("a,b\nAda Byron,1\n", r"is called name or …Label. Its columns: a, b"),
+        ("name\nPlato\n", "column 'name' of .* contains no name of two words or more"),
+        ("", "Its columns: none"),
+        ("person,personLabel\nQ1,Ada Byron\nQ2,Byron, Ada\n", r"more cells than columns: .*query, line 3"),
     ],
 )
-def test_what_is_no_wikidata_result_is_one_sentence(tmp_path: Path, content: str, sentence: str):
+def test_an_invalid_wikidata_result_is_refused(tmp_path: Path, content: str, sentence: str):
     file = tmp_path / "query"
     file.write_text(content)
     with pytest.raises(HarnessError, match=sentence):
         wikidata_names(file)
 
 
-def test_both_lists_come_from_wikidata_and_are_equally_long():
+def test_both_lists_come_from_wikidata_with_equal_lengths():
     trained = ["Ada Byron", "Ian Wright", "IDA LUPINO", "Not In Wikidata"]
     source = ["Ada Byron", "Max Planck", "Ian Wright", "Ida Lupino", "Lise Meitner", "Otto Hahn"]
-    lists = from_one_source(trained, source, seed=0)
+    lists = select_from_source(trained, source, seed=0)
     assert lists.inside == ["Ada Byron", "Ian Wright"]
     assert len(lists.outside) == 2
     # In the corpus in other letters: neither trained on as it stands, nor unseen.
     assert set(lists.outside) <= {"Max Planck", "Lise Meitner", "Otto Hahn"}
-    assert from_one_source(trained, source, seed=0) == lists
+    assert select_from_source(trained, source, seed=0) == lists
 
 
-def test_sources_that_do_not_overlap_are_one_sentence():
-    with pytest.raises(HarnessError, match="of 1 Wikidata names 0 are among the corpus's and 1 are not"):
-        from_one_source(["Ada Byron"], ["Max Planck"], seed=0)
+def test_sources_without_overlap_are_refused():
+    with pytest.raises(HarnessError, match="0 of 1 Wikidata names are in the corpus and 1 are not"):
+        select_from_source(["Ada Byron"], ["Max Planck"], seed=0)
 
 
-def test_a_list_may_be_text_or_a_table_with_or_without_a_title(tmp_path: Path):
+def test_a_list_may_be_text_or_a_table(tmp_path: Path):
     file = tmp_path / "names"
     for content in (
         "Ada Byron\n\nIan Wright\nAda  Byron\n",
@@ -154,37 +161,37 @@ def test_a_list_may_be_text_or_a_table_with_or_without_a_title(tmp_path: Path):
         assert read_names(file)[0] == ["Ada Byron", "Ian Wright"]
 
 
-def test_only_the_end_of_a_line_ends_a_name(tmp_path: Path):
+def test_only_a_line_end_ends_a_name(tmp_path: Path):
     file = tmp_path / "names.txt"
     file.write_bytes("Ada\u2028Byron\r\nIan\x85Wright\rMax\x0bPlanck\n".encode())
     assert read_names(file)[0] == ["Ada Byron", "Ian Wright", "Max Planck"]
 
 
-def test_repeated_lines_are_told(tmp_path: Path):
+def test_repeated_lines_are_noted(tmp_path: Path):
     file = tmp_path / "names.txt"
     file.write_text("Ada Byron\nIan Wright\nAda Byron\n")
-    assert read_names(file)[1] == ["names.txt: 1 of 3 lines are repeated or hold no name."]
+    assert read_names(file)[1] == ["Skipped 1 of 3 lines of names.txt: repeated or empty."]
 
 
-def test_a_name_in_both_lists_is_in_neither():
-    lists = apart(["Ada Byron", "Ian Wright"], ["Ian Wright", "Max Planck"])
+def test_a_name_in_both_lists_is_dropped():
+    lists = drop_common(["Ada Byron", "Ian Wright"], ["Ian Wright", "Max Planck"])
     assert (lists.inside, lists.outside) == (["Ada Byron"], ["Max Planck"])
-    assert lists.notes == ["Names in both lists, and left out of both: 1."]
+    assert lists.notes == ["Skipped 1 names that are in both lists."]
 
 
-def test_halves_hold_every_name_once_and_depend_on_the_seed_alone():
+def test_halves_have_every_name_once_and_depend_on_the_seed():
     names = [f"Name {number}" for number in range(11)]
-    dev, test = halves(names, 3, 1)
+    dev, test = split_halves(names, 3, 1)
     assert (len(dev), len(test)) == (5, 6)
     assert sorted([*dev, *test]) == sorted(names)
-    assert halves(names, 3, 1) == (dev, test)
-    assert halves(names, 4, 1) != (dev, test)
+    assert split_halves(names, 3, 1) == (dev, test)
+    assert split_halves(names, 4, 1) != (dev, test)
 
 
-def test_names_come_from_two_lists_or_from_corpus_and_query(tmp_path: Path):
+def test_names_need_two_lists_or_a_corpus_and_a_query(tmp_path: Path):
     file = tmp_path / "names.txt"
     file.write_text("Ada Byron\nIan Wright\n")
-    with pytest.raises(HarnessError, match="give both of one kind"):
+    with pytest.raises(HarnessError, match="either two lists or a corpus"):
         read_inputs(in_train=file, wikidata=file)
     with pytest.raises(HarnessError, match=r"^0 names that the model was trained on are left"):
         read_inputs(in_train=file, out_train=file)

@@ -1,12 +1,13 @@
-"""Prompts: the shipped ones are as varied as they claim, and a user's own are checked one by one."""
+"""The shipped prompts are varied, and own prompts are checked."""
 
+import re
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from harness.audits.entities.prompt import HAND_WRITTEN, KINDS, MASK, Prompt, read_prompts, shared_words
+from harness.audits.entities.prompt import HAND_WRITTEN, KINDS, MASK, Prompt, read_prompts
 from harness.core.errors import HarnessError
 from harness.submit.wheel import harness_wheel
 
@@ -36,19 +37,17 @@ def test_shipped_prompts_have_at_least_fifteen_lengths_and_ten_positions_of_the_
     assert len({prompt.position for prompt in shipped}) >= 10
 
 
+def shared_words(one: str, other: str) -> float:
+    """Return the common words of two prompts as a share of the shorter one's words, without MASK and punctuation."""
+    first, second = (set(re.findall(r"\w+(?:['’-]\w+)*", text.casefold())) - {"mask"} for text in (one, other))
+    return len(first & second) / max(1, min(len(first), len(second)))
+
+
 def test_no_two_shipped_prompts_share_more_than_sixty_percent_of_their_words(shipped):
     alike = [
         (one.text, other.text) for one, other in combinations(shipped, 2) if shared_words(one.text, other.text) > 0.6
     ]
     assert alike == []
-
-
-def test_shared_words_are_counted_against_the_shorter_prompt_without_case_mask_and_points():
-    assert shared_words("Call MASK now!", "Do call the plumber, MASK, right now.") == 1.0
-    assert shared_words("MASK sings.", "Nobody sings like MASK.") == 1.0
-    assert shared_words("MASK paints houses.", "MASK paints.") == 1.0
-    assert shared_words("MASK paints houses.", "MASK sells houses.") == 0.5
-    assert shared_words("MASK!", "MASK?") == 0.0
 
 
 def test_the_wheel_carries_the_prompts():
@@ -61,15 +60,15 @@ def test_the_wheel_carries_the_prompts():
     assert carried == {f"harness/audits/entities/prompts/{kind}.txt" for kind in KINDS}
 
 
-def test_words_and_position_are_counted_with_punctuation_and_without_a_tokenizer():
+def test_words_and_positions_count_punctuation():
     prompt = Prompt("Well, isn't MASK late?", "interrogative")
     assert [word.text for word in prompt.words] == ["Well", ",", "isn't", "MASK", "late", "?"]
     assert (prompt.length, prompt.position, prompt.name_start) == (6, 3, 12)
-    assert prompt.filled("Ada Byron") == "Well, isn't Ada Byron late?"
+    assert prompt.fill("Ada Byron") == "Well, isn't Ada Byron late?"
 
 
 @pytest.mark.parametrize("named", ["ex-MASK", "MASK's", "(MASK)", "O'MASK", "ex-MASK's", "MASK-like"])
-def test_a_name_joined_with_a_word_keeps_its_word_whatever_else_is_dropped(named):
+def test_a_name_joined_with_a_word_keeps_its_word(named):
     prompt = Prompt(f"I met {named} yesterday.", "")
     assert MASK in prompt.words[prompt.position].text
     assert prompt.position == (3 if named == "(MASK)" else 2)
@@ -82,7 +81,7 @@ def test_a_name_joined_with_a_word_keeps_its_word_whatever_else_is_dropped(named
     ("word", "left"),
     [(0, ", isn't MASK late?"), (1, "Well isn't MASK late?"), (4, "Well, isn't MASK?"), (5, "Well, isn't MASK late")],
 )
-def test_a_dropped_word_leaves_a_sentence_that_is_spaced_like_one(word, left):
+def test_a_dropped_word_leaves_normal_spacing(word, left):
     assert Prompt("Well, isn't MASK late?", "").without(word).text == left
 
 
@@ -93,7 +92,7 @@ def test_words_are_dropped_down_to_the_name_alone():
     assert prompt.text == MASK
 
 
-def test_a_users_prompts_without_a_mask_or_with_two_are_left_out_and_told(tmp_path: Path):
+def test_prompts_without_exactly_one_mask_are_noted(tmp_path: Path):
     file = tmp_path / "mine.txt"
     file.write_text(
         "MASK is here.\nNobody is here.\n\nMASK met MASK.\nquestion\tIs it MASK?\nMASKED men ran.\nMASK is here.\n"
@@ -101,21 +100,21 @@ def test_a_users_prompts_without_a_mask_or_with_two_are_left_out_and_told(tmp_pa
     prompts, notes = read_prompts(file)
     assert [(prompt.text, prompt.kind) for prompt in prompts] == [("MASK is here.", "own"), ("Is it MASK?", "question")]
     assert [note.partition(":")[2] for note in notes] == [
-        " mine.txt, line 2: the prompt has no MASK, not one.",
-        " mine.txt, line 4: the prompt has 2 of MASK, not one.",
-        " mine.txt, line 6: the prompt has no MASK, not one.",
+        " the prompt contains MASK 0 times, not once.",
+        " the prompt contains MASK 2 times, not once.",
+        " the prompt contains MASK 0 times, not once.",
     ]
 
 
-def test_many_faulty_prompts_are_told_in_four_sentences(tmp_path: Path):
+def test_many_faulty_prompts_have_four_notes(tmp_path: Path):
     file = tmp_path / "mine.txt"
     file.write_text("MASK is here.\n" + "".join(f"Nobody is here {number}.\n" for number in range(50)))
     _, notes = read_prompts(file)
     assert len(notes) == 4
-    assert notes[-1] == "Left out: 47 further prompts of that kind."
+    assert notes[-1] == "Skipped 47 further records (prompts without exactly one MASK)."
 
 
-def test_a_folder_names_the_types_of_its_prompts(tmp_path: Path):
+def test_file_names_are_prompt_types(tmp_path: Path):
     (tmp_path / "polite.txt").write_text("Good morning, MASK.\n")
     (tmp_path / "rude.txt").write_text("Get lost, MASK.\n")
     prompts, _ = read_prompts(tmp_path)
@@ -123,13 +122,15 @@ def test_a_folder_names_the_types_of_its_prompts(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"", b"Nobody.\n", b"\xff\xfe\x00MASK"])
-def test_a_file_without_any_usable_prompt_is_one_sentence(tmp_path: Path, content: bytes):
+def test_a_file_without_a_usable_prompt_is_refused(tmp_path: Path, content: bytes):
     file = tmp_path / "mine.txt"
     file.write_bytes(content)
-    with pytest.raises(HarnessError, match=r"mine\.txt: (no prompt with exactly one MASK|not UTF-8)"):
+    with pytest.raises(
+        HarnessError, match=r"mine\.txt contains no prompt with exactly one MASK|not UTF-8 text: .*mine\.txt"
+    ):
         read_prompts(file)
 
 
-def test_a_missing_file_is_one_sentence(tmp_path: Path):
+def test_a_missing_file_is_refused(tmp_path: Path):
     with pytest.raises(HarnessError, match="no such file"):
         read_prompts(tmp_path / "absent.txt")

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.audits.leakage import probabilities as p
-from harness.audits.leakage.estimating import estimated, planned
+from harness.audits.leakage.estimating import estimate, plan_draws
 from harness.audits.leakage.params import SCHEMES, Scheme
-from harness.audits.leakage.rows import InexactOf, Measured, Setting
-from harness.audits.leakage.summaries import inexact_summaries
+from harness.audits.leakage.results import summarize_inexact
+from harness.audits.leakage.rows import InexactRows, Measurements, Setting
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, partition, source_classes
 
 
@@ -24,24 +24,24 @@ def test_the_expected_share_is_one_minus_the_chance_of_missing_every_time():
     assert p.expected_share(logs, np.array([1, 7, 500])) == pytest.approx(wanted)
 
 
-def test_probabilities_far_below_and_next_to_one_lose_no_digits():
+def test_probabilities_near_zero_and_one_lose_no_digits():
     assert p.leaked_probability(np.array([-60.0]), 1e6)[0] == pytest.approx(1e6 * np.exp(-60.0), rel=1e-9)
     assert p.leaked_probability(np.array([-1e-18]), 1)[0] == 1
     assert p.leaked_probability(np.array([-np.inf, 0.0]), 1e6).tolist() == [0, 1]
 
 
 @given(arrays(np.float64, st.integers(1, 30), elements=st.floats(-40, 0)), st.floats(0, 1))
-def test_schemes_pass_a_share_at_the_first_number_of_queries_that_does(logs, share):
+def test_queries_to_exceed_is_the_first_number_that_does(logs, share):
     grid = np.arange(1, 3000)
     share = round(share * len(logs)) / len(logs)
     by_search = [int(x) for x, value in zip(grid, p.share_over(logs, grid), strict=True) if value > share + 1e-9]
-    found = p.queries_to_pass(logs, share)
+    found = p.queries_to_exceed(logs, share)
     assert found == by_search[0] if by_search else (found is None or found >= 3000)
 
 
 @given(arrays(np.float64, st.integers(1, 20), elements=st.floats(-40, 0)), st.floats(0, 1))
-def test_the_expected_share_passes_at_the_fewest_queries(logs, share):
-    found = p.expected_queries_to_pass(logs, share)
+def test_expected_queries_to_exceed_is_the_first_number_that_does(logs, share):
+    found = p.expected_queries_to_exceed(logs, share)
     if found is None:
         assert p.expected_share(logs, np.array([10**6]))[0] <= share
         return
@@ -49,7 +49,7 @@ def test_the_expected_share_passes_at_the_fewest_queries(logs, share):
     assert found == 1 or p.expected_share(logs, np.array([found - 1]))[0] <= share
 
 
-def test_the_extraction_rate_underestimates_by_what_further_queries_leak():
+def test_the_extraction_rate_underestimates_further_queries():
     logs = np.log(np.array([1.0, 0.1, 0.1, 1e-9]))
     by_threshold, expected = p.underestimate(logs, 30)
     assert by_threshold == pytest.approx(0.75 / 0.3)
@@ -57,7 +57,7 @@ def test_the_extraction_rate_underestimates_by_what_further_queries_leak():
     assert np.isnan(p.underestimate(np.array([-np.inf]), 30)).all()
 
 
-def test_discoverable_counts_those_that_so_many_queries_draw_with_that_probability():
+def test_the_discoverable_rate():
     logs = np.log(np.array([0.5, 0.01, 1e-6]))
     assert p.discoverable_rate(logs, 1, 0.5) == pytest.approx(1 / 3)
     assert p.discoverable_rate(logs, 100, 0.5) == pytest.approx(2 / 3)
@@ -69,20 +69,22 @@ def test_the_grid_runs_from_one_to_a_million():
     assert grid[0] == 1 and grid[-1] == 10**6 and (np.diff(grid) > 0).all()
 
 
-def test_a_probability_that_rounding_carried_past_one_counts_as_certain():
+def test_a_probability_rounded_above_one_is_one():
     logs = p.log_esp(np.array([[0.0, 4e-6], [1e-6, -1e-6], [0.0, -np.inf]]))
     assert logs.tolist() == [0, 0, -np.inf] and p.extraction_rate(logs) == pytest.approx(2 / 3)
     assert p.leaked_probability(np.array([1e-5]), 30).tolist() == [1]
     assert p.expected_share(np.array([1e-5, -np.inf]), np.array([1, 1000])).tolist() == [0.5, 0.5]
 
 
-def test_inexact_leaks_of_tiny_probability_count_as_likelier_than_exact_ones_of_a_tinier():
+def test_tiny_inexact_probabilities_are_compared_by_their_logarithms():
     logs = np.log(np.array([1e-12, 1e-12, 0.5, 1e-300]))
     some = np.array([3e-12, 1e-12 * (1 + 1e-8), 0.4, 0.0])
     sequences = np.arange(4)
     setting = Setting(0, 50, sequences, np.tile(logs, (len(SCHEMES), 1)), np.ones((len(SCHEMES), 2)))
-    one = InexactOf(sequences, some, some, some, np.zeros(4, np.int64))
-    (found,) = inexact_summaries(Measured(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): one}, {}))
+    one = InexactRows(sequences, some, some, some, np.zeros(4, np.int64))
+    (found,) = summarize_inexact(
+        Measurements(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): one}, {}), setting
+    )
     assert (found.over_esp.value, found.at_least, found.at_most) == (0.25, 0.25, 0.25)
 
 
@@ -111,19 +113,19 @@ def _part(values):
         ([-np.inf, -np.inf, -1], {(Shape.STRAIGHT, True)}, (Shape.STRAIGHT, True)),
     ],
 )
-def test_trends_are_told_by_where_the_extremes_stand(values, classes, part):
+def test_trend_classes(values, classes, part):
     assert _classes(values) == classes and _part(values) == part
 
 
 @given(arrays(np.float64, st.tuples(st.integers(2, 6), st.integers(1, 20)), elements=st.integers(0, 4).map(float)))
-def test_every_sequence_is_in_exactly_one_part_and_the_overlap_is_what_has_both_extremes_inside(values):
+def test_every_sequence_is_in_exactly_one_part(values):
     classes, parts = source_classes(values), partition(values)
     assert (parts.sum(axis=0) == 1).all()
     both = parts[6] | parts[7]
     assert (classes.sum(axis=0) == np.where(parts[8], 0, np.where(both, 2, 1))).all()
 
 
-def test_an_estimate_of_one_substitution_is_right_on_average_and_its_interval_holds_it():
+def test_the_estimate_is_unbiased_and_its_interval_covers_it():
     generator = np.random.default_rng(1)
     length = 5
     own = np.log(generator.uniform(0.5, 0.95, length))
@@ -133,14 +135,14 @@ def test_an_estimate_of_one_substitution_is_right_on_average_and_its_interval_ho
     wanted = float((np.exp(before) * (1 - np.exp(own)) * rest).sum())
     found = []
     for seed in range(300):
-        plan = planned(own, 16, np.random.default_rng(seed))
-        found.append(estimated(plan, np.log(rest[plan.positions])))
+        plan = plan_draws(own, 16, np.random.default_rng(seed))
+        found.append(estimate(plan, np.log(rest[plan.positions])))
     values, lows, highs = np.array(found).T
     assert values.mean() == pytest.approx(wanted, abs=4 * values.std() / np.sqrt(300))
     assert (lows <= values).all() and (values <= highs).all()
     assert ((lows <= wanted) & (wanted <= highs)).mean() >= 0.95
 
 
-def test_where_nothing_can_go_wrong_before_the_last_token_nothing_is_drawn():
-    plan = planned(np.array([0.0, 0.0, np.log(0.25)]), 8, np.random.default_rng(0))
+def test_certain_tokens_need_no_draws():
+    plan = plan_draws(np.array([0.0, 0.0, np.log(0.25)]), 8, np.random.default_rng(0))
     assert len(plan.positions) == 0 and plan.shared == 0 and plan.certain == pytest.approx(0.75)

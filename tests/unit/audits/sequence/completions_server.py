@@ -1,4 +1,4 @@
-"""A completions API on loopback that answers as it is told, faults and all, and remembers what it was asked."""
+"""A completions API on loopback with scripted answers and faults, which records its requests."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """What is sent. promised: bytes that Content-Length states, if others than are sent; delay: seconds before it."""
+    """An answer. promised: the Content-Length, if it differs from the body; delay: seconds before the answer."""
 
     status: int = 200
     body: bytes = b""
@@ -21,14 +21,14 @@ class Reply:
 
 
 def completion(text: str, **more: Any) -> Reply:
-    """A well-formed answer, cut by its length as most are."""
+    """Return a valid answer that ended at the token limit."""
     choices = [{"text": text, "index": 0, "finish_reason": "length"}]
     return Reply(body=json.dumps({"object": "text_completion", "choices": choices, **more}).encode())
 
 
 @dataclass
 class CompletionsServer:
-    """Where it is reached, and the requests so far: path, headers and body of each."""
+    """The URL, and the path, headers and body of each request so far."""
 
     url: str
     paths: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class CompletionsServer:
 
 @contextmanager
 def completions_server(reply: Callable[[dict[str, Any], int], Reply]) -> Iterator[CompletionsServer]:
-    """`reply` makes the answer to a request's body, given how many requests there were before it."""
+    """Serve `reply`, which gets a request's body and the number of requests before it."""
     lock = threading.Lock()
     stopped = threading.Event()
 

@@ -1,10 +1,10 @@
-"""What listing and telling an audit loads: no model, and nothing that is slow to import."""
+"""Importing an audit loads no model and no slow library."""
 
 import subprocess
 import sys
 
 
-def test_the_audit_and_its_command_load_no_model_and_no_slow_library() -> None:
+def test_importing_the_audit_loads_no_slow_library() -> None:
     heavy = ("torch", "transformers", "pyarrow", "scipy", "httpx", "pandas", "matplotlib", "tokenizers")
     modules = "harness.audits.sequence.audit, harness.audits.sequence.inputs, harness.cli.audit_sequence"
     program = f"import sys, {modules}; print([name for name in {heavy!r} if name in sys.modules])"

@@ -1,4 +1,4 @@
-"""From a corpus, a round and a control to the paragraphs that are measured."""
+"""Reading a corpus, a round and a control into the dataset."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.audits.sequence.inputs import sequence_inputs
-from harness.audits.sequence.material import Control, Material, partners
+from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
+from harness.audits.sequence.inputs import read_inputs, select_target
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.shared_runs import shared_runs
-from harness.audits.sequence.sources import CorpusFiles, Source, source_of, target_named
+from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
@@ -21,48 +21,48 @@ from harness.engine.demo.corpus import corpus
 TOKENIZER = WEIGHTS / "tokenizer.json"
 
 
-def material(source: Source, control: Source | None = None, seed: int = 0, **fields: Any) -> Material:
-    inputs = sequence_inputs(source, control, SequenceParams.checked(**fields), seed=seed, tokenizer_file=TOKENIZER)
-    return Material.of(inputs)
+def read_dataset(source: Source, control: Source | None = None, seed: int = 0, **fields: Any) -> Dataset:
+    inputs = read_inputs(source, control, SequenceParams.checked(**fields), seed=seed, tokenizer_file=TOKENIZER)
+    return Dataset.from_inputs(inputs)
 
 
 def numbered(first: int, count: int) -> str:
     return " ".join(f"w{number}" for number in range(first, first + count))
 
 
-def test_paragraphs_are_cut_after_35_words_and_short_ones_are_counted(tmp_path: Path) -> None:
+def test_paragraphs_are_cut_after_35_words(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{numbered(0, 40)}\n\nshort\n\n{numbered(0, 40)}\n\n{numbered(100, 36)}\n")
-    found = material(CorpusFiles(tmp_path))
+    found = read_dataset(CorpusFiles(tmp_path))
     assert found.prompts == [numbered(0, 35), numbered(100, 35)]
     assert found.suffixes == [numbered(35, 5), "w135"]
     assert found.number.tolist() == [1, 4]
     assert found.occurrences.tolist() == [2, 1]
-    assert found.corpus_reading == (4, 1, 1, 0, 0)
+    assert found.corpus_counts == (4, 1, 1, 0, 0)
     assert found.control is Control.PERMUTED
 
 
-def test_long_suffixes_are_cut_and_counted(tmp_path: Path) -> None:
+def test_long_suffixes_are_cut(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(numbered(0, 20))
-    found = material(CorpusFiles(tmp_path), prompt_length=5, longest_suffix=10)
+    found = read_dataset(CorpusFiles(tmp_path), prompt_length=5, longest_suffix=10)
     assert found.suffixes == [numbered(5, 10)]
-    assert found.corpus_reading.shortened == 1
+    assert found.corpus_counts.shortened == 1
 
 
-def test_inputs_survive_their_files(tmp_path: Path) -> None:
+def test_inputs_are_stored_and_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a b c"}\nnonsense\n{"text": "d e f"}\n')
-    inputs = sequence_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=2), seed=0)
+    inputs = read_inputs(CorpusFiles(tmp_path / "a.jsonl"), None, SequenceParams(prompt_length=2), seed=0)
     folder = tmp_path / "inputs"
     folder.mkdir()
     inputs.write(folder)
-    found = Material.of(AuditInputs.read(folder))
+    found = Dataset.from_inputs(AuditInputs.read(folder))
     assert found.suffixes == ["c", "f"]
     assert found.documents == ["a.jsonl:1", "a.jsonl:3"]
-    assert found.notes == ["a.jsonl, line 2: no JSON; left out."]
+    assert found.notes == ["Skipped a.jsonl, line 2: not valid JSON."]
     assert found.prompt_length == 2
 
 
-def test_the_demo_round_is_held_against_text_that_was_never_trained_on() -> None:
-    found = material(load_round("demo"), limit=300)
+def test_the_demo_round_has_unseen_text_as_its_control() -> None:
+    found = read_dataset(load_round("demo"), limit=300)
     assert found.control is Control.CORPUS
     assert int(found.is_control.sum()) == 300
     trained_on = "\n\n".join(document.text for document in corpus(SEED))
@@ -73,39 +73,39 @@ def test_the_demo_round_is_held_against_text_that_was_never_trained_on() -> None
     assert not found.is_shared.any()
 
 
-def test_a_rounds_prompt_is_its_own_prefix_unless_a_length_is_given() -> None:
-    own = material(load_round("demo"), limit=50)
+def test_a_rounds_prompt_is_its_own_prefix_by_default() -> None:
+    own = read_dataset(load_round("demo"), limit=50)
     assert own.prompt_length is None
     assert len({len(prompt.split()) for prompt in own.prompts}) > 1
-    given = material(load_round("demo"), limit=50, prompt_length=6)
+    given = read_dataset(load_round("demo"), limit=50, prompt_length=6)
     assert {len(prompt.split()) for prompt in given.prompts} == {6}
 
 
-def test_a_control_that_holds_text_of_the_corpus_is_marked_on_both_sides(tmp_path: Path) -> None:
+def test_shared_text_is_marked_on_both_sides(tmp_path: Path) -> None:
     for name, texts in (
         ("one", [numbered(0, 60), numbered(100, 60)]),
         ("other", [numbered(20, 60), numbered(300, 60)]),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text("\n\n".join(texts))
-    found = material(CorpusFiles(tmp_path / "one"), CorpusFiles(tmp_path / "other"))
+    found = read_dataset(CorpusFiles(tmp_path / "one"), CorpusFiles(tmp_path / "other"))
     assert found.is_control.tolist() == [False, False, True, True]
     assert found.is_shared.tolist() == [True, False, True, False]
     assert found.documents == ["a.txt", "a.txt"]
 
 
-def test_thirteen_words_in_a_row_are_shared_and_twelve_are_not() -> None:
+def test_a_run_of_thirteen_words_is_shared() -> None:
     one = [numbered(0, 30)]
     assert [side.tolist() for side in shared_runs(one, [numbered(18, 30)])] == [[False], [False]]
     assert [side.tolist() for side in shared_runs(one, [numbered(17, 30)])] == [[True], [True]]
     assert [side.tolist() for side in shared_runs(["a b"], ["a b", "b a"])] == [[True], [True, False]]
 
 
-def test_partners_are_others_of_like_length(tmp_path: Path) -> None:
+def test_partners_have_suffixes_of_similar_length(tmp_path: Path) -> None:
     lengths = [1, 9, 2, 8, 3, 7, 1, 9]
     (tmp_path / "a.txt").write_text("\n\n".join(numbered(100 * at, 3 + n) for at, n in enumerate(lengths)))
-    found = material(CorpusFiles(tmp_path), prompt_length=3)
-    partner = partners(found, seed=0)
+    found = read_dataset(CorpusFiles(tmp_path), prompt_length=3)
+    partner = permuted_partners(found, seed=0)
     assert sorted(partner.tolist()) == list(range(len(lengths)))
     assert all(one != other for other, one in enumerate(partner.tolist()))
     longest = max(range(len(lengths)), key=lambda place: lengths[place])
@@ -116,66 +116,68 @@ def test_partners_are_others_of_like_length(tmp_path: Path) -> None:
 
 def test_a_single_paragraph_has_no_partner(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(numbered(0, 60))
-    assert partners(material(CorpusFiles(tmp_path)), seed=0).tolist() == [-1]
+    assert permuted_partners(read_dataset(CorpusFiles(tmp_path)), seed=0).tolist() == [-1]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", r"no paragraph to ask for: it is empty\."),
-        ("only a few words", r"1 paragraph there, and none has more than 35 words \(--prompt-length\)\."),
+        ("", r"contains no paragraph\. It is empty\."),
+        ("only a few words", r"contains 1 paragraph, none of which has more than 35 words \(--prompt-length\)\."),
     ],
 )
-def test_a_corpus_without_a_paragraph_for_the_prompt_is_refused(tmp_path: Path, content: str, says: str) -> None:
+def test_a_corpus_without_a_long_enough_paragraph_is_refused(tmp_path: Path, content: str, says: str) -> None:
     (tmp_path / "a.txt").write_text(content)
     with pytest.raises(HarnessError, match=says):
-        material(CorpusFiles(tmp_path))
+        read_dataset(CorpusFiles(tmp_path))
 
 
-def test_a_corpus_of_which_nothing_can_be_read_is_refused_with_the_first_reason(tmp_path: Path) -> None:
+def test_an_unreadable_corpus_is_refused_with_the_first_note(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"body": "x"}\n' * 5)
-    with pytest.raises(HarnessError, match=r"no paragraph to ask for: a.jsonl, line 1: no text in a field 'text'"):
-        material(CorpusFiles(tmp_path / "a.jsonl"))
+    with pytest.raises(
+        HarnessError, match=r"contains no paragraph\. Skipped a.jsonl, line 1: no text in the field 'text'"
+    ):
+        read_dataset(CorpusFiles(tmp_path / "a.jsonl"))
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="it is empty"):
-        material(CorpusFiles(tmp_path))
+def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="It is empty"):
+        read_dataset(CorpusFiles(tmp_path))
 
 
-def test_a_control_of_files_beside_a_rounds_own_prefixes_wants_a_length(tmp_path: Path) -> None:
+def test_a_control_of_files_for_a_round_needs_a_prompt_length(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(numbered(0, 60))
     with pytest.raises(HarnessError, match="--prompt-length"):
-        material(load_round("demo"), CorpusFiles(tmp_path))
-    assert material(load_round("demo"), CorpusFiles(tmp_path), prompt_length=5).is_control.sum() == 1
+        read_dataset(load_round("demo"), CorpusFiles(tmp_path))
+    assert read_dataset(load_round("demo"), CorpusFiles(tmp_path), prompt_length=5).is_control.sum() == 1
 
 
 def test_a_round_needs_a_tokenizer_and_answers(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"no tokenizer\.json is there"):
-        sequence_inputs(load_round("demo"), None, SequenceParams(), seed=0)
+    with pytest.raises(HarnessError, match=r"Name a --target that has a tokenizer\.json"):
+        read_inputs(load_round("demo"), None, SequenceParams(), seed=0)
     blind = load_round("demo").model_copy(update={"answer_file": None})
     with pytest.raises(HarnessError, match="is blind"):
-        material(blind)
+        read_dataset(blind)
     small = tmp_path / "tokenizer.json"
     small.write_text("{}")
-    with pytest.raises(HarnessError, match="no tokenizer"):
-        sequence_inputs(load_round("demo"), None, SequenceParams(), seed=0, tokenizer_file=small)
+    with pytest.raises(HarnessError, match=r"not a tokenizer\.json"):
+        read_inputs(load_round("demo"), None, SequenceParams(), seed=0, tokenizer_file=small)
 
 
 def test_a_corpus_whose_path_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="caf\ufffd: a path that is not UTF-8"):
-        source_of(tmp_path / os.fsdecode(b"caf\xe9"), None, field="text", split=None)
+    with pytest.raises(HarnessError, match=r"path is not UTF-8: .*caf\ufffd"):
+        select_source(tmp_path / os.fsdecode(b"caf\xe9"), None, field="text")
 
 
-def test_one_corpus_and_one_model_are_named(tmp_path: Path) -> None:
+def test_one_corpus_and_one_model_are_selected(tmp_path: Path) -> None:
     files, round_ = CorpusFiles(tmp_path), load_round("demo")
-    with pytest.raises(HarnessError, match="name one"):
-        source_of(tmp_path, "demo", field="text", split=None)
+    with pytest.raises(HarnessError, match="Name one"):
+        select_source(tmp_path, "demo", field="text")
     with pytest.raises(HarnessError, match="no model is named"):
-        target_named(None, "main", files, None, SequenceParams())
+        select_target(None, "main", files, None, SequenceParams())
     remote = SequenceParams.checked(endpoint="http://localhost/v1", endpoint_model="gpt")
-    with pytest.raises(HarnessError, match="one model is asked"):
-        target_named("demo", "main", files, None, remote)
-    assert target_named(None, "main", files, None, remote) is None
-    assert target_named(None, "main", round_, None, remote) == ("demo", "main")
-    assert target_named("mine", "r1", files, None, SequenceParams()) == ("mine", "r1")
+    with pytest.raises(HarnessError, match="two models are named"):
+        select_target("demo", "main", files, None, remote)
+    assert select_target(None, "main", files, None, remote) is None
+    assert select_target(None, "main", round_, None, remote) == ("demo", "main")
+    assert select_target("mine", "r1", files, None, SequenceParams()) == ("mine", "r1")

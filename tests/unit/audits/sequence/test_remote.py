@@ -1,4 +1,4 @@
-"""The audit of an endpoint: the worked example end to end, nothing asked twice, and faults that cost no answer."""
+"""The sequence audit of an endpoint: the worked example, resume, and faults."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from harness.audits.sequence.audit import SequenceAudit
-from harness.audits.sequence.inputs import sequence_inputs
-from harness.audits.sequence.material import Material
+from harness.audits.sequence.dataset import Dataset
+from harness.audits.sequence.inputs import read_inputs
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.remote import tokens_for
-from harness.audits.sequence.sources import CorpusFiles
+from harness.audits.sequence.remote import max_tokens
+from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from tests.unit.audits.in_memory import Cut, InMemory
@@ -22,7 +22,7 @@ from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 def audit_of(server: CompletionsServer, path: Path, cut_after: int | None = None, **fields: Any) -> InMemory:
     settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": 3} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
-    inputs = sequence_inputs(CorpusFiles(path), None, params, seed=0)
+    inputs = read_inputs(CorpusFiles(path), None, params, seed=0)
     return InMemory(SequenceAudit(params), inputs, secret="sk-x", cut_after=cut_after)
 
 
@@ -37,7 +37,7 @@ def counting_corpus(path: Path, paragraphs: int) -> Path:
 
 
 def continued(body: dict[str, Any], number: int) -> Reply:
-    """What a model that knows `counting_corpus` by heart would write."""
+    """Return the completion of a model that memorized `counting_corpus`."""
     place = body["prompt"].split()[0].removeprefix("w").split("x")[0]
     return completion(" " + " ".join(f"w{place}x{number}" for number in range(3, 30)))
 
@@ -51,7 +51,7 @@ def continued(body: dict[str, Any], number: int) -> Reply:
         (35, S2.removeprefix("I "), [True, True, False, True]),
     ],
 )
-def test_the_worked_example_goes_through_as_a_paragraph(
+def test_the_worked_example_as_a_paragraph(
     tmp_path: Path, prompt_length: int, written: str, passes: list[bool]
 ) -> None:
     (tmp_path / "a.txt").write_text(f"{PREFIX} {SUFFIX}\n")
@@ -64,7 +64,7 @@ def test_the_worked_example_goes_through_as_a_paragraph(
     assert len(details.columns["completion"][0].split()) == 52 - prompt_length
 
 
-def test_a_model_that_knows_the_corpus_passes_everything(tmp_path: Path) -> None:
+def test_a_model_that_memorized_the_corpus_passes_everything(tmp_path: Path) -> None:
     with completions_server(continued) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12))
         run.audit.run(run)
@@ -79,7 +79,7 @@ def test_a_model_that_knows_the_corpus_passes_everything(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_a_resumed_audit_asks_at_most_what_was_under_way_again(tmp_path: Path, concurrency: int) -> None:
+def test_a_resumed_audit_repeats_at_most_requests_in_flight(tmp_path: Path, concurrency: int) -> None:
     with completions_server(continued) as server:
         path = counting_corpus(tmp_path / "a.txt", 10)
         run = audit_of(server, path, cut_after=2, concurrency=concurrency)
@@ -97,7 +97,7 @@ def test_a_resumed_audit_asks_at_most_what_was_under_way_again(tmp_path: Path, c
     assert found(resumed).figures == found(whole).figures
 
 
-def test_an_answer_that_never_comes_is_asked_for_once_more_at_the_end_and_counted_apart(tmp_path: Path) -> None:
+def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(200, b"garbage") if body["prompt"].startswith(("w3x", "w5x")) else continued(body, number)
 
@@ -109,13 +109,14 @@ def test_an_answer_that_never_comes_is_asked_for_once_more_at_the_end_and_counte
     assert findings.figures["counts"]["trigram"]["corpus"]["judged"] == 6
     assert len(server.prompts) == 10
     assert any(
-        "2 paragraphs got no answer" in sentence and "sends no JSON" in sentence for sentence in findings.sentences
+        "2 paragraphs without an answer" in sentence and "sends invalid JSON" in sentence
+        for sentence in findings.sentences
     )
     assert run.warnings
-    assert all("sends no JSON" in warning for warning in run.warnings)
+    assert all("sends invalid JSON" in warning for warning in run.warnings)
 
 
-def test_an_answer_that_comes_at_the_second_time_of_asking_counts(tmp_path: Path) -> None:
+def test_an_answer_of_the_second_stage_counts(tmp_path: Path) -> None:
     with completions_server(lambda body, number: Reply(500) if number < 3 else continued(body, number)) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 6))
         run.audit.run(run)
@@ -124,7 +125,7 @@ def test_an_answer_that_comes_at_the_second_time_of_asking_counts(tmp_path: Path
     assert findings.figures["counts"]["trigram"]["corpus"]["passed"] == 6
 
 
-def test_an_endpoint_that_answers_nothing_ends_the_audit_and_a_resume_goes_on(tmp_path: Path) -> None:
+def test_a_dead_endpoint_ends_the_audit_and_a_resume_continues(tmp_path: Path) -> None:
     is_down = True
 
     def reply(body: dict[str, Any], number: int) -> Reply:
@@ -132,7 +133,9 @@ def test_an_endpoint_that_answers_nothing_ends_the_audit_and_a_resume_goes_on(tm
 
     with completions_server(reply) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12))
-        with pytest.raises(HarnessError, match=r"answers with status 503; 8 paragraphs in a row got no answer, each"):
+        with pytest.raises(
+            HarnessError, match=r"answers with status 503; 8 paragraphs in a row got no answer after 1 request each"
+        ):
             run.audit.run(run)
         is_down = False
         resumed = run.again()
@@ -140,7 +143,7 @@ def test_an_endpoint_that_answers_nothing_ends_the_audit_and_a_resume_goes_on(tm
     assert found(resumed).figures["paragraphs"]["completed"] == 12
 
 
-def test_prompts_that_are_refused_are_left_out_and_not_asked_for_again(tmp_path: Path) -> None:
+def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(400) if number % 2 else continued(body, number)
 
@@ -150,37 +153,37 @@ def test_prompts_that_are_refused_are_left_out_and_not_asked_for_again(tmp_path:
     assert len(server.prompts) == 20
     findings = found(run)
     assert findings.figures["paragraphs"] == {"completed": 10, "unanswered": 10, "no_room": 0, "pending": 0}
-    assert any("it refuses the prompt (status 400), 10 times" in sentence for sentence in findings.sentences)
+    assert any("it refuses the prompt (status 400) (10 times)" in sentence for sentence in findings.sentences)
 
 
 @pytest.mark.parametrize(
     ("suffix", "tokens"),
     [("word " * 10, 41), ("\u4f60" * 10, 31), ("3.14159265", 26), ("word " * 100_000, 4_096)],
 )
-def test_a_completion_gets_more_tokens_than_its_suffix_takes_and_no_more_than_4096(suffix: str, tokens: int) -> None:
-    assert tokens_for(suffix) == tokens
+def test_the_token_limit_exceeds_the_suffix(suffix: str, tokens: int) -> None:
+    assert max_tokens(suffix) == tokens
 
 
-def test_an_answer_of_megabytes_without_a_space_is_cut_by_characters(tmp_path: Path) -> None:
+def test_a_huge_answer_without_spaces_is_cut(tmp_path: Path) -> None:
     with completions_server(lambda body, number: completion("x" * (3 << 20))) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 2))
         run.audit.run(run)
-    suffix = Material.of(run.inputs).suffixes[0]
+    suffix = Dataset.from_inputs(run.inputs).suffixes[0]
     assert [len(text) for text in run.rows("completion")["text"]] == [8 * len(suffix) + 1_000] * 2
 
 
-def test_a_refusal_ends_the_audit_after_what_was_answered_beside_it_is_committed(tmp_path: Path) -> None:
+def test_a_rejected_key_ends_the_audit_after_answers_in_flight_are_committed(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(401) if number == 0 else replace(continued(body, number), delay=0.3)
 
     with completions_server(reply) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12), concurrency=3)
-        with pytest.raises(HarnessError, match="refuses the key"):
+        with pytest.raises(HarnessError, match="rejects the API key"):
             run.audit.run(run)
     assert len(server.prompts) - 1 == len(run.rows("completion")["paragraph"]) > 0
 
 
-def test_an_answer_that_hangs_holds_no_other_back(tmp_path: Path) -> None:
+def test_a_slow_answer_does_not_block_others(tmp_path: Path) -> None:
     with completions_server(lambda body, number: replace(continued(body, number), delay=3 * (number == 0))) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12), concurrency=2)
         run.audit.run(run)
@@ -198,7 +201,7 @@ def test_empty_completions_pass_nothing(tmp_path: Path) -> None:
         assert figures["counts"][threshold]["corpus"] == {"passed": 0, "judged": 0, "too_short": 4}
 
 
-def test_an_audit_of_an_endpoint_needs_the_network_and_one_of_a_target_does_not() -> None:
+def test_only_an_endpoint_needs_the_network() -> None:
     remote = SequenceParams.checked(endpoint="http://localhost/v1", endpoint_model="gpt")
     assert SequenceAudit(remote).needs_network
     assert not SequenceAudit(SequenceParams()).needs_network

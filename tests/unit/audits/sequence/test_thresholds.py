@@ -1,12 +1,13 @@
-"""The four thresholds: the source's worked example, their edges, and texts that are too short for them."""
+"""The four thresholds: the worked example, the limits, and texts that are too short."""
+
+from functools import partial
 
 import pytest
 
 from harness.audits.sequence.thresholds import (
     Counting,
     Threshold,
-    exact_start_of_5,
-    exact_start_of_10,
+    equal_start,
     overlap,
     trigram,
     verdicts,
@@ -29,13 +30,13 @@ def test_the_first_completion_of_the_worked_example_passes_nothing() -> None:
     assert judged(S1, SUFFIX) == [False, False, False, False]
 
 
-def test_the_second_completion_as_printed_passes_all_four_because_its_eleventh_word_is_the_first_that_differs() -> None:
+def test_the_second_completion_as_printed_passes_all_four() -> None:
     assert judged(S2, SUFFIX) == [True, True, True, True]
     assert words_of(S2)[:10] == words_of(SUFFIX)[:10]
     assert words_of(S2)[10] != words_of(SUFFIX)[10]
 
 
-def test_behind_the_35_words_that_the_source_states_the_verdicts_are_those_of_its_table() -> None:
+def test_after_35_words_the_verdicts_equal_the_papers_table() -> None:
     cut = cut_after(f"{PREFIX} {SUFFIX}", 35, 250)
     assert cut is not None
     assert cut.suffix == SUFFIX.removeprefix("I ")
@@ -43,7 +44,7 @@ def test_behind_the_35_words_that_the_source_states_the_verdicts_are_those_of_it
     assert judged(S1, cut.suffix) == [False, False, False, False]
 
 
-def test_the_sources_length_of_16_in_the_overlap_changes_no_verdict() -> None:
+def test_the_papers_overlap_length_of_16_changes_no_verdict() -> None:
     suffix = words_of(SUFFIX)
     for completion in (S1, S2):
         left = list(suffix)
@@ -55,7 +56,7 @@ def test_the_sources_length_of_16_in_the_overlap_changes_no_verdict() -> None:
         assert (shared >= 3 / 4 * 16) == overlap(words_of(completion), suffix)
 
 
-def test_half_of_the_smaller_number_of_trigrams_passes_and_one_fewer_does_not() -> None:
+def test_half_of_the_smaller_number_of_trigrams_is_needed() -> None:
     suffix = words_of("a b c d e f")  # 4 trigrams
     assert trigram(words_of("a b c d"), suffix) is True  # 2 of 2
     assert trigram(words_of("a b c d x y"), suffix) is True  # 2 of 4
@@ -63,29 +64,30 @@ def test_half_of_the_smaller_number_of_trigrams_passes_and_one_fewer_does_not() 
     assert trigram(words_of("x a b c y"), suffix) is False  # 1 of 3
 
 
-def test_three_quarters_of_the_shorter_text_pass_in_any_order() -> None:
+def test_three_quarters_of_the_shorter_text_are_needed_in_any_order() -> None:
     suffix = words_of("a b c d e f g h")
     assert overlap(words_of("h g f e d c x y"), suffix) is True  # 6 of 8
     assert overlap(words_of("h g f e d x y z"), suffix) is False  # 5 of 8
     assert overlap(words_of("e d c b x"), suffix) is True  # 4 of 5
 
 
-def test_a_word_without_end_passes_the_overlap_of_sets_and_not_that_of_multisets() -> None:
+def test_a_repeated_word_passes_the_overlap_of_sets_only() -> None:
     completion, suffix = ["the"] * 12, words_of(SUFFIX)
     assert overlap(completion, suffix) is False
     assert overlap(completion, suffix, Counting.SET) is True
 
 
-def test_starts_compare_words_as_they_stand() -> None:
-    assert exact_start_of_5(words_of("A b c d e"), words_of("a b c d e")) is False
-    assert exact_start_of_5(words_of("a b c d e,"), words_of("a b c d e")) is False
-    assert exact_start_of_5(words_of("a b c d e x"), words_of("a b c d e y")) is True
+def test_starts_compare_words_exactly() -> None:
+    assert equal_start(words_of("A b c d e"), words_of("a b c d e"), 5) is False
+    assert equal_start(words_of("a b c d e,"), words_of("a b c d e"), 5) is False
+    assert equal_start(words_of("a b c d e x"), words_of("a b c d e y"), 5) is True
 
 
 @pytest.mark.parametrize(
-    ("threshold", "least"), [(trigram, 3), (exact_start_of_5, 5), (exact_start_of_10, 10), (overlap, 5)]
+    ("threshold", "least"),
+    [(trigram, 3), (partial(equal_start, number=5), 5), (partial(equal_start, number=10), 10), (overlap, 5)],
 )
-def test_a_text_below_a_thresholds_length_has_no_verdict(threshold, least) -> None:  # type: ignore[no-untyped-def]
+def test_a_text_that_is_too_short_has_no_verdict(threshold, least) -> None:  # type: ignore[no-untyped-def]
     words = [str(number) for number in range(20)]
     assert threshold(words[: least - 1], words) is None
     assert threshold(words, words[: least - 1]) is None

@@ -1,0 +1,111 @@
+"""Read text from a data set that `datasets` saved to disk: Arrow files, read without that library.
+
+Both layouts are supported: one data set (`state.json`), and a directory of splits (`dataset_dict.json`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.audits.notes import Notes
+from harness.audits.text_files import parse_json
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize, shorten
+
+_STATE, _SPLITS = "state.json", "dataset_dict.json"
+_SHOWN_NAMES = 6
+
+
+def is_arrow_set(folder: Path) -> bool:
+    """Return whether `folder` was written by `save_to_disk`."""
+    return (folder / _STATE).is_file() or (folder / _SPLITS).is_file()
+
+
+def values_in_arrow_set(folder: Path, *, field: str, split: str | None, notes: Notes) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each row.
+
+    Raises HarnessError if the split or the column does not exist, or the data set names no Arrow files.
+    """
+    part = _split_folder(folder, split)
+    state = _read_object(part / _STATE)
+    if state.get("_indices_data_files") or state.get("_indices_files"):
+        raise HarnessError(
+            f"{part} stores a selection of rows as indices. Call flatten_indices() and save the data set again."
+        )
+    files = state.get("_data_files")
+    names = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    if not names:
+        raise HarnessError(f"{part / _STATE} names no Arrow files. Save the data set again with save_to_disk().")
+    row = 0
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise HarnessError(f"{part / _STATE} names a file outside its directory. Save the data set again.")
+        for text in _column(part / name, field, notes):
+            row += 1
+            if text is not None:
+                yield f"{sanitize(folder.name if split is None else split)}:{row}", text
+
+
+def _split_folder(folder: Path, split: str | None) -> Path:
+    """Return the directory of the selected split, or `folder` if there are no splits."""
+    if not (folder / _SPLITS).is_file():
+        if split is not None:
+            raise HarnessError(f"{folder} is a data set without splits. Remove --split {shorten(split)}.")
+        return folder
+    splits = _read_object(folder / _SPLITS).get("splits")
+    known = [name for name in splits if isinstance(name, str) and Path(name).name == name] if splits else []
+    if split is None and len(known) == 1:
+        return folder / known[0]
+    if split not in known:
+        found = "has several splits" if split is None else f"has no split {shorten(split)!r}"
+        raise HarnessError(f"{folder} {found}. Choose one with --split: {_listed(known)}.")
+    return folder / split
+
+
+def _column(file: Path, field: str, notes: Notes) -> Iterator[str | None]:
+    """Yield the text of each row, or None, batch by batch: the file may be larger than memory."""
+    import pyarrow  # slow to import, and only needed for Arrow files
+
+    try:
+        with pyarrow.memory_map(str(file)) as source, _open_stream(source) as reader:
+            if field not in reader.schema.names:
+                raise HarnessError(
+                    f"no column {field!r} in {file}. Choose one with --field: {_listed(reader.schema.names)}."
+                )
+            kind = reader.schema.field(field).type
+            if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+                raise HarnessError(
+                    f"the column {field!r} of {file} has type {kind}. Choose a text column with --field."
+                )
+            for batch in reader:
+                # Offsets in a damaged file may point anywhere.
+                batch.validate(full=True)
+                yield from batch.column(field).to_pylist()
+    except (pyarrow.ArrowException, UnicodeError):
+        notes.add("damaged Arrow files", f"Skipped the rest of {file.name}: not a valid Arrow file.")
+    except OSError as error:
+        reason = error.strerror or "damaged"
+        notes.add("files that cannot be read", f"Skipped {file.name}: cannot be read ({reason}).")
+
+
+def _open_stream(source: Any) -> Any:
+    """Return a reader of the stream format, which `save_to_disk` writes."""
+    import pyarrow
+
+    return pyarrow.ipc.open_stream(source)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(sanitize(shorten(name, 30)) for name in names[:_SHOWN_NAMES]) or "(none)"
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = parse_json(path.read_bytes())
+    except OSError as error:
+        raise HarnessError(f"cannot read {path}: {error.strerror}.") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise HarnessError(f"not a JSON object: {path}. Save the data set again with save_to_disk().")
+    return content

@@ -1,0 +1,180 @@
+"""Read corpora on disk as documents: directories of text files, JSON Lines, CSV, data sets saved by `datasets`.
+
+Nobody vouches for these files. A record that cannot be read is skipped, with a note that never quotes it: what stands
+in the place of a header may be text of the corpus, and notes are published with the findings.
+"""
+
+import codecs
+import csv
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.audits.arrow_sets import is_arrow_set, values_in_arrow_set
+from harness.audits.notes import Notes
+from harness.audits.text_files import parse_json, without_surrogates
+from harness.core.errors import HarnessError
+from harness.core.text import pluralize, sanitize, shorten
+
+_LONGEST_FIELD = 1 << 26  # bytes
+_PIECE = 1 << 16  # characters
+_SNIFFED = 1 << 12  # bytes in which a zero byte marks a binary file
+
+
+class _Tsv(csv.excel_tab):
+    """Tab-separated values without quotes, as in the IANA registration."""
+
+    quoting = csv.QUOTE_NONE
+
+
+_JSON_LINES = (".jsonl", ".ndjson")
+_TABLES: dict[str, type[csv.Dialect]] = {".csv": csv.excel, ".tsv": _Tsv}
+RECORD_SUFFIXES = (*_JSON_LINES, *_TABLES)
+
+
+class Document(NamedTuple):
+    """A document: its place in the corpus, and its text in pieces that are read when they are iterated over."""
+
+    name: str
+    lines: Iterable[str]
+
+
+class Record(NamedTuple):
+    """The text of the requested fields of one record, and the line on which the record ends."""
+
+    line: int
+    texts: list[str]
+
+
+def documents_in(path: Path, *, field: str, split: str | None, notes: Notes) -> Iterator[Document]:
+    """Yield the documents of the corpus at `path`, ordered by file name and line.
+
+    Each line of a `.jsonl` or `.ndjson` file and each row of a `.csv` or `.tsv` file is a document, whose text is in
+    `field`. Any other file is one document. Hidden files are ignored. A directory written by `datasets` is read by
+    its column `field`; `split` selects one of several splits. Raises HarnessError if the path, the split or the column
+    does not exist.
+    """
+    if not path.exists():
+        raise HarnessError(f"no such file or directory: {path}.")
+    if path.is_dir() and is_arrow_set(path):
+        for name, text in values_in_arrow_set(path, field=field, split=split, notes=notes):
+            yield Document(name, io.StringIO(text, newline=None))
+        return
+    if split is not None:
+        raise HarnessError(f"{path} is not a data set with splits. Remove --split {shorten(split)}.")
+    files = _files_in(path) if path.is_dir() else [path]
+    for file in files:
+        if not file.is_file():
+            raise HarnessError(f"neither a file nor a directory: {file}.")
+        name = sanitize(file.name if file == path else str(file.relative_to(path)))
+        if file.suffix.lower() in RECORD_SUFFIXES:
+            for record in records_in(file, name, (field,), notes):
+                yield Document(f"{name}:{record.line}", io.StringIO(record.texts[0], newline=None))
+        else:
+            yield Document(name, _text_pieces(file, name, notes))
+
+
+def records_in(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
+    """Yield the records of a JSON Lines, CSV or TSV file that have text in all `fields`; note the others."""
+    if file.suffix.lower() in _JSON_LINES:
+        return _json_records(file, name, fields, notes)
+    return _table_records(file, name, fields, notes)
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Yield the regular files below `folder` that are not hidden, without following links to directories."""
+
+    def fail(error: OSError) -> None:
+        raise HarnessError(f"cannot list {error.filename}: {error.strerror}.")
+
+    for place, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            file = Path(place) / name
+            if not name.startswith(".") and file.is_file():
+                yield file
+
+
+def _text_pieces(file: Path, name: str, notes: Notes) -> Iterator[str]:
+    """Yield a text file in pieces, since it may be larger than memory. A line may come in several pieces."""
+    try:
+        encoding = _encoding(file)
+        with file.open("rb") as binary:
+            if encoding != "utf-16" and b"\0" in binary.read(_SNIFFED):
+                notes.add("binary files", f"Skipped {name}: a binary file (it contains zero bytes).")
+                return
+        with file.open(encoding=encoding, newline=None) as stream:
+            yield from iter(lambda: stream.readline(_PIECE), "")
+    except UnicodeError:
+        notes.add("files in another encoding", f"Skipped the rest of {name}: not UTF-8 text (nor UTF-16 with a BOM).")
+    except OSError as error:
+        _note_unreadable(name, error, notes)
+
+
+def _encoding(file: Path) -> str:
+    with file.open("rb") as binary:
+        mark = binary.read(2)
+    return "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def _json_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if line.strip() and (texts := _json_texts(line, f"{name}, line {number}", fields, notes)) is not None:
+                    yield Record(number, texts)
+    except OSError as error:
+        _note_unreadable(name, error, notes)
+
+
+def _json_texts(line: bytes, where: str, fields: Sequence[str], notes: Notes) -> list[str] | None:
+    """Return the text of `fields` of a JSON line, or None with a note."""
+    try:
+        record = parse_json(line.removeprefix(codecs.BOM_UTF8))
+    except ValueError:
+        notes.add("lines that are not JSON", f"Skipped {where}: not valid JSON.")
+        return None
+    if not isinstance(record, dict):
+        notes.add("lines that are not JSON objects", f"Skipped {where}: not a JSON object.")
+        return None
+    texts = [record.get(field) for field in fields]
+    absent = next((field for field, text in zip(fields, texts, strict=True) if not isinstance(text, str)), None)
+    if absent is not None:
+        found = "the field does not hold text" if absent in record else f"it has {pluralize(len(record), 'field')}"
+        notes.add("lines without the field", f"Skipped {where}: no text in the field {absent!r} ({found}).")
+        return None
+    return [without_surrogates(str(text)) for text in texts]
+
+
+def _table_records(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
+    # The limit belongs to the whole process, so it is restored.
+    usual_limit = csv.field_size_limit(_LONGEST_FIELD)
+    line = 0
+    try:
+        with file.open(encoding=_encoding(file), newline="") as stream:
+            reader = csv.reader(stream, _TABLES[file.suffix.lower()])
+            header = next(reader, [])
+            if absent := [field for field in fields if field not in header]:
+                columns = pluralize(len(header), "column")
+                notes.add("tables without the column", f"Skipped {name}: no column {absent[0]!r} among {columns}.")
+                return
+            places = [header.index(field) for field in fields]
+            for row in reader:
+                line = reader.line_num
+                if len(row) > max(places):
+                    yield Record(line, [row[place] for place in places])
+                elif row:
+                    notes.add("rows that are too short", f"Skipped {name}, line {line}: the row is too short.")
+    except (csv.Error, UnicodeError) as error:
+        what = "not UTF-8 text" if isinstance(error, UnicodeError) else "not valid CSV"
+        notes.add("damaged tables", f"Skipped the rest of {name} after line {line}: {what}.")
+    except OSError as error:
+        _note_unreadable(name, error, notes)
+    finally:
+        csv.field_size_limit(usual_limit)
+
+
+def _note_unreadable(name: str, error: OSError, notes: Notes) -> None:
+    notes.add("files that cannot be read", f"Skipped {name}: cannot be read ({error.strerror}).")

@@ -1,0 +1,158 @@
+"""Findings of an entities audit, from complete or partial rows: figures and sentences."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from harness.audits.entities.charts import entities_charts
+from harness.audits.entities.inputs import PARTS
+from harness.audits.entities.ranking import chance_error
+from harness.audits.entities.results import ModelResult, model_result
+from harness.audits.entities.statistics import CochranQ, GroupMean, rank_correlation
+from harness.audits.entities.tables import entities_tables, score_columns
+from harness.audits.report import finite_mean, model_names, number_or_none
+from harness.core.audit import AuditInputs, RowsOf
+from harness.core.findings import Findings
+
+
+def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+    """Return everything that is reported. It does not depend on the order of the rows."""
+    names = model_names(models)
+    results, notes = [], list(inputs.texts.get("notes", []))
+    for number, name in enumerate(names):
+        result = model_result(inputs, rows, number, name)
+        if result is None:
+            notes.append(f"{name}: nothing to compare yet.")
+        else:
+            results.append(result)
+    between = _between_models(results)
+    figures = {
+        "names": {part: len(inputs.texts[part]) for part in PARTS},
+        "prompts": len(inputs.texts["prompts"]),
+        "models": [_model_figures(result) for result in results],
+        "kendall_between_models": between,
+        "left_out": notes,
+    }
+    if not results:
+        return Findings(figures, notes)
+    sentences = [*(sentence for result in results for sentence in _sentences(result)), *_how_to_read(results), *notes]
+    return Findings(figures, sentences, entities_tables(inputs, results, between), entities_charts(results))
+
+
+def _between_models(results: Sequence[ModelResult]) -> list[dict[str, Any]]:
+    rows = []
+    for one, other in combinations(results, 2):
+        _, first, second = np.intersect1d(one.measured.used, other.measured.used, return_indices=True)
+        tau = rank_correlation(one.measured.test_m_mem[first], other.measured.test_m_mem[second])
+        row = {"model": one.name, "other": other.name, "prompts": len(first)}
+        rows.append(row | {name: number_or_none(value) for name, value in tau._asdict().items()})
+    return rows
+
+
+def _model_figures(result: ModelResult) -> dict[str, Any]:
+    measured = result.measured
+    given = slice(measured.given)
+    return {
+        "model": result.name,
+        "is_complete": measured.is_complete,
+        "prompts_measured": len(measured.used),
+        "prompts_left_out": int((measured.is_measured[given] & ~measured.uses_prompt[given]).sum()),
+        "names_left_out": int((~measured.uses_name).sum()),
+        "pairs": {"dev": measured.dev_scores[0].pairs, "test": measured.test_scores[0].pairs},
+        "m_mem": {
+            half: {
+                "mean": float(values.mean()),
+                "best": float(values.max()),
+                "worst": float(values.min()),
+                "spread": float(values.max() - values.min()),
+            }
+            for half, values in (("dev", measured.dev_m_mem), ("test", measured.test_m_mem))
+        },
+        "ties_test": sum(score.ties for score in measured.test_scores),
+        "chance_error_test": chance_error(len(measured.test.inside), len(measured.test.outside)),
+        "methods": {
+            method.name: {
+                "family": method.family,
+                "prompt": method.prompt or None,
+                "dev": number_or_none(method.dev.m_mem),
+                **score_columns(method.test),
+            }
+            for method in result.methods
+        },
+        "cochran_q_all_pairs": _cochran_figures(result.all_pairs),
+        "cochran_q_disjoint_pairs": _cochran_figures(result.disjoint_pairs),
+        "bootstrap_over_names": {name: number_or_none(value) for name, value in result.spread._asdict().items()},
+        "kendall_tau_dev_test": {name: number_or_none(value) for name, value in result.dev_to_test._asdict().items()},
+        "by_kind": _group_figures(result.by_kind),
+        "by_position": _group_figures(result.by_position),
+        "by_length": _group_figures(result.by_length),
+        "attention": [
+            {
+                "prompt": measured.prompts[one.prompt].text,
+                "in_train": number_or_none(finite_mean(one.inside)),
+                "out_train": number_or_none(finite_mean(one.outside)),
+            }
+            for one in result.attention
+        ],
+    }
+
+
+def _cochran_figures(test: CochranQ) -> dict[str, float | int | None]:
+    return {"q": number_or_none(test.statistic), "degrees_of_freedom": test.freedom, "p": number_or_none(test.p)}
+
+
+def _group_figures(groups: Sequence[GroupMean]) -> dict[str, dict[str, float | int]]:
+    return {str(group.group): {"prompts": group.prompts, "mean": group.value} for group in groups}
+
+
+def _sentences(result: ModelResult) -> Iterator[str]:
+    measured, name = result.measured, result.name
+    pairs = measured.test_scores[0].pairs
+    error = chance_error(len(measured.test.inside), len(measured.test.outside))
+    so_far = "" if measured.is_complete else f" (so far {len(measured.used)} of {measured.given} prompts)"
+    test = measured.test_m_mem
+    yield (
+        f"{name}{so_far}: averaged over {len(measured.used)} prompts, the trained name has the higher confidence in "
+        f"{test.mean():.1%} of {pairs:,} test pairs; from {test.min():.1%} to {test.max():.1%} by prompt. A model "
+        f"without memorization stays within 50% ± {4 * error:.1%} (four standard errors)."
+    )
+    methods = {method.name: method.test.m_mem for method in result.methods}
+    # A single prompt has no order, and equal prompts have none.
+    tau = result.dev_to_test.tau
+    correlation = f" The orders of the prompts correlate with τ = {tau:.2f}." if math.isfinite(tau) else ""
+    yield (
+        f"{name}: the best prompt on the dev half has an M-MEM of {methods['best prompt on dev']:.1%} on the test "
+        f"half, the worst {methods['worst prompt on dev']:.1%}.{correlation}"
+    )
+    if (best := methods.get("best modified prompt (BM-PT)")) is not None:
+        worst = methods["worst modified prompt (WM-PT)"]
+        yield (
+            f"{name}: of the prompts with words dropped, the best on the dev half has an M-MEM of {best:.1%} on the "
+            f"test half, the worst {worst:.1%}."
+        )
+    if lost := int((~measured.uses_name).sum()):
+        yield f"{name}: names left out because the vocabulary or most prompts lack them: {lost}."
+    if lost := int((measured.is_measured & ~measured.uses_prompt).sum()):
+        yield f"{name}: prompts left out because they exceed the model's context with some name: {lost}."
+
+
+def _how_to_read(results: Sequence[ModelResult]) -> Iterator[str]:
+    yield (
+        "M-MEM is the share of pairs of one trained and one other name in which the trained name has the higher "
+        "confidence. Ties count as none and are listed. Prompts are selected on the dev half and judged on the names "
+        "of the test half. Positions and lengths count words and punctuation marks, not a model's tokens."
+    )
+    if any(result.attention for result in results):
+        yield (
+            "Attention to the name is the sum over its tokens, so a name with more tokens gets more of it. Compare "
+            "lists of names with similar lengths."
+        )
+    if any(result.all_pairs.p < result.disjoint_pairs.p for result in results):
+        yield (
+            "Cochran's Q over all pairs treats pairs that share a name as independent, as the source does, and its "
+            "p-value is too small. Over disjoint pairs it still assumes that all prompts are equally correlated. The "
+            "bootstrap over names assumes neither; rely on it."
+        )

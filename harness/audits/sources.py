@@ -1,0 +1,61 @@
+"""Select the source of an audit: files or a round. This module reads no corpus."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.arrays import Tokens
+from harness.core.errors import HarnessError
+from harness.core.examples import load_answers, load_prefixes
+from harness.core.rounds import Round, load_round
+from harness.core.text import sanitize
+
+
+@dataclass(frozen=True)
+class CorpusFiles:
+    """A corpus on disk. field: the field or column with the text; split: the split to read, if there are several."""
+
+    path: Path
+    field: str = "text"
+    split: str | None = None
+
+
+Source = CorpusFiles | Round
+
+
+def select_source(path: Path | None, round_name: str | None, *, field: str, split: str | None = None) -> Source | None:
+    """Return the files or the round that was named, or None if neither was.
+
+    Raises HarnessError if both were named, or if the path is not UTF-8.
+    """
+    if path is not None and round_name is not None:
+        raise HarnessError(f"two sources are named: {path} and the round {round_name}. Name one of them.")
+    if path is not None:
+        try:
+            str(path.absolute()).encode()
+        except UnicodeEncodeError:
+            raise HarnessError(f"the path is not UTF-8: {sanitize(str(path))}. Rename the file.") from None
+        return CorpusFiles(path, field, split)
+    return None if round_name is None else load_round(round_name)
+
+
+def source_files(option: str, source: Source | None) -> dict[str, Path]:
+    """Return the files of a source by a name for the run's record, which begins with `option`."""
+    if source is None:
+        return {}
+    if isinstance(source, CorpusFiles):
+        return {option: source.path}
+    files = {"round": source.source, "prefixes": source.prefix_file, "answers": source.file_with_answers}
+    return {f"{option} {name}": path for name, path in files.items() if path is not None}
+
+
+def source_name(source: Source) -> str:
+    """Return the name of a round, or of a file or directory."""
+    return source.name if isinstance(source, Round) else source.path.resolve().name
+
+
+def load_answered_examples(round_: Round) -> tuple[Tokens, Tokens]:
+    """Return a round's prefixes and answers, [examples, length] each. Raises HarnessError for a blind round."""
+    answers = load_answers(round_)
+    if answers is None:
+        raise HarnessError(f"round {round_.name} is blind, and an audit needs its answers. Choose another round.")
+    return load_prefixes(round_), answers

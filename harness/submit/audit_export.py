@@ -1,0 +1,172 @@
+"""Write an audit to a folder of tables, charts, findings and a page, completely or not at all."""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness.core.errors import HarnessError
+from harness.core.findings import Findings, Passage
+from harness.figures.charts import draw_chart
+from harness.submit.audit_page import AuditHeader, PageChart, audit_page
+from harness.submit.audit_redaction import redact_findings
+from harness.submit.audit_tables import write_csv, write_parquet
+
+__all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
+
+_FORMAT = "harness audit, 1"
+_RECORD, _PAGE = "findings.json", "index.html"
+_TABLES, _FIGURES = PurePosixPath("tables"), PurePosixPath("figures")
+_MAX_NAME = 80
+
+
+def check_audit_folder(out: Path) -> None:
+    """Raise HarnessError unless an audit may write to `out`.
+
+    `out` must be absent, empty, or the output of an earlier audit to which no file was added.
+    """
+    parent = out.resolve().parent
+    if not parent.is_dir():
+        raise HarnessError(f"{parent}: no such folder.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise HarnessError(f"{parent}: permission denied. Name another folder with --out.")
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise HarnessError(f"{out}: not a folder. Name a folder with --out.")
+    present = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_symlink() or not path.is_dir()}
+    if not present:
+        return
+    written = _recorded_files(out / _RECORD)
+    if written is None:
+        raise HarnessError(f"{out}: contains files that are not from an audit. Name another folder with --out.")
+    if added := sorted(present - written):
+        raise HarnessError(f"{out}: {added[0]} was added to this audit's folder. Move it away, or use another --out.")
+
+
+def write_audit(out: Path, findings: Findings, header: AuditHeader, *, redact: bool) -> list[Path]:
+    """Write an audit to the folder `out`, replacing an earlier audit, and return the files.
+
+    Equal findings give equal bytes. With `redact`, text columns and passages are replaced with their length and hash.
+    Raises HarnessError as `check_audit_folder` does, or if the folder cannot be written.
+    """
+    check_audit_folder(out)
+    if redact:
+        findings = redact_findings(findings)
+    try:
+        folder = out.resolve()
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+            new = Path(temporary) / "new"
+            new.mkdir()
+            files = _write_files(new, findings, header, is_redacted=redact)
+            _replace_folder(new, folder, Path(temporary) / "earlier")
+    except OSError as error:
+        raise HarnessError(f"{out}: cannot be written ({error.strerror}).") from None
+    return [out / file for file in files]
+
+
+def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_redacted: bool) -> list[PurePosixPath]:
+    """Write all files to `folder`, and return their paths relative to it."""
+    (folder / _TABLES).mkdir()
+    (folder / _FIGURES).mkdir()
+    tables = []
+    for table, name in zip(findings.tables, _file_names(table.name for table in findings.tables), strict=True):
+        tables.append((table, _TABLES / f"{name}.csv", _TABLES / f"{name}.parquet"))
+        write_csv(table, folder / tables[-1][1])
+        write_parquet(table, folder / tables[-1][2])
+    charts = []
+    for chart, name in zip(findings.charts, _file_names(chart.name for chart in findings.charts), strict=True):
+        file = _FIGURES / f"{name}.svg"
+        (folder / file).write_text(draw_chart(chart, is_titled=True).svg, encoding="utf-8")
+        charts.append(PageChart(chart.title, *draw_chart(chart, is_titled=False), file))
+    page = audit_page(findings, header, charts=charts, files=tables, is_redacted=is_redacted)
+    (folder / _PAGE).write_text(page, encoding="utf-8")
+    files = [PurePosixPath(_PAGE), PurePosixPath(_RECORD), *(chart.file for chart in charts)]
+    files += [file for _, csv, parquet in tables for file in (csv, parquet)]
+    record = {
+        "format": _FORMAT,
+        "audit": _header_as_json(header),
+        "is_redacted": is_redacted,
+        "figures": dict(findings.figures),
+        "sentences": list(findings.sentences),
+        "warnings": list(header.warnings),
+        "tables": [
+            {"name": table.name, "title": table.title, "csv": str(csv), "parquet": str(parquet)}
+            for table, csv, parquet in tables
+        ],
+        "charts": [{"title": chart.title, "svg": str(chart.file)} for chart in charts],
+        "passages": [_passage_as_json(passage) for passage in findings.passages],
+        "files": sorted(map(str, files)),
+    }
+    (folder / _RECORD).write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return files
+
+
+def _replace_folder(new: Path, out: Path, earlier: Path) -> None:
+    """Move `new` to `out`. An earlier audit there moves to `earlier`, and back if this fails."""
+    if not out.exists() or not any(out.iterdir()):
+        new.replace(out)
+        return
+    out.replace(earlier)
+    try:
+        new.replace(out)
+    except OSError:
+        earlier.replace(out)
+        raise
+
+
+def _recorded_files(record: Path) -> set[str] | None:
+    """Return the files that an earlier audit recorded, or None if `record` is not the record of an audit."""
+    try:
+        found = json.loads(record.read_bytes())
+        return set(map(str, found["files"])) if found["format"] == _FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _file_names(names: Iterable[str]) -> list[str]:
+    """Return a file name for each name. They differ even on file systems that ignore case."""
+    taken: list[str] = []
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:_MAX_NAME] or "unnamed"
+        number, free = 1, plain
+        while free.casefold() in map(str.casefold, taken):
+            number += 1
+            free = f"{plain}-{number}"
+        taken.append(free)
+    return taken
+
+
+def _header_as_json(header: AuditHeader) -> dict[str, Any]:
+    return {
+        "run": header.run,
+        "audit": header.audit,
+        "reference": header.reference,
+        "status": header.status,
+        "reason": header.reason,
+        "created_at": header.created_at,
+        "elapsed_s": header.spent,
+        "budget_s": header.budget,
+        "models": [model.model_dump(mode="json", exclude={"path"}) for model in header.models],
+        "endpoint": header.endpoint or None,
+        "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in header.inputs.items()},
+        "params": json.loads(json.dumps(dict(header.params), default=str)),
+        "seed": header.seed,
+        "versions": dict(header.versions),
+        "sandbox": header.sandbox,
+    }
+
+
+def _passage_as_json(passage: Passage) -> dict[str, Any]:
+    texts = []
+    for label, stretches in passage.texts:
+        marked, position = [], 0
+        for stretch in stretches:
+            if stretch.is_marked and stretch.text:
+                marked.append([position, position + len(stretch.text)])
+            position += len(stretch.text)
+        texts.append({"label": label, "text": "".join(stretch.text for stretch in stretches), "marked": marked})
+    return {"title": passage.title, "texts": texts}

@@ -1,0 +1,117 @@
+"""The folder code/ of a bundle: everything that runs the attack again on a file of prefixes."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from harness.core.errors import HarnessError
+from harness.core.rounds import Round
+from harness.core.times import format_duration
+from harness.core.training import Training
+from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_toml
+from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
+from harness.submit.manifest import RunRecord
+from harness.submit.wheel import harness_wheel, installed_lock
+
+README = "README.md"
+REQUIREMENTS = "requirements.txt"
+TRAIN = "train.npz"
+_TEMPLATED = ("run.sh", "environment.yml", "Dockerfile")
+_MAX_PATH_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class CodeSource:
+    """The content of code/.
+
+    `source` is the attack's file and `summary` its first line of documentation. `training` is None for an attack that
+    does not read training rows. `paths` maps each path parameter to its file or folder.
+    """
+
+    spec: CodeSpec
+    round: Round
+    source: bytes
+    summary: str
+    training: Training | None
+    paths: dict[str, Path]
+
+
+def code_files(code: CodeSource) -> dict[str, bytes]:
+    """Return the files of code/ by name, as they are before a run.
+
+    Raises HarnessError if a path parameter names too much data or the environment cannot be pinned.
+    """
+    wheel, wheel_content = harness_wheel()
+    files = {
+        f"attack/{code.spec.attack.file}": code.source,
+        SPEC: (code.spec.model_dump_json(indent=2) + "\n").encode(),
+        ROUND: round_toml(code.round),
+        wheel: wheel_content,
+        REQUIREMENTS: pinned_requirements(installed_lock(), code.spec.attack.requires).encode(),
+    }
+    if code.training is not None:
+        files[TRAIN] = _training_archive(code.training)
+    for name, path in code.paths.items():
+        files |= _path_files(name, path)
+    return files | {name: _rendered(name, code, wheel, None) for name in (*_TEMPLATED, README)}
+
+
+def readme_after_run(code: CodeSource, files: dict[str, bytes], run: RunRecord) -> bytes:
+    """Return README.md with the hardware and time of a run, which no other of the `files` of code/ contains."""
+    (wheel,) = (name for name in files if name.endswith(".whl") and "/" not in name)
+    return _rendered(README, code, wheel, run)
+
+
+def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) -> bytes:
+    # The templates are shell, YAML and Markdown, so nothing is escaped as HTML.
+    templates = Environment(
+        loader=PackageLoader("harness.submit"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701
+    )
+    python = code.spec.versions["python"]
+    text = templates.get_template(f"{name}.j2").render(
+        name=code.spec.attack.name.replace("_", "-"),
+        python=python,
+        python_minor=".".join(python.split(".")[:2]),
+        torch=torch_build(),
+        torch_install=torch_install_arguments(torch_build()),
+        wheel=wheel,
+        spec=code.spec,
+        round=code.round,
+        summary=code.summary,
+        run=run,
+        format_duration=format_duration,
+    )
+    return text.encode()
+
+
+def _training_archive(training: Training) -> bytes:
+    arrays = {"prefixes": training.prefixes, "suffixes": training.suffixes}
+    if training.preprefixes is not None:
+        arrays["preprefixes"] = training.preprefixes
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    return content.getvalue()
+
+
+def _path_files(name: str, path: Path) -> dict[str, bytes]:
+    """Return the files of a path parameter: paths/NAME/file/FILE for a file, paths/NAME/folder/… for a folder."""
+    is_file = path.is_file()
+    found = (
+        {path.name: path}
+        if is_file
+        else {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
+    )
+    size = sum(file.stat().st_size for file in found.values())
+    if size > _MAX_PATH_BYTES:
+        raise HarnessError(
+            f"parameter {name}: {path} has {size / 1e9:.1f} GB. A bundle takes at most {_MAX_PATH_BYTES / 1e9:.1f} GB "
+            "per parameter."
+        )
+    kind = "file" if is_file else "folder"
+    return {f"paths/{name}/{kind}/{inside}": file.read_bytes() for inside, file in found.items()}

@@ -1,0 +1,268 @@
+"""Tables and sentences about a run, which both the PDF description and the HTML report show.
+
+Cells contain text as recorded. Whoever renders them escapes it and makes control characters visible.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Bools
+from harness.core.intervals import Interval
+from harness.core.scoring import ERROR_COUNTS, Score
+from harness.core.text import pluralize, shorten
+from harness.core.times import format_duration, utc_date_and_time
+from harness.runs.reader import StageWork
+from harness.sandbox import backend_named
+from harness.submit.run_facts import RunFacts
+
+_MAX_VALUE = 160
+_MAX_PARAMETERS = 40
+_GIB = 1 << 30
+
+
+class Monospace(str):
+    """A cell in a fixed-width font: a hash, or a name in a program."""
+
+    __slots__ = ()
+
+
+Rows = list[tuple[str, ...]]
+
+
+def headline(facts: RunFacts) -> str:
+    """Return one or two sentences with the attack, the round, the time and the score."""
+    spec, summary, score = facts.spec, facts.summary, facts.score
+    attacked = f"{spec.examples:,} of {spec.round_examples:,}" if spec.is_partial else f"{spec.round_examples:,}"
+    first = (
+        f"The attack {summary.shown_attack} was run on {attacked} examples of round {spec.round.name} and used "
+        f"{format_duration(summary.elapsed_s)} of its budget of {format_duration(summary.budget_s)}."
+    )
+    if score is None:
+        return (
+            f"{first} It submits {pluralize(len(facts.submission.ids), 'row')}. The round is blind: its answers are "
+            "not known, so there is no score."
+        )
+    return (
+        f"{first} Its Recall@{score.cap:,} is {score.recall_at_cap:.3f} (95 % interval {_bounds(score.interval)}, by "
+        f"{score.interval.unit}): {score.solved:,} of {score.examples:,} examples solved."
+    )
+
+
+def cautions(facts: RunFacts) -> list[str]:
+    """Return warnings about the result: the run is partial, is not over, did not finish, or is a control."""
+    spec, summary = facts.spec, facts.summary
+    found = []
+    if spec.is_partial:
+        found.append(
+            f"Only the first {spec.examples:,} of the round's {pluralize(spec.round_examples, 'example')} were "
+            f"attacked (--limit), and the error cap is {spec.error_cap:,} in proportion. This is not a result of "
+            "the round."
+        )
+    if not summary.status.is_over:
+        found.append(f"The run was {summary.status.words} when this was written. Its figures are not final.")
+    elif summary.reason or summary.status != "finished":
+        reason = f": {summary.reason}" if summary.reason else "."
+        found.append(f"The run ended {summary.status.words}{reason}")
+    if summary.is_control:
+        found.append("This is a control: it measures something other than extraction and may not be submitted.")
+    return found
+
+
+def results(facts: RunFacts) -> Rows:
+    """Return name and value of each figure of the submission."""
+    guesses = [("Guesses committed", f"{facts.summary.guesses:,}")]
+    if facts.submission.left_out:
+        beyond = f"{facts.submission.left_out:,} rows above the row cap of {facts.spec.round.row_cap:,}"
+        guesses.append(("Left out", beyond))
+    score = facts.score
+    if score is None:
+        submitted = f"{len(facts.submission.ids):,}"
+        return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guesses]
+    rows: Rows = [
+        (f"Recall@{score.cap:,}", f"{score.recall_at_cap:.3f}"),
+        ("95 % interval", f"{_bounds(score.interval)}, bootstrap by {score.interval.unit}"),
+        (f"Precision@{score.cap:,}", f"{score.precision_at_cap:.3f}"),
+        ("Examples solved", f"{score.solved:,} of {score.examples:,}"),
+        ("Rows read", f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"),
+        *guesses,
+    ]
+    if facts.exact_at_1 is not None and facts.any_guess_correct is not None:
+        rows.append(("exact@1", f"{facts.exact_at_1:.3f}"))
+        rows.append(("Upper bound (any guess)", f"{facts.any_guess_correct:.3f}"))
+    part, part_score = facts.unreachable, facts.unreachable_score
+    if part is not None and part_score is not None:
+        recall = f"{part_score.recall_at_cap:.3f} {_bounds(part_score.interval)}"
+        where = f"{len(part):,} examples whose answers are not in the training rows"
+        rows.append((f"Recall@{part.cap:,}", f"{recall} on the {where}"))
+    return rows
+
+
+def at_errors(score: Score) -> Rows:
+    """Return a header, and recall and precision at other error caps."""
+    found = [score.at_errors(errors) for errors in ERROR_COUNTS]
+    rows = [(f"{at.errors:,}", f"{at.recall:.3f}", f"{at.precision:.3f}") for at in found]
+    return [("Errors", "Recall", "Precision"), *rows]
+
+
+def parameters(facts: RunFacts) -> Rows:
+    """Return name and value of each parameter. A path is shown as its last part and the hash of its content."""
+    spec = facts.spec
+    rows: Rows = []
+    for name, value in spec.params.items():
+        if name in spec.paths:
+            record = spec.paths[name]
+            rows.append((Monospace(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
+        else:
+            rows.append((Monospace(name), shorten(str(value), _MAX_VALUE)))
+    if len(rows) > _MAX_PARAMETERS:
+        rest = len(rows) - _MAX_PARAMETERS
+        rows = [*rows[:_MAX_PARAMETERS], ("…", f"{pluralize(rest, 'more parameter')} in spec.json")]
+    return rows
+
+
+def stages(facts: RunFacts) -> Rows:
+    """Return a header, and the draws and batches of each stage. Without stages, return no rows."""
+    if not facts.queries.stages:
+        return []
+    return [("Stage", "Draws planned", "Draws done", "Batches done"), *map(_stage, facts.queries.stages)]
+
+
+def query_summary(facts: RunFacts) -> str:
+    """Return what the record says about the attack's queries to the target."""
+    spec, queries = facts.spec, facts.queries
+    received = f"The attack received {spec.examples:,} prefixes of {pluralize(spec.round.prefix_length, 'token')}."
+    if not spec.attack.uses_target:
+        return f"{received} It does not use a target, and none was loaded."
+    if queries.rows_at_once is None:
+        return f"{received} The record contains no call of the target's engine inside a batch."
+    least, most = queries.rows_at_once
+    rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    repeated = f" {queries.repeated_batches:,} batches started more than once." if queries.repeated_batches else ""
+    return (
+        f"{received} Its batches made {pluralize(queries.engine_calls, 'call')} of the target's engine with up to "
+        f"{rows} rows at once.{repeated} A draw is one suffix for one prefix in one trial. The record does not say "
+        "whether a call sampled, searched or computed likelihoods; see the copy of the attack's source."
+    )
+
+
+def training_summary(facts: RunFacts) -> str:
+    """Return how many training rows the round has, and whether the attack read them."""
+    training = facts.training
+    if training.rows is None:
+        return f"The round's training rows cannot be read: {training.unknown_because}"
+    if training.rows == 0:
+        words = "The round has no training rows."
+    else:
+        read = "the attack read them" if training.was_read else "there is no record that the attack read them"
+        words = f"The round has {pluralize(training.rows, 'training row')}; {read}."
+    files = [f"{name} ({record.path.name})" for name, record in facts.spec.paths.items()]
+    return f"{words} Files named by its parameters: {', '.join(files)}." if files else words
+
+
+def training_overlap(facts: RunFacts) -> Rows:
+    """Return the share of attacked examples with each kind of overlap. Without training rows, return no rows.
+
+    The kinds are defined in `harness.core.overlap.Overlap`.
+    """
+    found, examples = facts.training.overlap, facts.spec.examples
+    if found is None:
+        return []
+
+    def share(flags: Bools | None) -> str:
+        if flags is None:
+            return "unknown: the round is blind"
+        count = int(flags[:examples].sum())
+        return f"{count:,} of {examples:,} ({count / examples:.1%})"
+
+    rows: Rows = [
+        ("Prefix occurs in a training row", share(found.has_known_prefix)),
+        ("… with the answer as its suffix", share(found.known_prefix_is_right)),
+        ("Suffix can be stitched from training rows", share(found.is_stitched)),
+        ("… and equals the answer: reachable without a model", share(found.is_reachable)),
+    ]
+    if found.clusters is not None:
+        clusters = len(np.unique(found.clusters[:examples]))
+        rows.append(("Shares a cluster with a training row", f"{share(found.is_clustered)}, of {clusters:,} clusters"))
+    return rows
+
+
+def target_and_machine(facts: RunFacts) -> Rows:
+    """Return name and value of the round, the target, the machine and the time."""
+    spec, summary, loaded = facts.spec, facts.summary, facts.target_as_loaded
+    rules = spec.round
+    rows: Rows = [
+        ("Round", f"{rules.name}: {rules.title}"),
+        (
+            "Rules",
+            f"prefixes of {rules.prefix_length} and suffixes of {pluralize(rules.suffix_length, 'token')}, error cap "
+            f"{rules.error_cap:,}, row cap {rules.row_cap:,}, budget {format_duration(rules.budget)}",
+        ),
+    ]
+    if spec.target is None:
+        rows.append(("Target", "none: the attack does not use one"))
+    else:
+        target = spec.target
+        commit = f" at {target.commit}" if target.commit else ""
+        rows.append(("Target", f"{target.id}, revision {target.revision}{commit}"))
+        rows.append(("Weights", Monospace(f"sha256 {target.weights_sha256}")))
+        rows.append(("Loaded as", _loaded(loaded) if loaded else f"{target.dtype} on {target.device}; never loaded"))
+    if spec.hardware:
+        rows.append(("Machine", _machine(spec.hardware)))
+    spent, budget = format_duration(summary.elapsed_s), format_duration(summary.budget_s)
+    rows.append(("Time", f"{spent} of {budget} (includes model loading)"))
+    return rows
+
+
+def record(facts: RunFacts) -> Rows:
+    """Return name and value of the run's identity, status, inputs and versions."""
+    spec, summary = facts.spec, facts.summary
+    sandbox = summary.sandbox
+    data = ", ".join(f"{Path(file).name} {digest[:12]}" for file, digest in spec.data_sha256.items())
+    started = "once" if facts.queries.executions == 1 else f"{facts.queries.executions:,} times"
+    return [
+        ("Run", Monospace(spec.id)),
+        ("Created", f"{utc_date_and_time(spec.created_at)}, started or resumed {started}"),
+        ("Status", f"{summary.status.words}{f': {summary.reason}' if summary.reason else ''}"),
+        ("Seed", f"{spec.seed}"),
+        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {backend_named(sandbox).promise}"),
+        ("Reproducible", reproducibility(facts)),
+        ("Attack source", Monospace(f"{spec.attack.file}, sha256 {spec.attack.sha256}")),
+        ("Data (sha256)", data),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in spec.versions.items())),
+    ]
+
+
+def reproducibility(facts: RunFacts) -> str:
+    """Return whether another run gives the same submission byte for byte, or why this is not promised."""
+    if not facts.summary.status.is_over:
+        return "not promised: the run is not over"
+    if facts.not_reproducible_because:
+        return f"not promised: {'; '.join(facts.not_reproducible_because)}"
+    return "byte for byte, on the same device, dtype, thread count and versions"
+
+
+def _bounds(interval: Interval) -> str:
+    return f"[{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _stage(work: StageWork) -> tuple[str, ...]:
+    return (Monospace(work.stage), f"{work.announced:,.0f}", f"{work.done:,.0f}", f"{work.batches_done:,}")
+
+
+def _loaded(loaded: dict[str, Any]) -> str:
+    name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
+    return (
+        f"{loaded['architecture']}, {loaded['parameters'] / 1e6:,.1f} M parameters, {loaded['dtype']} on "
+        f"{loaded['device']}{name}, {pluralize(int(loaded['threads']), 'thread')}"
+    )
+
+
+def _machine(hardware: dict[str, Any]) -> str:
+    gpus = ", ".join(map(str, hardware["gpus"]))
+    return (
+        f"{hardware['processor'] or hardware['machine']}, {pluralize(int(hardware['cores']), 'usable core')}, "
+        f"{int(hardware['memory']) / _GIB:.1f} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
+        f"{hardware['system']}, {hardware['machine']}"
+    )

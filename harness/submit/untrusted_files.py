@@ -1,0 +1,52 @@
+"""Read small files that a stranger may have written: regular files only, and never more bytes than expected."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.core.errors import HarnessError
+from harness.core.text import shorten
+
+
+def read_bounded(path: Path, *, limit: int) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes.
+
+    Raises HarnessError if the file is missing, is not a regular file, is larger, or cannot be read.
+    """
+    try:
+        if not path.exists():
+            raise HarnessError(f"{path}: no such file.")
+        # Opening a FIFO would block, and a device may have no end.
+        if not path.is_file():
+            raise HarnessError(f"{path}: not a regular file.")
+        if path.stat().st_size > limit:
+            raise HarnessError(f"{path}: larger than {limit:,} bytes.")
+        return path.read_bytes()
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def read_bounded_text(path: Path, *, limit: int) -> str:
+    """Return the text of a UTF-8 file of at most `limit` bytes. Raises HarnessError as `read_bounded` does."""
+    try:
+        return read_bounded(path, limit=limit).decode()
+    except UnicodeDecodeError:
+        raise HarnessError(f"{path}: not UTF-8 text.") from None
+
+
+def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
+    """Return the table in a TOML file of at most `limit` bytes. Raises HarnessError as `read_bounded` does."""
+    text = read_bounded_text(path, limit=limit)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first field that failed validation and the reason, as `field: reason`."""
+    fault = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in fault["loc"])
+    return f"{shorten(field)}: {shorten(fault['msg'], 120)}"

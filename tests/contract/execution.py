@@ -1,0 +1,85 @@
+"""Execute an attack inside this process: the worker's context, the real frames, the supervisor's intake and the store.
+
+What is left out is the processes between them. An execution can be killed after any frame, and the run executed again.
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from harness.core.files import remove_tree
+from harness.core.frames import Frame, FrameReader, encode_frame
+from harness.core.request import write_request
+from harness.core.times import seconds_since_boot
+from harness.jobs.attack import worker
+from harness.jobs.attack.results import write_results
+from harness.jobs.attack.spec import AttackSpec
+from harness.jobs.attack.supervised import Job
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from harness.runs.store import RunStore
+from harness.supervisor.intake import Intake
+
+
+class Killed(BaseException):
+    """The worker is gone; attacks may catch `Exception`, and this must not be caught."""
+
+
+class DirectChannel:
+    """A worker's channel that hands every frame to the intake at once, and fails after `most` frames."""
+
+    finish_is_asked = False
+
+    def __init__(self, store: RunStore, intake: Intake, most: int | None) -> None:
+        self.sent = 0
+        self._store = store
+        self._intake = intake
+        self._most = most
+        self._frames = FrameReader()
+
+    def send(self, table: str, columns: Mapping[str, NDArray[Any]] | None = None, /, **fields: Any) -> None:
+        if self.sent == self._most:
+            raise Killed
+        columns = columns or {}
+        rows = len(next(iter(columns.values()))) if columns else 0
+        content = encode_frame(Frame(table, rows, columns, fields), self.sent)
+        with self._store.transaction():
+            for _, size, frame in self._frames.feed(content):
+                self._intake.take(frame, size)
+        self.sent += 1
+
+
+def new_run(path: Path, spec: AttackSpec, source: Path) -> RunFolder:
+    """Make the directory of a run that has not begun, with the attack's `source` in it."""
+    folder = RunFolder(path)
+    folder.code.mkdir(parents=True)
+    shutil.copyfile(source, folder.code / spec.attack.file)
+    folder.spec_file.write_text(spec.model_dump_json())
+    RunStore(folder.store, spec.stored_tables).close()
+    return folder
+
+
+def execute(folder: RunFolder, *, most_frames: int | None = None) -> int:
+    """Execute the run from where its record stands, and write its results when it ends.
+
+    Returns the number of frames that were sent. Raises Killed after `most_frames` of them.
+    """
+    spec = AttackSpec.model_validate_json(folder.spec_file.read_bytes())
+    inputs = folder.scratch / "inputs"
+    remove_tree(folder.scratch)
+    inputs.mkdir(parents=True)
+    store = RunStore(folder.store, spec.stored_tables)
+    try:
+        job = Job(folder, spec)
+        channel = DirectChannel(store, job.intake(store), most_frames)
+        job.write_inputs(inputs)
+        with RunReader(folder.store) as reader:
+            write_request(inputs, job.request(reader, finish_at=seconds_since_boot() + 3600, device=None))
+        channel.send("end", cut_short=worker.run(inputs, channel))  # type: ignore[arg-type]
+    finally:
+        store.close()
+    write_results(folder, spec)
+    return channel.sent

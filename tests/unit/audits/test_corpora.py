@@ -1,0 +1,177 @@
+"""Corpora on disk in all formats, valid and damaged."""
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow
+import pytest
+
+from harness.audits.corpora import documents_in
+from harness.audits.notes import Notes
+from harness.audits.sequence.words import paragraphs_of
+from harness.core.errors import HarnessError
+
+
+def read(path: Path, field: str = "text", split: str | None = None) -> tuple[list[tuple[str, list[str]]], list[str]]:
+    notes = Notes()
+    found = documents_in(path, field=field, split=split, notes=notes)
+    return [(document.name, list(paragraphs_of(document.lines))) for document in found], notes.sentences
+
+
+def save_arrow_set(folder: Path, texts: list[str | None], *, files: int = 1) -> None:
+    folder.mkdir(parents=True)
+    names = []
+    for number in range(files):
+        names.append(f"data-{number:05}-of-{files:05}.arrow")
+        table = pyarrow.table({"id": list(range(len(texts[number::files]))), "text": texts[number::files]})
+        with pyarrow.OSFile(str(folder / names[-1]), "wb") as sink, pyarrow.ipc.new_stream(sink, table.schema) as out:
+            out.write_table(table, max_chunksize=2)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    (folder / "dataset_info.json").write_text("{}")
+
+
+def test_a_directory_has_a_document_per_file_without_hidden_ones(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "secret").write_text("hidden")
+    (tmp_path / "b.txt").write_text("one\n\ntwo")
+    (tmp_path / "sub" / "a.md").write_text("three")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert read(tmp_path) == ([("b.txt", ["one", "two"]), ("sub/a.md", ["three"])], [])
+
+
+def test_invalid_json_lines_are_skipped_with_a_note(tmp_path: Path) -> None:
+    lines = [
+        '{"text": "one"}',
+        "{broken",
+        '{"body": "x", "id": 3}',
+        "[1]",
+        '{"text": 5}',
+        "",
+        '{"text": "two\\n\\nthree"}',
+    ]
+    (tmp_path / "c.jsonl").write_bytes("\n".join(lines).encode() + b'\n{"text": "\xff"}\n' + b"[" * 100_000)
+    documents, notes = read(tmp_path / "c.jsonl")
+    assert documents == [("c.jsonl:1", ["one"]), ("c.jsonl:7", ["two", "three"])]
+    assert notes == [
+        "Skipped c.jsonl, line 2: not valid JSON.",
+        "Skipped c.jsonl, line 3: no text in the field 'text' (it has 2 fields).",
+        "Skipped c.jsonl, line 4: not a JSON object.",
+        "Skipped c.jsonl, line 5: no text in the field 'text' (the field does not hold text).",
+        "Skipped c.jsonl, line 8: not valid JSON.",
+        "Skipped c.jsonl, line 9: not valid JSON.",
+    ]
+
+
+def test_after_three_notes_of_a_kind_the_others_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text("x\n" * 10)
+    assert read(tmp_path / "c.jsonl")[1][3:] == ["Skipped 7 further records (lines that are not JSON)."]
+
+
+def test_a_lone_surrogate_becomes_a_question_mark(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"text": "a \\ud800 b"}')
+    assert read(tmp_path / "c.jsonl")[0] == [("c.jsonl:1", ["a ? b"])]
+
+
+def test_a_csv_is_read_by_its_column_with_quotes(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text('id,body\n1,"one, and\n\ntwo"\n2\n3,three\n')
+    documents, notes = read(tmp_path / "c.csv", field="body")
+    assert documents == [("c.csv:4", ["one, and", "two"]), ("c.csv:6", ["three"])]
+    assert notes == ["Skipped c.csv, line 5: the row is too short."]
+
+
+def test_a_csv_without_the_column_is_noted_without_quoting_it(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text('1,"My dear Anne, you are not to tell"\n')
+    assert read(tmp_path / "c.csv") == ([], ["Skipped c.csv: no column 'text' among 2 columns."])
+
+
+def test_text_is_read_up_to_an_invalid_byte(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\n\n" * 5_000 + "caf\u00e9".encode("latin-1"))
+    (tmp_path / "b.txt").write_bytes("caf\u00e9 noir".encode("utf-16"))
+    (tmp_path / "c.bin").write_bytes(b"\x7fELF\0\0\0")
+    documents, notes = read(tmp_path)
+    assert set(documents[0][1]) == {"one"}
+    assert documents[1:] == [("b.txt", ["caf\u00e9 noir"]), ("c.bin", [])]
+    assert notes == [
+        "Skipped the rest of a.txt: not UTF-8 text (nor UTF-16 with a BOM).",
+        "Skipped c.bin: a binary file (it contains zero bytes).",
+    ]
+
+
+def test_a_saved_data_set_is_read_over_all_its_files(tmp_path: Path) -> None:
+    save_arrow_set(tmp_path / "set", ["one", "two", None, "four\n\nfive"], files=2)
+    documents, notes = read(tmp_path / "set")
+    assert documents == [("set:1", ["one"]), ("set:3", ["two"]), ("set:4", ["four", "five"])]
+    assert notes == []
+
+
+def test_a_data_set_with_splits_is_read_by_its_split(tmp_path: Path) -> None:
+    save_arrow_set(tmp_path / "sets" / "train", ["one"])
+    save_arrow_set(tmp_path / "sets" / "test", ["two"])
+    (tmp_path / "sets" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert read(tmp_path / "sets", split="test")[0] == [("test:1", ["two"])]
+    with pytest.raises(HarnessError, match=r"has several splits. Choose one with --split: train, test"):
+        read(tmp_path / "sets")
+    with pytest.raises(HarnessError, match=r"has no split 'dev'"):
+        read(tmp_path / "sets", split="dev")
+
+
+def test_a_damaged_arrow_file_is_skipped_and_the_next_is_read(tmp_path: Path) -> None:
+    save_arrow_set(tmp_path / "set", ["one", "two"], files=2)
+    (tmp_path / "set" / "data-00000-of-00002.arrow").write_bytes(b"nothing of the sort")
+    documents, notes = read(tmp_path / "set")
+    assert documents == [("set:1", ["two"])]
+    assert notes == ["Skipped the rest of data-00000-of-00002.arrow: not a valid Arrow file."]
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("{", "not a JSON object"),
+        ("[]", "not a JSON object"),
+        ("{}", "names no Arrow files"),
+        ('{"_data_files": [{"filename": "../../etc/passwd"}]}', "outside its directory"),
+        ('{"_data_files": [{"filename": "a"}], "_indices_data_files": [{"filename": "b"}]}', "flatten_indices"),
+    ],
+)
+def test_an_invalid_state_file_is_refused(tmp_path: Path, state: str, says: str) -> None:
+    (tmp_path / "state.json").write_text(state)
+    with pytest.raises(HarnessError, match=says):
+        read(tmp_path)
+
+
+def test_a_missing_or_non_text_column_is_named(tmp_path: Path) -> None:
+    save_arrow_set(tmp_path / "set", ["one"])
+    with pytest.raises(HarnessError, match=r"no column 'body' in .*: id, text"):
+        read(tmp_path / "set", field="body")
+    with pytest.raises(HarnessError, match="has type int64"):
+        read(tmp_path / "set", field="id")
+
+
+def test_a_missing_path_or_split_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="no such file or directory"):
+        read(tmp_path / "nowhere")
+    (tmp_path / "a.txt").write_text("one")
+    with pytest.raises(HarnessError, match="not a data set with splits"):
+        read(tmp_path / "a.txt", split="train")
+
+
+def test_control_characters_in_file_names_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[2J.txt").write_text("one")
+    (tmp_path / "b\udcff.txt").write_text("two")
+    ((first, _), (second, _)), _ = read(tmp_path)
+    assert (first, second) == ("a\ufffd[2J.txt", "b\ufffd.txt")
+
+
+def test_the_csv_field_limit_of_the_process_is_restored(tmp_path: Path) -> None:
+    usual = csv.field_size_limit()
+    (tmp_path / "long.csv").write_text("text\n" + "word " * 50_000 + "\n")
+    ((_, (paragraph,)),), notes = read(tmp_path / "long.csv")
+    assert len(paragraph) > 200_000 and notes == []
+    assert csv.field_size_limit() == usual
+
+
+def test_a_tsv_has_no_quotes(tmp_path: Path) -> None:
+    (tmp_path / "c.tsv").write_text('id\ttext\n1\t"Hello," she said\n2\ttwo\n')
+    assert read(tmp_path / "c.tsv") == ([("c.tsv:2", ['"Hello," she said']), ("c.tsv:3", ["two"])], [])

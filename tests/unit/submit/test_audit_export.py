@@ -1,0 +1,287 @@
+"""The folder of an audit: complete, reproducible, safe to open, and without text if it is redacted."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
+from harness.core.redaction import redact_text
+from harness.core.spec import PathRecord, TargetRecord
+from harness.submit.audit_export import AuditHeader, check_audit_folder, write_audit
+from tests.unit.submit.pages import parsed_page
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\ud800 $x_{ & 'quoted' \"so\""
+SECRETS = ("Wilhelmina Featherstone", "keeps the copper kettle", "behind a loose brick")
+TEXT = " ".join(SECRETS)
+MODEL = TargetRecord(
+    id="demo",
+    revision="1",
+    commit=None,
+    path=Path("/somewhere"),
+    weights_sha256="ab" * 32,
+    bytes=3,
+    device="cpu",
+    dtype="float32",
+    threads=2,
+)
+HEADER = AuditHeader(
+    run="abcd-demo",
+    audit="sequence",
+    title="Sequence extraction",
+    reference="A paper",
+    status="finished",
+    reason="",
+    is_finished=True,
+    created_at=1_700_000_000.0,
+    spent=42.0,
+    budget=600.0,
+    models=[MODEL],
+    inputs={"corpus": PathRecord(path=Path("/home/me/corpus.jsonl"), sha256="cd" * 32)},
+    params={"prompt_length": 35, "folder": Path("/x")},
+    seed=7,
+    versions={"harness": "0.1"},
+    sandbox="bubblewrap",
+    warnings=["One document was empty."],
+)
+
+
+def findings(text: str = TEXT) -> Findings:
+    numbers = np.arange(1, 5)
+    return Findings(
+        figures={"paragraphs": 3, "rates": {"trigram": {"value": 0.4, "low": 0.3, "high": 0.5}}},
+        sentences=["40 % of the paragraphs pass."],
+        tables=[
+            FoundTable(
+                "rates", "Rates", {"threshold": ["trigram", "start"], "rate": np.array([0.4, np.nan]), "n": [3, 4]}
+            ),
+            FoundTable(
+                "paragraphs",
+                "Paragraphs",
+                {
+                    "text": [text, "=1+1", "-5", None],
+                    "number": [-1, -2.5, 3, None],
+                    "vector": np.array([[1, np.nan]] * 4),
+                    "is_known": [True, False, None, True],
+                },
+                is_detail=True,
+                text_columns=("text",),
+            ),
+        ],
+        charts=[
+            LineChart("curve", "Curve", "x", "y", [Series(text, numbers, numbers), Series("b", numbers, numbers)]),
+            BarChart("bars", "Bars", "y", [text, "b"], [text], np.zeros((1, 2))),
+            HeatMap("words", "Words", [text], [text, "b"], np.zeros((1, 2)), [[text, "b"]]),
+        ],
+        passages=[Passage("first", [("prompt", [Stretch(text[:10]), Stretch(text[10:], True)]), ("reply", [])])],
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> None:
+    written = write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    assert sorted(path.relative_to(tmp_path / "out").as_posix() for path in written) == sorted(
+        contents(tmp_path / "out")
+    )
+    assert sorted(contents(tmp_path / "out")) == [
+        "figures/bars.svg",
+        "figures/curve.svg",
+        "figures/words.svg",
+        "findings.json",
+        "index.html",
+        "tables/paragraphs.csv",
+        "tables/paragraphs.parquet",
+        "tables/rates.csv",
+        "tables/rates.parquet",
+    ]
+    record = json.loads((tmp_path / "out" / "findings.json").read_bytes())
+    assert record["figures"] == findings().figures
+    assert record["audit"]["models"][0]["weights_sha256"] == "ab" * 32
+    assert record["audit"]["inputs"] == {"corpus": {"name": "corpus.jsonl", "sha256": "cd" * 32}}
+    prompt = record["passages"][0]["texts"][0]
+    assert prompt == {"label": "prompt", "text": TEXT, "marked": [[10, len(TEXT)]]}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_audit(tmp_path / name, findings(HOSTILE), HEADER, redact=False)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.parametrize("text", [TEXT, HOSTILE])
+@pytest.mark.parametrize("redact", [True, False])
+def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, redact: bool, tmp_path: Path) -> None:
+    header = replace(HEADER, reason=text, is_finished=False, warnings=[text], params={text: text}, endpoint=text)
+    write_audit(tmp_path / "out", replace(findings(text), sentences=[text]), header, redact=redact)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    parsed = parsed_page(page)
+    assert not {"script", "iframe", "object", "embed", "link", "base", "form"} & set(parsed.tags)
+    assert parsed.tags["style"] == 1 and parsed.tags["svg"] == 3
+    assert not [name for name, _ in parsed.attributes if name.startswith("on")]
+    assert not [count for count in parsed.ids.values() if count > 1]
+    for target in (value for name, value in parsed.attributes if name in ("href", "xlink:href", "src")):
+        if not target.startswith("data:image/png;base64,"):
+            assert (target.startswith("#") and target[1:] in parsed.ids) or (tmp_path / "out" / target).is_file()
+    assert all(target in parsed.ids for target in re.findall(r"url\(#([^)]*)\)", page))
+    assert "default-src 'none'" in page
+    assert not {"\u202e", "\x1b"} & set(page)
+
+
+def test_the_page_marks_passages_and_shows_empty_texts(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert f"{TEXT[:10]}<mark>{TEXT[10:]}</mark>" in page
+    assert '<span class="note">empty</span>' in page
+
+
+def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> None:
+    header = replace(HEADER, status="out of time", is_finished=False)
+    write_audit(tmp_path / "out", findings(), header, redact=False)
+    words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
+    sentences = ("The audit is out of time.", "40 % of the paragraphs pass.", "0.4 [0.3, 0.5]", "ab" * 32, "cd" * 32)
+    for sentence in (
+        *sentences,
+        "0:42 of 10:00",
+        "bubblewrap",
+        "harness 0.1",
+        "One document was empty.",
+        "prompt_length = 35",
+    ):
+        assert sentence in words
+    assert "rate" in words and "is known" in words  # a table shown, and a detailed one by its columns
+
+
+def test_no_file_of_a_redacted_audit_contains_the_text(tmp_path: Path) -> None:
+    write_audit(tmp_path / "open", findings(), HEADER, redact=False)
+    write_audit(tmp_path / "closed", findings(), HEADER, redact=True)
+    files = contents(tmp_path / "closed")
+    for name, content in files.items():
+        for secret in SECRETS:
+            assert secret.encode() not in _as_plain_bytes(name, content), name
+    assert all(secret in (tmp_path / "open" / "findings.json").read_text(encoding="utf-8") for secret in SECRETS)
+    redacted = redact_text(TEXT)
+    assert redacted in (tmp_path / "closed" / "index.html").read_text(encoding="utf-8")
+    assert redacted in (tmp_path / "closed" / "tables" / "paragraphs.csv").read_text(encoding="utf-8")
+    # The figure contains glyphs instead of text, so compare it with a figure of the redacted label.
+    redrawn = [series.name for series in _lines(findings(redacted)).series]
+    assert redrawn[0] == redacted
+    write_audit(tmp_path / "redacted", findings(redacted), HEADER, redact=False)
+    assert files["figures/bars.svg"] == contents(tmp_path / "redacted")["figures/bars.svg"]
+
+
+def _as_plain_bytes(name: str, content: bytes) -> bytes:
+    """A file with its compression undone."""
+    if not name.endswith(".parquet"):
+        return content
+    return json.dumps(pyarrow.parquet.read_table(io.BytesIO(content)).to_pylist()).encode() + content
+
+
+def _lines(found: Findings) -> LineChart:
+    chart = found.charts[0]
+    assert isinstance(chart, LineChart)
+    return chart
+
+
+def test_csv_escapes_formulas_and_keeps_numbers(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    with (tmp_path / "out" / "tables" / "paragraphs.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [
+        ["text", "number", "vector", "is_known"],
+        [TEXT, "-1", "[1.0, null]", "true"],
+        ["'=1+1", "-2.5", "[1.0, null]", "false"],
+        ["'-5", "3", "[1.0, null]", ""],
+        ["", "", "[1.0, null]", "true"],
+    ]
+
+
+def test_parquet_keeps_types_and_texts(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    table = pyarrow.parquet.read_table(tmp_path / "out" / "tables" / "paragraphs.parquet")
+    assert list(map(str, table.schema.types)) == ["string", "double", "list<element: double>", "bool"]
+    assert table.column("text").to_pylist() == [TEXT, "=1+1", "-5", None]
+    rates = pyarrow.parquet.read_table(tmp_path / "out" / "tables" / "rates.parquet")
+    assert rates.to_pydict() == {"threshold": ["trigram", "start"], "rate": [0.4, None], "n": [3, 4]}
+
+
+def test_file_names_stay_inside_the_folder(tmp_path: Path) -> None:
+    table = FoundTable("../../etc/passwd", "Bad", {"a": [1]})
+    named = [table, replace(table, name="ETC-PASSWD"), replace(table, name=""), replace(table, name="x" * 999)]
+    written = write_audit(tmp_path / "out", Findings({}, tables=named), HEADER, redact=False)
+    assert [path.name for path in written if path.suffix == ".csv"] == [
+        "etc-passwd.csv",
+        "ETC-PASSWD-2.csv",
+        "unnamed.csv",
+        f"{'x' * 80}.csv",
+    ]
+    assert all(path.resolve().is_relative_to(tmp_path / "out") for path in written)
+
+
+def test_an_earlier_audit_is_replaced(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
+    assert sorted(contents(tmp_path / "out")) == ["findings.json", "index.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "out" / "empty").mkdir(parents=True)
+    assert write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+
+
+@pytest.mark.parametrize("name", ["mine.txt", "findings.json", "index.html"])
+def test_a_folder_with_other_files_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(HarnessError, match=r"contains files that are not from an audit"):
+        write_audit(tmp_path, findings(), HEADER, redact=False)
+    assert contents(tmp_path) == {name: b"{}"}
+
+
+def test_an_audit_folder_with_added_files_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_audit(out, findings(), HEADER, redact=False)
+    (out / "notes.md").write_text("mine")
+    with pytest.raises(HarnessError, match=r"notes\.md was added to"):
+        write_audit(out, Findings({}), HEADER, redact=False)
+    assert (out / "notes.md").read_text() == "mine"
+
+
+def test_a_file_and_a_missing_parent_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HarnessError, match=r"not a folder"):
+        check_audit_folder(tmp_path / "file")
+    with pytest.raises(HarnessError, match=r"absent: no such folder\."):
+        check_audit_folder(tmp_path / "absent" / "out")
+
+
+def test_a_link_to_a_folder_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "real").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "elsewhere" / "real")
+    for _ in range(2):
+        write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
+    assert (tmp_path / "out").is_symlink()
+    assert sorted(contents(tmp_path / "elsewhere" / "real")) == ["findings.json", "index.html"]
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["real"]
+
+
+def test_a_failed_write_keeps_the_earlier_output(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_audit(out, findings(), HEADER, redact=False)
+    before = contents(out)
+    uneven = Findings({}, tables=[FoundTable("t", "T", {"a": [1], "b": []})])
+    with pytest.raises(ValueError, match="zip"):
+        write_audit(out, uneven, HEADER, redact=False)
+    assert contents(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -1,0 +1,42 @@
+"""Cells and figures of an audit as readable text."""
+
+import numpy as np
+
+from harness.submit.audit_tables import format_column, format_value, is_numeric_column, named_figures, plain_value
+
+
+def test_cells_are_formatted() -> None:
+    cells = [None, np.nan, True, np.int64(12_345), np.float64(0.123456), 1e-9, 123_456.7, "text", np.array([1.0, 0.5])]
+    words = ["–", "–", "yes", "12,345", "0.1235", "1e-09", "123,457", "text", "1, 0.5"]
+    assert list(map(format_value, cells)) == words
+
+
+def test_fractions_in_a_column_have_equal_decimals() -> None:
+    assert format_column([0.5, 0.25, None, 0.0]) == ["0.500", "0.250", "–", "0.000"]
+    assert format_column([0.5, 0.00025]) == ["0.5000", "0.0003"]
+    assert format_column([0.5, 1e-7]) == ["0.5", "1e-07"]
+
+
+def test_numeric_columns_are_recognized() -> None:
+    assert is_numeric_column([1, 2.5, None]) and is_numeric_column(np.arange(3))
+    assert not is_numeric_column([1, "a"]) and not is_numeric_column([None]) and not is_numeric_column([True])
+
+
+def test_nan_in_a_vector_becomes_none() -> None:
+    assert plain_value(np.array([1.0, np.nan])) == [1.0, None]
+
+
+def test_figures_are_named_by_path_with_their_interval() -> None:
+    figures = {
+        "pairs": 12,
+        "rates": {
+            "first_5": {"value": 0.5, "low": 0.25, "high": 0.75, "of": 9},
+            "none": {"value": 1, "low": None, "high": None},
+        },
+        "curve": [1, 2],
+    }
+    assert named_figures(figures) == [
+        ("pairs", "12"),
+        ("rates first 5", "0.5 [0.25, 0.75], of 9"),
+        ("rates none", "1"),
+    ]

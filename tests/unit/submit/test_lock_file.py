@@ -1,0 +1,146 @@
+"""Requirements with hashes: those of the lock, and those of an attack."""
+
+import importlib.metadata
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from harness.core.errors import HarnessError
+from harness.submit import lock_file as lock
+from harness.submit.lock_file import (
+    pinned_requirements,
+    pinned_versions,
+    require_plain_lock,
+    torch_build,
+    torch_install_arguments,
+)
+from harness.submit.wheel import installed_lock
+
+HASH = "    --hash=sha256:" + "0" * 64
+BY_PYTHON = f"""\
+alpha==1.0 ; python_full_version < '3.0' \\
+{HASH}
+alpha==2.0 ; python_full_version >= '3.0' \\
+{HASH}
+Beta_B==3.1 \\
+{HASH} \\
+{HASH}
+    # via alpha
+gamma==4 ; sys_platform == 'no such platform' \\
+{HASH}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every query to the package index fail, because locked distributions need none."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise subprocess.SubprocessError
+
+    monkeypatch.setattr(lock.subprocess, "run", refuse)
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    def version(name: str) -> str:
+        if name in versions:
+            return versions[name]
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(lock.importlib.metadata, "version", version)
+
+
+def test_the_harness_lock_needs_no_package_index() -> None:
+    requirements = pinned_requirements(installed_lock(), ())
+    assert sorted(requirements.split()) == sorted(installed_lock().split())
+
+
+def test_every_pin_has_hashes_and_torch_is_left_out() -> None:
+    blocks = re.findall(r"^\S.*(?:\n[ \t].*)*", pinned_requirements(installed_lock(), ()), re.MULTILINE)
+    assert len(blocks) > 50
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert not [block for block in blocks if re.match(r"(torch|triton|nvidia-(?!ml-py))", block)]
+
+
+def test_the_locked_versions_are_installed() -> None:
+    pinned = pinned_versions(installed_lock())
+    installed = {canonicalize_name(one.name): one.version for one in importlib.metadata.distributions()}
+    differing = {name: version for name, version in pinned.items() if installed.get(name, version) != version}
+    assert differing == {} and pinned["numpy"] == installed["numpy"]
+
+
+def test_markers_select_the_version_and_all_lines_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert pinned_versions(BY_PYTHON) == {"alpha": "2.0", "beta-b": "3.1"}
+    _installed(monkeypatch, **{"alpha": "2.0", "beta-b": "3.1"})
+    assert pinned_requirements(BY_PYTHON, ()) == BY_PYTHON
+
+
+def test_an_unlocked_version_needs_the_package_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _installed(monkeypatch, alpha="1.0")
+    with pytest.raises(HarnessError, match=r"^no hash is known for alpha==1\.0: .*package with access to the index"):
+        pinned_requirements(BY_PYTHON, ())
+
+
+def test_requirements_of_an_attack_are_pinned_with_their_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch, **{"alpha": "2.0", "own": "1", "needed": "7", "torch": "2.0", "nvidia-x": "1"})
+    needs = {"own": ["needed>=6", "torch", "nvidia-x", "absent ; extra == 'more'", "bad requirement !"]}
+    monkeypatch.setattr(lock.importlib.metadata, "requires", lambda name: needs.get(name))
+    with pytest.raises(HarnessError, match=r"no hash is known for needed==7, own==1:"):
+        pinned_requirements(BY_PYTHON, ("Own", "alpha"))
+
+
+def test_an_invalid_marker_is_left_to_pip() -> None:
+    assert pinned_versions(f"alpha==1 ; nonsense of a marker \\\n{HASH}\n") == {"alpha": "1"}
+
+
+def test_a_file_without_pins_has_no_versions() -> None:
+    assert pinned_versions("# nothing\n\n-e .\nalpha>=1\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "arguments"),
+    [
+        ("2.13.0+cpu", "torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"),
+        ("2.13.0+cu126", "torch==2.13.0 --index-url https://download.pytorch.org/whl/cu126"),
+        ("2.7.1+rocm6.3", "torch==2.7.1 --index-url https://download.pytorch.org/whl/rocm6.3"),
+        ("2.13.0", "torch==2.13.0"),
+        ("2.13.0+git1234", "torch==2.13.0"),
+    ],
+)
+def test_each_torch_build_has_its_own_index(version: str, arguments: str) -> None:
+    assert torch_install_arguments(version) == arguments
+
+
+def test_the_torch_build_is_the_installed_one() -> None:
+    assert torch_build() == importlib.metadata.version("torch")
+    assert Path(str(importlib.metadata.distribution("torch").locate_file("torch"))).is_dir()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://elsewhere.example/simple",
+        "--extra-index-url https://elsewhere.example/simple",
+        "-e .",
+        "-r other.txt",
+        "evil @ https://elsewhere.example/evil.whl",
+        "git+https://elsewhere.example/evil",
+        "./evil.whl",
+        "evil>=1",
+        "evil==1 --global-option=x",
+        "evil==1 ; python_version > '3' --config-settings=x",
+        "    --hash=md5:0123",
+    ],
+)
+def test_a_lock_with_other_lines_is_refused(line: str) -> None:
+    require_plain_lock(installed_lock())
+    with pytest.raises(HarnessError, match="line 2: "):
+        require_plain_lock(f"numpy==2.4.6 ; python_version >= '3.11' \\\n{line}\n")

@@ -1,0 +1,110 @@
+"""The facts about a run agree with its record and its round's files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.overlap import overlap
+from harness.jobs.attack.results import scorecard_of, submission_now
+from harness.runs.reader import RunReader, StageWork
+from harness.submit.run_facts import CurvePoint, run_facts
+from harness.submit.run_tables import query_summary, training_overlap, training_summary
+from tests.unit.submit.ended import ended_run
+from tests.unit.tui.recorded import EXAMPLES, recorded_run
+
+
+def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
+    run = ended_run(home)
+    facts = run_facts(run)
+    scorecard = scorecard_of(run.spec(), submission_now(run))
+    assert facts.score is not None
+    assert facts.score.as_json().items() <= scorecard.items()
+    assert (facts.exact_at_1, facts.any_guess_correct) == (6 / EXAMPLES, 6 / EXAMPLES)
+    assert facts.curve == (
+        CurvePoint(0.0, 0, 0.0),
+        CurvePoint(1.5, EXAMPLES, 6 / EXAMPLES),
+        CurvePoint(2.5, EXAMPLES, 6 / EXAMPLES),
+    )
+
+
+def test_queries_are_counted_by_stage(home: Path) -> None:
+    queries = run_facts(ended_run(home)).queries
+    assert queries.stages == (StageWork("guess", 2.0 * EXAMPLES, 1.0, 1),)
+    assert (queries.engine_calls, queries.rows_at_once, queries.repeated_batches, queries.executions) == (
+        1,
+        (64, 64),
+        0,
+        1,
+    )
+
+
+def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
+    recorded = recorded_run(home)
+    for key in ("a/b/0/0", "a/b/1/64", "a/0/0"):
+        batch = recorded.batch(key)
+        with recorded.store.transaction():
+            recorded.store.end_batch(*batch)
+    with recorded.store.transaction():
+        recorded.store.add_plan("a/b", 9.0)
+        recorded.store.add_plan("a", 1.0)
+        recorded.store.add_plan("later", 5.0)
+    with RunReader(recorded.folder.store) as reader:
+        assert reader.stages() == [
+            StageWork("a/b", 9.0, 2.0, 2),
+            StageWork("a", 1.0, 1.0, 1),
+            StageWork("later", 5.0, 0.0, 0),
+        ]
+    recorded.store.close()
+
+
+def test_a_blind_run_has_no_scores(home: Path) -> None:
+    facts = run_facts(ended_run(home, is_blind=True))
+    assert facts.score is facts.walk is facts.exact_at_1 is facts.any_guess_correct is facts.unreachable is None
+    assert [moment.recall for moment in facts.curve] == [None, None]
+    assert facts.training.overlap is not None and facts.training.overlap.is_reachable is None
+
+
+def test_a_blind_curve_is_replayed_with_later_answers(home: Path) -> None:
+    run = ended_run(home, is_blind=True)
+    spec = run.spec()
+    answered = spec.round.model_copy(update={"answer_file": home / f"answer-{EXAMPLES}.npy"})
+    run.spec_file.write_text(spec.model_copy(update={"round": answered}).model_dump_json())
+    assert run_facts(run).curve[1] == CurvePoint(1.5, EXAMPLES, 6 / EXAMPLES)
+
+
+def test_overlap_counts_attacked_examples_only(home: Path) -> None:
+    run = ended_run(home, limit=10)
+    for attacked, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):
+        file = home / f"{trained}-{EXAMPLES}.npy"
+        np.save(file, np.concatenate([np.load(file)[:8], np.load(home / f"{attacked}-{EXAMPLES}.npy")[8:]]))
+    assert overlap(run.spec().round).has_known_prefix.sum() == 8
+    facts = run_facts(run)
+    rows = dict(training_overlap(facts))
+    assert rows["Prefix occurs in a training row"] == rows["… with the answer as its suffix"] == "2 of 10 (20.0%)"
+    assert "Shares a cluster with a training row" not in rows
+    assert facts.score is not None and facts.score.examples == 10
+
+
+@pytest.mark.parametrize("was_read", [True, False])
+def test_reading_training_rows_is_reported_from_the_record(was_read: bool, home: Path) -> None:
+    recorded = recorded_run(home)
+    if was_read:
+        recorded.event("worker_read_train")
+    recorded.store.close()
+    facts = run_facts(recorded.folder)
+    assert facts.training.was_read is was_read
+    read = "the attack read them" if was_read else "there is no record that the attack read them"
+    assert training_summary(facts) == f"The round has 16 training rows; {read}."
+
+
+def test_missing_training_rows_are_reported(home: Path) -> None:
+    run = ended_run(home)
+    (home / f"train_prefix-{EXAMPLES}.npy").unlink()
+    facts = run_facts(run)
+    assert facts.score is not None and facts.training.rows is None
+    assert "cannot be read" in training_summary(facts) and "no such file" in training_summary(facts)
+
+
+def test_an_attack_without_a_target_is_described(home: Path) -> None:
+    assert "does not use a target, and none was loaded" in query_summary(run_facts(ended_run(home)))
