@@ -44,7 +44,7 @@ def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> 
 
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("3")
-        await until(pilot, lambda: "no tokenizer" in notifications(pilot) and "→" in words_on(pilot.app))
+        await until(pilot, lambda: "not a tokenizer" in notifications(pilot) and "→" in words_on(pilot.app))
 
     watch(copy, scenario)
 
