@@ -59,34 +59,10 @@ def test_a_full_disk_ends_a_run_which_goes_on_to_the_same_bytes_once_there_is_sp
     assert 0 < ended["guesses"] == guess_count(folder) < GUESSES
     assert "disk full" in machine.run("show", folder.id).stdout
     _resize(machine, ROOMY)
-    resumed = machine.json("resume", folder.id, code=3)
-    assert (resumed["status"], resumed["guesses"]) == ("out_of_time", count)
-    assert is_valid(folder.submission, machine.folder / "round.toml")
-
-
-def test_a_supervisor_killed_on_a_full_disk_gains_no_time_and_the_run_goes_on_once_there_is_room(
-    small_disk: Machine,
-) -> None:
-    machine = small_disk
-    whole = machine.attack("draws", "--set", "pause=0")
-    folder = machine.detached("draws", "--set", "pause=0.2")
-    wait_until(lambda: guess_count(folder) > 0)
-    rest = _rest_filled(machine)
-    wait_until(lambda: run_summary(folder).is_waiting_for_room)
-    time.sleep(4)
-    kill_supervisor(folder)
-    killed_at = time.time()
-    with RunReader(folder.store) as reader:
-        ledger = reader.ledger()
-    standby = read_standby(folder.standby)
-    alive = killed_at - next(entry.at for entry in ledger if entry.entry == "start")
-    assert standby is not None and standby.spent > ledger[-1].spent + 2
-    assert alive - CRASH_CHARGE_SECONDS < standby.spent < alive + 0.1
-    assert "lost – its supervisor died, and its disk is full" in machine.run("show", folder.id).stdout
-    asyncio.run(_look_lost(folder))
-    assert "its disk is full" in machine.run("resume", folder.id, code=1).stderr
-    rest.unlink()
-    assert machine.json("resume", folder.id)["status"] == "finished"
+    resumed = machine.json("resume", folder.id)
+    assert (resumed["status"], resumed["reason"]) == ("finished", "")
+    assert not folder.reserve.exists()
+    whole = machine.attack("million", "--set", f"guesses={GUESSES}")
     assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
 
 
