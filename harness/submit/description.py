@@ -7,7 +7,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.text import pluralize
-from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
+from harness.figures.panels import history_panel, recall_panel
 from harness.submit import run_tables
 from harness.submit.markdown_to_typst import markdown_to_typst
 from harness.submit.run_facts import RunFacts
@@ -61,11 +61,11 @@ def _figures(facts: RunFacts) -> dict[str, str]:
     """Return the SVG of each figure by file name."""
     if facts.score is None:
         history = [(point.spent, float(point.rows)) for point in facts.curve]
-        return {_RIGHT_FIGURE: rows_in_time_panel([("", history)], size=_PANEL)}
+        return {_RIGHT_FIGURE: history_panel([("", history)], label="rows of the submission", size=_PANEL)}
     in_time = [(point.spent, point.recall) for point in facts.curve if point.recall is not None]
     return {
         _LEFT_FIGURE: recall_panel([("", facts.score)], size=_PANEL),
-        _RIGHT_FIGURE: recall_in_time_panel([("", in_time)], cap=facts.score.cap, size=_PANEL),
+        _RIGHT_FIGURE: history_panel([("", in_time)], label=f"Recall@{facts.score.cap}", size=_PANEL),
     }
 
 
