@@ -94,7 +94,7 @@ def leaderboard(
         print_json(
             {
                 "round": judging.round,
-                "error_cap": judging.error_cap,
+                "error_cap": judging.round.error_cap,
                 "entries": [entry.as_json() for entry in entries],
             }
         )
@@ -117,16 +117,8 @@ def _judging(name: str, answers_file: Path | None) -> "JudgingData":
         answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
         if len(answers) != len(prefixes):
             raise HarnessError(f"{answers_file}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
-    return JudgingData(
-        round=round_.name,
-        prefixes=prefixes,
-        answers=answers,
-        clusters=None if answers is None else load_clusters(round_, answers),
-        suffix_length=round_.suffix_length,
-        vocabulary=round_.vocabulary,
-        error_cap=round_.error_cap,
-        row_cap=round_.row_cap,
-    )
+    clusters = None if answers is None else load_clusters(round_, answers)
+    return JudgingData(round_, prefixes, answers, clusters)
 
 
 def _print(entries: "list[Entry]") -> None:
