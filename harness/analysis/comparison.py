@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness.analysis.contrast import Contrast, Part, contrast
-from harness.analysis.replay import recall_after_guesses
+from harness.analysis.replay import recall_after_guesses, thinned
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters
@@ -93,7 +91,7 @@ class ComparedRun:
             "suffixes_per_s": self.suffixes_per_s,
             "score": _score_as_json(whole.score),
             "unreachable_score": None if part is None else _score_as_json(part.score),
-            "recall_over_time": [point._asdict() for point in _thinned(whole.recall_over_time)],
+            "recall_over_time": [point._asdict() for point in thinned(whole.recall_over_time, _MAX_POINTS)],
             "recall_at_budget": _shares_as_json(whole.recall_at_shares),
             "unreachable_over_time": None if part is None else [point._asdict() for point in part.recall_over_time],
             "unreachable_at_budget": None if part is None else _shares_as_json(part.recall_at_shares),
@@ -293,7 +291,7 @@ def _replayed(
 
 def _chosen_points(points: Sequence[Point], budget: float) -> list[Point]:
     """Return about 40 points of the running curve, with the last one before each of BUDGET_SHARES among them."""
-    places = set(np.linspace(0, len(points) - 1, min(len(points), _REPLAYED_POINTS)).round().astype(int).tolist())
+    places = set(thinned(range(len(points)), _REPLAYED_POINTS))
     for share in BUDGET_SHARES:
         before = [place for place, point in enumerate(points) if point.spent <= share * budget]
         places |= set(before[-1:])
@@ -352,9 +350,3 @@ def _differing(settings: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]
 def _score_as_json(score: Score) -> dict[str, Any]:
     errors, recall = score.recall_curve(_MAX_POINTS)
     return score.as_json() | {"curve": {"errors": errors.tolist(), "recall": recall.tolist()}}
-
-
-def _thinned(points: Sequence[TimedRecall]) -> list[TimedRecall]:
-    """Return at most 200 of the points, with the first and the last among them."""
-    places = np.linspace(0, len(points) - 1, min(len(points), _MAX_POINTS)).round().astype(np.int64)
-    return [points[place] for place in places]

@@ -10,7 +10,8 @@ from harness.cli.options import Json, budget_seconds
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 
 if TYPE_CHECKING:
-    from harness.submit.leaderboard import Entry, JudgingData
+    from harness.submit.judging import JudgingData
+    from harness.submit.leaderboard import Entry
 
 _MAX_CELL = 40
 
@@ -93,7 +94,7 @@ def leaderboard(
     if json:
         print_json(
             {
-                "round": judging.round,
+                "round": judging.round.name,
                 "error_cap": judging.round.error_cap,
                 "entries": [entry.as_json() for entry in entries],
             }
@@ -107,7 +108,7 @@ def _judging(name: str, answers_file: Path | None) -> "JudgingData":
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters, load_prefixes
     from harness.core.rounds import load_round
-    from harness.submit.leaderboard import JudgingData
+    from harness.submit.judging import JudgingData
 
     round_ = load_round(name)
     prefixes = load_prefixes(round_)

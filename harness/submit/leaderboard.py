@@ -8,16 +8,15 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.intervals import paired_difference
-from harness.core.rounds import Round
-from harness.core.scoring import Score, correct_rows, score_rows
+from harness.core.scoring import Score
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
 from harness.submit.archive import unpack
 from harness.submit.audit_tables import spreadsheet_safe
+from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
 from harness.submit.prefixes import tokens_sha256
 from harness.submit.team import load_team
@@ -25,20 +24,6 @@ from harness.submit.verdict import Outcome, Verdict, load_verdict, produced_path
 
 OnBundle = Callable[[str, int, int], None]
 """Called with a bundle's name, its number from 1 on, and the number of bundles."""
-
-
-@dataclass(frozen=True)
-class JudgingData:
-    """The round and the data that submissions are scored by.
-
-    `prefixes` [examples, prefix length], `answers` [examples, suffix length] or None in a blind round, `clusters`
-    [examples] or None. A bundle's submission must be for these prefixes.
-    """
-
-    round: Round
-    prefixes: Tokens
-    answers: Tokens | None
-    clusters: Ints | None
 
 
 @dataclass(frozen=True)
@@ -121,8 +106,7 @@ def _csv_cell(value: Any) -> Any:
 
 def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
-    round_ = judging.round
-    rules = SubmissionRules(len(judging.prefixes), round_.suffix_length, round_.vocabulary, round_.row_cap)
+    round_, rules = judging.round, judging.submission_rules
     with tempfile.TemporaryDirectory(prefix="harness-leaderboard-") as name:
         folder = Path(name)
         names = unpack(path, folder)
@@ -144,10 +128,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, rules)
-    if judging.answers is None:
-        return _ScoredBundle(path, team, manifest, verdict, None, None)
-    walk = JudgedRows(correct_rows(rows.ids, rows.suffixes, judging.answers), rows.ids)
-    score = score_rows(*walk, cap=judging.round.error_cap, examples=len(judging.answers), clusters=judging.clusters)
+    walk, score = judging.judge(rows) or (None, None)
     return _ScoredBundle(path, team, manifest, verdict, walk, score)
 
 

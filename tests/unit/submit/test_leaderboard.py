@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from harness.core.rounds import Round
 from harness.core.submission import write_submission
 from harness.submit.archive import archive_bytes
-from harness.submit.leaderboard import Entry, JudgingData, leaderboard, leaderboard_csv
+from harness.submit.judging import JudgingData
+from harness.submit.leaderboard import Entry, leaderboard, leaderboard_csv
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
 from harness.submit.prefixes import tokens_sha256
 
