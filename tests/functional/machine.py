@@ -95,7 +95,7 @@ class Machine:
         others = np.setdiff1d(np.arange(EXAMPLES), solved)
         suffixes = np.concatenate([answers[solved], np.zeros((len(others), answers.shape[1]), np.uint16)])
         source = self.folder / f"{name}.csv"
-        write_submission(source, np.concatenate([solved, others]), suffixes)
+        write_submission(source, np.concatenate([np.arange(EXAMPLES)[solved.start : solved.stop], others]), suffixes)
         summary = self.attack("replay", "--set", f"source={source}", *options)
         assert summary["status"] == "finished"
         return RunFolder(Path(summary["directory"]))
