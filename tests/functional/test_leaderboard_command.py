@@ -171,7 +171,8 @@ def test_each_bundle_without_a_verdict_is_verified_first_and_one_that_comes_to_n
 
 def test_a_verdict_on_other_bytes_is_none(entered: Workshop, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
-    verdict = {"bundle_sha256": "0" * 64, "outcome": "reproduced", "sentence": "x"}
+    names = {"bundle": "half.zip", "kind": "submission", "attack": "replay", "round": "small"}
+    verdict = names | {"bundle_sha256": "0" * 64, "outcome": "reproduced", "sentence": "x", "findings": []}
     (folder / "half.verdict.json").write_text(json.dumps(verdict))
     (folder / "none.verdict.json").write_text("{")
     entries = _ranked(entered, folder=str(folder))
