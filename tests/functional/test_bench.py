@@ -42,8 +42,11 @@ def test_the_table_names_every_way_and_says_that_no_gpu_was_measured(machine: Ma
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
-    [(["--prefixes", "100000"], "has 1000 prefixes"), (["--prefixes", "2", "--turns", "3"], "at least as many")],
+    ("options", "sentence", "code"),
+    [
+        (["--prefixes", "100000"], "has 1000 prefixes", 1),
+        (["--prefixes", "2", "--turns", "3"], "at least one prefix per turn", 2),
+    ],
 )
-def test_more_than_there_is_is_one_sentence(machine: Machine, options: list[str], sentence: str) -> None:
-    assert sentence in machine.run("bench", *options, code=1).stderr
+def test_too_many_prefixes_or_turns_are_refused(machine: Machine, options: list[str], sentence: str, code: int) -> None:
+    assert sentence in machine.run("bench", *options, code=code).stderr

@@ -153,9 +153,9 @@ def test_a_pair_is_printed_in_tables_that_hide_no_hostile_name(runs: Runs) -> No
     better, worse = runs.named("better worse")
     for line in (
         "round small, 64 examples",
-        "the 48 examples that cannot be reached from the training rows",
-        "recall at 8 errors after a part of the budget; at 6 errors on the 48 examples that cannot be reached",
-        f"{better} less {worse}, on all examples",
+        "48 examples whose answers are unreachable from the training rows",
+        "Recall@8 after a share of the budget, and Recall@6 on the 48 unreachable examples",
+        f"{better} − {worse}, on all examples",
         f"solved within the error cap only by {better}: 20 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …)",
         f"solved within the error cap only by {worse}: 4 (40, 41, 42, 43)",
     ):
