@@ -1,6 +1,6 @@
 """The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus.
 
-Importing this package does not load torch. `python -m harness.engine.demo` creates all of its files.
+Importing this package does not load torch. `python -m tests.demo_target` creates all of its files.
 """
 
 from pathlib import Path

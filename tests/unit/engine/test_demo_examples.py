@@ -23,7 +23,7 @@ from harness.engine.demo.examples import (
     is_well_specified,
     token_entropy,
 )
-from harness.engine.demo.tokenizer import train_tokenizer
+from tests.demo_target.tokenizer import train_tokenizer
 
 LARGEST_CLUSTER = 20
 

@@ -1,4 +1,4 @@
-"""Create the demo corpus, tokenizer, round arrays and weights from one seed: `python -m harness.engine.demo`."""
+"""Create the demo corpus, tokenizer, round arrays and weights from one seed: `python -m tests.demo_target`."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ import numpy as np
 from harness.engine.demo import ATTACKED, ROUND_ARRAYS, SEED, SIZES, TRAINING
 from harness.engine.demo.corpus import corpus, shuffled_copies
 from harness.engine.demo.examples import Examples, cut_examples
-from harness.engine.demo.tokenizer import save_tokenizer, train_tokenizer
+from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer
 
 # Torch reads these when it loads. Threads that spin while they wait made a step seven times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -19,15 +19,15 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
 
-from harness.engine.demo.training import Schedule, build_model, train
+from tests.demo_target.training import Schedule, build_model, train
 
 STEPS = 4_400
 
 
 def main() -> None:
-    """Write the weights of one size and `rounds/demo/` to `--out`, or to their places in the package."""
-    parser = argparse.ArgumentParser(prog="python -m harness.engine.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, help="output folder (default: this package)")
+    """Write the weights of one size and `rounds/demo/` to `--out`, or to where the harness reads them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.demo_target", description=__doc__)
+    parser.add_argument("--out", type=Path, help="output folder (default: where the harness reads them)")
     names = [size.name for size in SIZES]
     parser.add_argument("--size", choices=names, default=names[0], help=f"target to train (default {names[0]})")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
