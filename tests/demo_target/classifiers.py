@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoConfig, AutoModelForTokenClassification, PreTrainedModel
 
 from harness.engine.classification import Span, tokens_covering
-from harness.engine.demo import invented
+from tests.demo_target import invented
 from tests.demo_target.tokenizer import train_tokenizer
 
 NAMES = 100

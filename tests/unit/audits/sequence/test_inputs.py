@@ -16,7 +16,7 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.demo import SEED, WEIGHTS
-from harness.engine.demo.corpus import corpus
+from tests.demo_target.corpus import corpus
 
 TOKENIZER = WEIGHTS / "tokenizer.json"
 
