@@ -10,7 +10,7 @@ import numpy as np
 from harness.audits.sequence.sampling import Paragraph
 from harness.audits.sequence.words import cut_after, cut_at, word_spans
 from harness.audits.sources import load_answered_examples
-from harness.audits.tokenizing import load_tokenizer
+from harness.audits.text_files import load_tokenizer
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_clusters, load_prefixes

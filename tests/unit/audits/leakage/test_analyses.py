@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.audits.leakage import probabilities as p
-from harness.audits.leakage.estimating import estimate, plan_draws
 from harness.audits.leakage.params import SCHEMES, Scheme
+from harness.audits.leakage.probabilities import estimate, plan_draws
 from harness.audits.leakage.results import summarize_inexact
 from harness.audits.leakage.rows import InexactRows, Measurements, Setting
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, partition, source_classes

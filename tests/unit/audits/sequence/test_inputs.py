@@ -10,7 +10,7 @@ import pytest
 from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
 from harness.audits.sequence.inputs import read_inputs, select_target
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.shared_runs import shared_runs
+from harness.audits.sequence.similarity import shared_runs
 from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
