@@ -143,7 +143,8 @@ class _PartialSuffixes:
     tokens: Ints
 
 
-class _Children(NamedTuple):
+@dataclass(frozen=True)
+class _Children:
     """Partial suffixes with one more token.
 
     parent, token: [children], the partial suffix that each extends and the token. The other fields are those of
@@ -157,7 +158,7 @@ class _Children(NamedTuple):
     logprob: Floats
 
     def part(self, rows: Ints) -> "_Children":
-        return _Children(*(column[rows] for column in self))
+        return _Children(*(getattr(self, name)[rows] for name in ("parent", "token", "owner", "wrong", "logprob")))
 
 
 @dataclass(frozen=True)

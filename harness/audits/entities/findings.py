@@ -74,13 +74,8 @@ def _model_figures(result: ModelResult) -> dict[str, Any]:
         "ties_test": sum(score.ties for score in measured.test_scores),
         "chance_error_test": chance_error(len(measured.test.inside), len(measured.test.outside)),
         "methods": {
-            method.name: {
-                "family": method.family,
-                "prompt": method.prompt or None,
-                "dev": number_or_none(method.dev.m_mem),
-                **score_columns(method.test),
-            }
-            for method in result.methods
+            row["method"]: {column: value for column, value in row.items() if column != "method"}
+            for row in _method_rows(result)
         },
         "cochran_q_all_pairs": _cochran_figures(result.all_pairs),
         "cochran_q_disjoint_pairs": _cochran_figures(result.disjoint_pairs),
@@ -184,7 +179,7 @@ def entities_tables(
     return [*tables, table_of("names", "Every name", rows, is_detail=True, text_columns=("name",))]
 
 
-def score_columns(test: PairScore) -> dict[str, Any]:
+def _score_columns(test: PairScore) -> dict[str, Any]:
     """Return the columns of a score in the test half."""
     score = {"test": test.m_mem, "low": test.low, "high": test.high}
     return {name: number_or_none(value) for name, value in score.items()} | {"ties": test.ties}
@@ -197,7 +192,7 @@ def _method_rows(result: ModelResult) -> Iterator[Row]:
             "method": method.name,
             "prompt": method.prompt or None,
             "dev": number_or_none(method.dev.m_mem),
-            **score_columns(method.test),
+            **_score_columns(method.test),
         }
 
 
@@ -241,7 +236,7 @@ def _prompt_rows(result: ModelResult) -> Iterator[Row]:
             "position": prompt.position,
             "dev": number_or_none(dev.m_mem),
             "dev ties": dev.ties,
-            **score_columns(test),
+            **_score_columns(test),
         }
 
 
@@ -252,7 +247,7 @@ def _engineered_rows(result: ModelResult) -> Iterator[Row]:
             "words dropped": one.step,
             "prompt": one.prompt.text,
             "dev": number_or_none(one.dev.m_mem),
-            **score_columns(one.test),
+            **_score_columns(one.test),
         }
 
 

@@ -25,11 +25,12 @@ from harness.audits.leakage.results import (
 from harness.audits.leakage.rows import Setting, read_measurements
 from harness.audits.leakage.sentences import leakage_sentences
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
-from harness.audits.report import Share, model_names, number_or_none, table_of
+from harness.audits.report import Row, Share, model_names, number_or_none, table_of
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch
 
+_SETTING_COLUMNS = ("model", "parameters", "prefix_tokens", "sequences")
 _SHOWN_MATCHES = 20
 _CONTEXT = 20
 """Tokens at the end of a prefix that are shown before a match."""
@@ -49,6 +50,7 @@ def leakage_findings(
     if results is None:
         return Findings({"esp": {}, "sequences": 0, "is_complete": False}, ["Nothing has been measured yet."])
     reference = results.reference
+    settings = [_setting_figures(one, results) for one in results.measured.settings]
     return Findings(
         figures={
             "model": names[reference.model],
@@ -56,7 +58,7 @@ def leakage_findings(
             "suffix_tokens": results.suffix_length,
             "sequences": len(reference.sequences),
             "esp": {one.scheme.value: _scheme_figures(one, params) for one in results.schemes},
-            "settings": [_setting_figures(one, results) for one in results.measured.settings],
+            "settings": settings,
             "trends": {trend.over.replace(" ", "_"): _trend_figures(trend) for trend in results.trends},
             "inexact": [_inexact_figures(one) for one in results.inexact],
             "wrong_positions": {
@@ -66,7 +68,7 @@ def leakage_findings(
             "is_complete": results.is_complete,
         },
         sentences=leakage_sentences(results),
-        tables=leakage_tables(results),
+        tables=leakage_tables(results, settings),
         charts=leakage_charts(results),
         passages=_passages(results),
     )
@@ -148,29 +150,18 @@ def _trend_figures(trend: Trend) -> dict[str, Any]:
 
 
 def _inexact_figures(one: InexactSummary) -> dict[str, Any]:
-    return {
-        "scheme": one.scheme.value,
-        "n": one.errors,
-        "mean_esp": one.esp,
-        "mean_probability": one.probability,
-        "mean_low": one.low,
-        "mean_high": one.high,
-        "exact": one.exact,
-        "over_esp": _share_figures(one.over_esp),
-        "over_esp_at_least": one.at_least,
-        "over_esp_at_most": one.at_most,
-    }
+    return one._asdict() | {"scheme": one.scheme.value, "over_esp": _share_figures(one.over_esp)}
 
 
 def _share_figures(share: Share) -> dict[str, float | int]:
     return {"share": share.value, "low": share.low, "high": share.high, "of": share.of}
 
 
-def leakage_tables(results: LeakageResults) -> list[FoundTable]:
+def leakage_tables(results: LeakageResults, settings: Sequence[Row]) -> list[FoundTable]:
     """Return all tables for which there are results."""
     tables = [_scheme_table(results)]
     if len(results.measured.settings) > 1:
-        tables += _settings_tables(results)
+        tables += _settings_tables(results, settings)
     tables += [_trend_table(results, trend) for trend in results.trends]
     if results.inexact:
         tables.append(_inexact_table(results))
@@ -199,22 +190,22 @@ def _scheme_table(results: LeakageResults) -> FoundTable:
     return table_of("schemes", f"Leakage by decoding scheme, {results.where}", rows)
 
 
-def _settings_tables(results: LeakageResults) -> list[FoundTable]:
-    """Return the mean ESP and the share of sequences above 1/1000 for every model and prefix length."""
-    means, shares = [], []
-    for setting in results.measured.settings:
-        where = {
-            "model": results.names[setting.model],
-            "parameters": int(results.measured.parameters[setting.model]) or None,
-            "prefix": setting.prefix_length,
-            "sequences": len(setting.sequences),
-        }
-        logs = {results.label(scheme): setting.log_esp(scheme) for scheme in SCHEMES}
-        means.append(where | {name: extraction_rate(each) for name, each in logs.items()})
-        shares.append(where | {name: float(share_over(each, np.array([1000]))[0]) for name, each in logs.items()})
+def _settings_tables(results: LeakageResults, settings: Sequence[Row]) -> list[FoundTable]:
+    """Return the mean ESP and the share of sequences above 1/1000 for every model and prefix length, from figures."""
     return [
-        table_of("settings", "Mean ESP by model and prefix length", means),
-        table_of("settings-over", "Sequences with ESP > 1/1000 by model and prefix length", shares),
+        table_of(
+            name,
+            title,
+            [
+                {column.removesuffix("_tokens"): one[column] for column in _SETTING_COLUMNS}
+                | {results.label(scheme): one[figure][scheme.value] for scheme in SCHEMES}
+                for one in settings
+            ],
+        )
+        for name, title, figure in (
+            ("settings", "Mean ESP by model and prefix length", "mean_esp"),
+            ("settings-over", "Sequences with ESP > 1/1000 by model and prefix length", "over_1_in_1000"),
+        )
     ]
 
 
@@ -234,18 +225,18 @@ def _inexact_table(results: LeakageResults) -> FoundTable:
     rows = [
         {
             "scheme": results.label(one.scheme),
-            "n": one.errors,
+            "n": one.n,
             "sequences": one.over_esp.of,
             "exact": one.exact,
-            "mean ESP": one.esp,
-            "mean ISP": one.probability,
-            "ISP at least": one.low,
-            "ISP at most": one.high,
+            "mean ESP": one.mean_esp,
+            "mean ISP": one.mean_probability,
+            "ISP at least": one.mean_low,
+            "ISP at most": one.mean_high,
             "ISP > ESP": one.over_esp.value,
             "low": one.over_esp.low,
             "high": one.over_esp.high,
-            "share at least": one.at_least,
-            "share at most": one.at_most,
+            "share at least": one.over_esp_at_least,
+            "share at most": one.over_esp_at_most,
         }
         for one in results.inexact
     ]

@@ -85,7 +85,7 @@ def test_tiny_inexact_probabilities_are_compared_by_their_logarithms():
     (found,) = summarize_inexact(
         Measurements(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): one}, {}), setting
     )
-    assert (found.over_esp.value, found.at_least, found.at_most) == (0.25, 0.25, 0.25)
+    assert (found.over_esp.value, found.over_esp_at_least, found.over_esp_at_most) == (0.25, 0.25, 0.25)
 
 
 def _classes(values):
