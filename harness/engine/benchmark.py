@@ -28,6 +28,9 @@ WIDTHS = (1, 8, 32)
 OFFICIAL = "official arithmetic"
 ON_DEVICE = "official arithmetic, logits kept on the device"
 _POLICY = Policy(top_k=10)
+OnProgress = Callable[[str, int, int], None]
+"""Called with the name of the next measurement, the number of completed measurements, and their total."""
+_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,6 @@ class _Turn:
     suffixes: int
     evaluations: int
     peak_bytes: int
-
-
-OnProgress = Callable[[str, int, int], None]
-"""Called with the name of the next measurement, the number of completed measurements, and their total."""
 
 
 def measure(
@@ -226,9 +225,6 @@ def _ratios(found: dict[tuple[str, str], list[_Turn]]) -> dict[str, float]:
 
 def _median_seconds(turns: list[_Turn]) -> float:
     return statistics.median(turn.seconds / turn.suffixes for turn in turns)
-
-
-_BATCH = 32
 
 
 def official_suffixes(

@@ -21,6 +21,10 @@ _NAME_COLUMNS = ("personlabel", "itemlabel", "name", "names", "label")
 """Columns that contain names, best first, in lower case."""
 _UNNAMED = re.compile(r"Q\d+")
 """The result of Wikidata's label service for an entity without a label."""
+PARTS = ("in_dev", "in_test", "out_dev", "out_test")
+"""The lists of names, in the order of a row of confidences."""
+_FEWEST_NAMES = 4
+"""An interval needs two names of each list in each half."""
 
 
 class NameLists(NamedTuple):
@@ -180,12 +184,6 @@ def _csv_rows(file: Path, text: str) -> list[dict[str, Any]]:
     except csv.Error as error:
         raise HarnessError(f"not the CSV of a SPARQL result: {file} ({error}).") from None
     return rows
-
-
-PARTS = ("in_dev", "in_test", "out_dev", "out_test")
-"""The lists of names, in the order of a row of confidences."""
-_FEWEST_NAMES = 4
-"""An interval needs two names of each list in each half."""
 
 
 def read_inputs(

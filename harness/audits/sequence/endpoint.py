@@ -24,6 +24,18 @@ from harness.core.errors import HarnessError
 from harness.core.request import ENDPOINT_KEYS
 
 _LONGEST_BACKOFF = 60.0  # seconds
+_RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+_LARGEST_ANSWER = 8 << 20  # bytes
+_LONGEST_WAIT = 600.0
+"""Seconds. If an endpoint asks for a longer wait, the audit ends and can be resumed later."""
+_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_FATAL = {
+    401: f"rejects the API key, which is read from the environment variable {' or '.join(ENDPOINT_KEYS)}",
+    403: "denies access with this API key",
+    404: "has no completions API at this address, or no model of this name",
+}
+"""Statuses about key or address, which every paragraph would get."""
 
 
 class RateLimiter:
@@ -75,20 +87,6 @@ def retry_after_seconds(header: str | None, now: datetime | None = None) -> floa
         return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-_RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
-_LARGEST_ANSWER = 8 << 20  # bytes
-_LONGEST_WAIT = 600.0
-"""Seconds. If an endpoint asks for a longer wait, the audit ends and can be resumed later."""
-_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,60}")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_FATAL = {
-    401: f"rejects the API key, which is read from the environment variable {' or '.join(ENDPOINT_KEYS)}",
-    403: "denies access with this API key",
-    404: "has no completions API at this address, or no model of this name",
-}
-"""Statuses about key or address, which every paragraph would get."""
 
 
 class Answer(NamedTuple):

@@ -31,6 +31,7 @@ from harness.core.text import pluralize
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5
 """Words of the shortest run that is shown as a passage: as many as the shorter exact start."""
+_SHOWN_DOCUMENTS = 20
 
 
 def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, model: str) -> Findings:
@@ -139,9 +140,6 @@ def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
             ("completion", mark_common_runs(completion, suffix)),
         ),
     )
-
-
-_SHOWN_DOCUMENTS = 20
 
 
 def rates_table(dataset: Dataset, contrasts: Contrasts) -> FoundTable:

@@ -12,6 +12,8 @@ from harness.core.findings import Stretch
 
 _MARKED_RUN = 3
 """Words of the shortest run that is marked: a trigram."""
+RUN = 13
+"""Words: the usual length in studies of benchmark contamination."""
 
 
 def longest_word_run(one: Sequence[str], other: Sequence[str]) -> int:
@@ -61,10 +63,6 @@ def mark_common_runs(text: str, other: str) -> list[Stretch]:
             is_marked[begin:end] = [True] * (end - begin)
     stretches = groupby(zip(text, is_marked, strict=True), key=lambda pair: pair[1])
     return [Stretch("".join(character for character, _ in pairs), marked) for marked, pairs in stretches]
-
-
-RUN = 13
-"""Words: the usual length in studies of benchmark contamination."""
 
 
 def shared_runs(one: Sequence[str], other: Sequence[str]) -> tuple[Bools, Bools]:
