@@ -1,4 +1,4 @@
-# The harness with all versions pinned. With a GPU: docker run --gpus all -v harness:/state … run baseline --round satml-dev
+# The harness with pinned versions. With a GPU: docker run --gpus all -v harness:/state IMAGE run baseline --round satml-dev
 FROM python:3.12-slim
 
 RUN apt-get update \

@@ -1,1 +1,1 @@
-"""Compare, replay and decode stored runs."""
+"""Compare, replay and decode stored runs. Start with comparison.py."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.audits.notes import Notes
-from harness.audits.text_files import parse_json
+from harness.audits.text_files import Notes, parse_json
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize, shorten
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.audits.arrow_sets import is_arrow_set, values_in_arrow_set
-from harness.audits.notes import Notes
-from harness.audits.text_files import parse_json, without_surrogates
+from harness.audits.text_files import Notes, parse_json, without_surrogates
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
 

@@ -1,10 +1,17 @@
-"""Read text and JSON from files that nobody vouches for."""
+"""Read text, JSON and tokenizers from files that nobody vouches for, and note what was skipped."""
 
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.core.errors import HarnessError
+from harness.core.text import pluralize, shorten
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_NOTES_IN_FULL = 3
 
 
 def read_text(file: Path) -> str:
@@ -30,3 +37,42 @@ def parse_json(content: str | bytes) -> Any:
 def without_surrogates(text: str) -> str:
     """Return `text` with `?` for lone surrogates, which JSON can express and tokenizers refuse."""
     return text.encode("utf-8", "replace").decode()
+
+
+def parse_tokenizer(content: str, where: str) -> "Tokenizer":
+    """Return the tokenizer described by the content of a tokenizer.json. Raises HarnessError that names `where`."""
+    from tokenizers import Tokenizer  # only loaded for audits that need one
+
+    try:
+        return Tokenizer.from_str(content)
+    except Exception as error:  # tokenizers raises plain Exception for every fault of a file
+        raise HarnessError(f"not a tokenizer.json: {where} ({shorten(str(error), 120)}).") from None
+
+
+def load_tokenizer(file: Path) -> "Tokenizer":
+    """Return the tokenizer in a tokenizer.json. Raises HarnessError if the file is not readable or not valid."""
+    return parse_tokenizer(read_text(file), str(file))
+
+
+class Notes:
+    """Collects notes about skipped records. A note names a file and a line, and never quotes the record."""
+
+    def __init__(self) -> None:
+        self._in_full: list[str] = []
+        self._counts: Counter[str] = Counter()
+
+    def add(self, kind: str, sentence: str) -> None:
+        """Add a note. Notes of one `kind`, such as "lines that are not JSON", are counted together."""
+        self._counts[kind] += 1
+        if self._counts[kind] <= _NOTES_IN_FULL:
+            self._in_full.append(sentence)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The notes in full, in the order of `add`, then how many more there were of each kind."""
+        further = [
+            f"Skipped {pluralize(number - _NOTES_IN_FULL, 'further record')} ({kind})."
+            for kind, number in self._counts.items()
+            if number > _NOTES_IN_FULL
+        ]
+        return [*self._in_full, *further]

@@ -1,1 +1,1 @@
-"""The command line: one module a noun; wiring and printing only."""
+"""The command line: one module per command or group, with wiring and printing only. Start with app.py."""

@@ -1,1 +1,4 @@
-"""The rules of the contest: rounds, guesses, submissions and scores. It knows no processes, models or screens."""
+"""The rules of the contest and the data types: rounds, guesses, submissions, scores, specs and frames.
+
+Core imports no other package of the harness. Start with rounds.py, attack.py and scoring.py.
+"""

@@ -1,7 +1,7 @@
 """Guesses: example id, suffix and score, many at a time.
 
-`GUESSES` defines the columns once: the frames of a worker, the table in run.db, its queries and the exports follow it.
-To add a column, add it to `GUESSES` and to the fields of `Guesses`.
+`GUESSES` defines the columns: the frames of a worker, the table in run.db and its queries follow it. To add a column,
+add it to `GUESSES`, `_FIELDS`, `Guesses` and `concatenate_guesses` (docs/architecture.md lists what else is needed).
 """
 
 from collections.abc import Sequence

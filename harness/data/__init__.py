@@ -1,1 +1,1 @@
-"""Public data sets: fetch them, build them, and check which files of a round exist."""
+"""Public data sets: fetch them, build them, and check the files of a round. Start with catalog.py and status.py."""

@@ -1,4 +1,7 @@
-"""The engine: loading, sampling, searching and scoring the target. Importing this package does not load torch."""
+"""The engine: load the target, sample from it, search it and score suffixes.
+
+Start with target.py, whose `Target` is `context.target` of an attack. Importing this package does not load torch.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -12,6 +12,7 @@ from harness.engine.branches import Branches, Predictor
 
 _PREFIX_POSITIONS = {"cpu": 1 << 13, "cuda": 1 << 17}
 """Positions of prefixes that go through the model at once."""
+_BY_ROW = ("prefix", "suffixes", "count", "token_logprobs", "policy_logprob")
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,7 @@ def concatenate_paths(groups: list[list[Paths]]) -> Paths:
     """Return the paths of all prefixes, from groups of prefixes that were each processed in one or several rounds."""
     parts = [paths for turns in groups for paths in turns]
     return Paths(
-        prefix=np.concatenate([paths.prefix for paths in parts]),
-        suffixes=np.concatenate([paths.suffixes for paths in parts]),
-        count=np.concatenate([paths.count for paths in parts]),
-        token_logprobs=np.concatenate([paths.token_logprobs for paths in parts]),
-        policy_logprob=np.concatenate([paths.policy_logprob for paths in parts]),
+        **{name: np.concatenate([getattr(paths, name) for paths in parts]) for name in _BY_ROW},
         last_prefix_logprob=np.concatenate([turns[0].last_prefix_logprob for turns in groups]),
         dropped=np.concatenate([turns[0].dropped for turns in groups]),
         evaluations=sum(paths.evaluations for paths in parts),

@@ -7,6 +7,7 @@ the suffix's last one is a substitution.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,8 +29,7 @@ _EXPECTED = 64
 """The expected number of partial suffixes of a suffix at one step."""
 
 
-@dataclass(frozen=True)
-class InexactMatches:
+class InexactMatches(NamedTuple):
     """Probabilities of suffixes with exactly 0, 1, … substitutions, and the likeliest such suffixes.
 
     probability: [rows, errors + 1] float64, of the suffixes that were followed. bound: the same shape, an upper bound
@@ -71,7 +71,7 @@ def substitution_probabilities(
     groups = prefix_groups(predictor, len(prefixes), prefixes.shape[1], rows_at_once // _EXPECTED)
     tree = _Search(predictor, policy, limits, rows_at_once)
     parts = [part for group in groups for part in tree.search(prefixes[group], suffixes[group], group.start)]
-    return InexactMatches(*(np.concatenate(column) for column in zip(*map(_columns, parts), strict=True)))
+    return InexactMatches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def count_partial_suffixes(policy: Policy, length: int, errors: int) -> float:
@@ -295,7 +295,3 @@ def _add_from(bound: Floats, owner: Ints, wrong: Ints, mass: Floats) -> None:
     for errors in range(bound.shape[1]):
         some = wrong <= errors
         np.add.at(bound[:, errors], owner[some], mass[some])
-
-
-def _columns(part: InexactMatches) -> tuple[Floats, Floats, Ints, Ints, Floats]:
-    return part.probability, part.bound, part.row, part.matches, part.logprob

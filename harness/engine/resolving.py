@@ -20,8 +20,8 @@ OnProgress = Callable[[int, int], None]
 """Called with (bytes hashed, total bytes)."""
 
 _DOWNLOADED = ["*.safetensors", "*.safetensors.index.json", "*.json", "merges.txt", "vocab.txt", "*.model"]
-_VOCABULARY = ("vocab_size",)
-_CONTEXT = ("max_position_embeddings", "n_positions")
+VOCABULARY_KEYS = ("vocab_size",)
+CONTEXT_KEYS = ("max_position_embeddings", "n_positions")
 _HASHED_BESIDE_WEIGHTS = ("config.json", "tokenizer.json")
 
 
@@ -47,7 +47,7 @@ def require_capacity(target: ResolvedTarget, round_: Round) -> None:
 
     Limits that config.json does not state are checked when the model is loaded.
     """
-    vocabulary, context = _configured(target.path, _VOCABULARY), _configured(target.path, _CONTEXT)
+    vocabulary, context = configured_number(target.path, VOCABULARY_KEYS), configured_number(target.path, CONTEXT_KEYS)
     if vocabulary is not None and vocabulary < round_.vocabulary:
         raise HarnessError(
             f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. "
@@ -63,7 +63,7 @@ def require_capacity(target: ResolvedTarget, round_: Round) -> None:
 
 def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
     """Raise HarnessError if config.json shows that the target predicts tokens outside the round's vocabulary."""
-    vocabulary = _configured(target.path, _VOCABULARY)
+    vocabulary = configured_number(target.path, VOCABULARY_KEYS)
     if vocabulary is not None and vocabulary > round_.vocabulary:
         raise HarnessError(
             f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. Choose another "
@@ -71,7 +71,7 @@ def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
         )
 
 
-def _configured(path: Path, names: tuple[str, ...]) -> int | None:
+def configured_number(path: Path, names: tuple[str, ...]) -> int | None:
     """Return the number in config.json under the first of `names` that it has, or None if there is none."""
     try:
         config = json.loads((path / "config.json").read_bytes())

@@ -1,1 +1,1 @@
-"""Draw every figure of the harness as SVG or PNG."""
+"""Draw every figure as SVG or PNG. Start with curves.py for runs and charts.py for audits."""

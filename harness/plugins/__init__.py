@@ -1,1 +1,4 @@
-"""Find attacks, read their declarations and parameter schemas, write scaffolds; never import an attack."""
+"""Find attacks, read their declarations and parameters, and write new ones, without importing an attack.
+
+Start with discovery.py.
+"""

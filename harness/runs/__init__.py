@@ -1,1 +1,4 @@
-"""The life of a run: launched, supervised, stored, watched, resumed; it never imports a plugin or torch."""
+"""The record of a run: its directory, store, status and summary; starting, resuming and stopping its supervisor.
+
+Start with folder.py, store.py and launch.py.
+"""

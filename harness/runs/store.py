@@ -47,6 +47,7 @@ CREATE TABLE IF NOT EXISTS event (
 CREATE TABLE IF NOT EXISTS telemetry (seq INTEGER PRIMARY KEY, at REAL NOT NULL, sample TEXT NOT NULL);
 """
 _Statement = tuple[str, tuple[tuple[Any, ...], ...]]
+_CLOSE_SECONDS = 5.0
 _LEDGER_ENTRY = "INSERT INTO ledger (at, entry, spent) VALUES (?, ?, ?)"
 
 
@@ -192,10 +193,18 @@ class RunStore:
         self._add("INSERT INTO telemetry (at, sample) VALUES (?, ?)", (time.time(), json.dumps(sample)))
 
     def close(self) -> None:
-        """Move the write-ahead log into the one file. An open reader postpones that to its own end."""
-        with contextlib.suppress(sqlite3.OperationalError):
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._db.execute("PRAGMA journal_mode=MEMORY")
+        """Move the write-ahead log into the one file. Waits for readers; one that stays does that at its own end."""
+        until = time.monotonic() + _CLOSE_SECONDS
+        while True:
+            try:
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._db.execute("PRAGMA journal_mode=MEMORY")
+            except sqlite3.OperationalError:
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.05)
+            else:
+                break
         self._db.close()
 
 

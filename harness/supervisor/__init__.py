@@ -1,1 +1,4 @@
-"""The process that owns the clock, the ledger and the store of one run; it starts the worker and ends it."""
+"""The process that owns the clock, the ledger and the store of one run; it starts its worker and ends it.
+
+Start with supervisor.py and execution.py.
+"""

@@ -1,1 +1,4 @@
-"""The process that runs a plugin or an audit, and the only importer of plugin code."""
+"""The process that runs a plugin or an audit, and the only importer of plugin code.
+
+Start with __main__.py; the jobs themselves are `harness/jobs/<kind>/worker.py`.
+"""

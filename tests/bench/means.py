@@ -48,10 +48,12 @@ def measure() -> dict[str, Any]:
     )
     ways: dict[str, Callable[[Tokens], object]] = {
         "everything": lambda some: _sampled(target, some),
-        "float32, in bfloat16 instead": lambda some: _sampled(half, some),
+        "float32 (bfloat16 instead)": lambda some: _sampled(half, some),
         **{name: _without(target, leave_out) for name, leave_out in _means(target).items()},
-        "draws that agree as one row, on a prefix that they share": lambda some: _one_row_a_draw(target, some),
-        "prefixes together": lambda some: [_sampled(target, some[place : place + 1]) for place in range(len(some))],
+        "draws that agree share one row, on a shared prefix": lambda some: _one_row_a_draw(target, some),
+        "several prefixes in one batch": lambda some: [
+            _sampled(target, some[place : place + 1]) for place in range(len(some))
+        ],
     }
     for way in ways.values():
         way(prefixes[:1])
@@ -99,10 +101,10 @@ def _without(target: Target, leave_out: Callable[[], AbstractContextManager[obje
 def _means(target: Target) -> dict[str, Callable[[], AbstractContextManager[object]]]:
     """Each of the means, and a context that leaves it out."""
     found: dict[str, Callable[[], AbstractContextManager[object]]] = {
-        "blocks' maxima before the selection": lambda: patch.object(selection, "_highest", _highest_of_whole_rows),
-        "tables that are used again": lambda: patch.object(model_runner.ModelRunner, "_table", _fresh_table),
-        "rows that begin at a cache line": lambda: _unaligned(target.runner),
-        "logits a cache holds, not all at once": lambda: patch.object(target.runner, "logit_bytes", _LARGE_BLOCK),
+        "maxima of blocks before the selection": lambda: patch.object(selection, "_highest", _highest_of_whole_rows),
+        "reused tables": lambda: patch.object(model_runner.ModelRunner, "_table", _fresh_table),
+        "rows aligned to cache lines": lambda: _unaligned(target.runner),
+        "logits in blocks that fit into a cache": lambda: patch.object(target.runner, "logit_bytes", _LARGE_BLOCK),
         "products with the head of 512 rows, not 32": lambda: patch.object(model_runner, "_PRODUCT_ROWS", 32),
     }
     if target.runner.neo is not None:
@@ -144,7 +146,7 @@ def _slow_activation(one: model_runner.ModelRunner) -> Iterator[None]:
 
 def table(found: dict[str, Any]) -> str:
     """The ratios as Markdown, the largest first."""
-    lines = ["| without | times as long |", "|---|---|"]
+    lines = ["| without | relative time |", "|---|---|"]
     return "\n".join(
         [*lines, *(f"| {name} | {found[name]:.2f} |" for name in sorted(found, key=lambda one: -found[one]))]
     )

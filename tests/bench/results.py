@@ -69,7 +69,7 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
 def table(found: list[Result]) -> str:
     """The results as Markdown: recall with its interval, seconds and suffixes a second, exact@1 and the ceiling."""
     lines = [
-        "| attack | round | recall at 100 errors | exact@1 | any of n | seconds | distinct suffixes/s |",
+        "| attack | round | Recall@100 | exact@1 | upper bound (any guess) | seconds | distinct suffixes/s |",
         "|---|---|---|---|---|---|---|",
     ]
     for result in sorted(found, key=lambda one: (one.round, one.attack.control, -(one.summary.recall_at_cap or 0))):

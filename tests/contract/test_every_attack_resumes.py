@@ -35,7 +35,7 @@ def test_an_attack_killed_between_frames_ends_with_the_bytes_of_an_uninterrupted
 ) -> None:
     options = ["--target", "demo-tiny", "--threads", "1"] if attack.uses_target else []
     planned = Machine(tmp_path).run(*_command(attack.name, tmp_path, ROWS), *options, "--dry-run", "--json")
-    spec = AttackSpec.model_validate_json(planned.stdout)
+    spec = AttackSpec.model_validate(json.loads(planned.stdout)["spec"])
     whole = new_run(tmp_path / "whole", spec, attack.path)
     frames = execute(whole)
     killed = new_run(tmp_path / "killed", spec, attack.path)

@@ -95,7 +95,7 @@ class Machine:
         others = np.setdiff1d(np.arange(EXAMPLES), solved)
         suffixes = np.concatenate([answers[solved], np.zeros((len(others), answers.shape[1]), np.uint16)])
         source = self.folder / f"{name}.csv"
-        write_submission(source, np.concatenate([np.arange(EXAMPLES)[solved.start : solved.stop], others]), suffixes)
+        write_submission(source, np.array([*solved, *others]), suffixes)
         summary = self.attack("replay", "--set", f"source={source}", *options)
         assert summary["status"] == "finished"
         return RunFolder(Path(summary["directory"]))
@@ -231,6 +231,8 @@ def kill_supervisor(folder: RunFolder) -> None:
     record = last_event(folder, "supervisor")
     assert record is not None
     kill_and_wait(int(record["pid"]))
+    # The kernel releases the lock when the last thread is gone.
+    wait_until(lambda: not folder.is_alive)
 
 
 def kill_worker(folder: RunFolder) -> bool:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.engine.demo_classifier import Family, fine_tune, invented_names, write_names
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
+from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
 
 NAMES = invented_names(20)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harness.engine.demo import SEED
-from harness.engine.demo.corpus import corpus
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
+from tests.demo_target.corpus import corpus
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
 from tests.unit.audits.sequence.completions_server import Reply, completion, completions_server
 

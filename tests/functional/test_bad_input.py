@@ -161,9 +161,9 @@ def _change(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[
 FILES: dict[str, tuple[Callable[[Path], None], str]] = {
     "longer prefixes": (_change("prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round has 8"),
     "shorter prefixes": (_change("prefix", lambda rows: rows[:, 1:]), "rows of 7 tokens where the round has 8"),
-    "other answers": (_change("answer", lambda rows: rows[1:]), "63 answers beside 64 attacked prefixes"),
+    "other answers": (_change("answer", lambda rows: rows[1:]), "63 answers for 64 attacked prefixes"),
     "no integers": (_change("prefix", lambda rows: rows.astype(float)), "expected integers of shape [rows, tokens]"),
-    "no rows": (_change("prefix", lambda rows: rows[:0]), "round small has no examples to attack"),
+    "no rows": (_change("prefix", lambda rows: rows[:0]), "round small has no examples"),
     "large ids": (_change("prefix", lambda rows: rows.astype(int) + 50_000), "contains a token outside 0..50256"),
     "longer training": (_change("train_prefix", lambda rows: np.tile(rows, 2)), "rows of 16 tokens where the round"),
     "other training": (

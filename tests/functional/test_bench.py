@@ -25,25 +25,28 @@ def test_the_object_has_the_ratios_at_its_top_and_a_row_for_each_way_and_dtype(m
     ]
     for row in told["rows"]:
         assert 0 < row["lowest"] <= row["suffixes_a_second"] <= row["highest"]
-        assert row["evaluations_a_suffix"] > 0 and min(row["roofline"].values()) > 0
+        assert row["evaluations_a_suffix"] > 0
     of = {(row["dtype"], row["what"]): row for row in told["rows"]}
     # A suffix of 50 tokens alone takes 50 evaluations; draws and beams that share beginnings take fewer.
     assert of["float32", "sample 1"]["evaluations_a_suffix"] == 50
     assert of["float32", "sample 100"]["evaluations_a_suffix"] < 50
     assert of["float32", "official arithmetic"]["times_official"] == 1
-    assert {"float32", "bfloat16"} == set(told["rates"]) and told["prefixes"] == 2 and told["turns"] == 1
+    assert told["prefixes"] == 2 and told["turns"] == 1
 
 
 @pytest.mark.slow
 def test_the_table_names_every_way_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
     text = machine.run("bench", "--prefixes", "2", "--turns", "1", "--dtype", "float32", *ON_ONE_CORE).stdout
     assert "official arithmetic" in text and "search 32" in text and "ratio_sample_100_float32" in text
-    assert "on a GPU: not measured" in text
+    assert "GPU: not measured" in text
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
-    [(["--prefixes", "100000"], "has 1000 prefixes"), (["--prefixes", "2", "--turns", "3"], "at least as many")],
+    ("options", "sentence", "code"),
+    [
+        (["--prefixes", "100000"], "has 1000 prefixes", 1),
+        (["--prefixes", "2", "--turns", "3"], "at least one prefix per turn", 2),
+    ],
 )
-def test_more_than_there_is_is_one_sentence(machine: Machine, options: list[str], sentence: str) -> None:
-    assert sentence in machine.run("bench", *options, code=1).stderr
+def test_too_many_prefixes_or_turns_are_refused(machine: Machine, options: list[str], sentence: str, code: int) -> None:
+    assert sentence in machine.run("bench", *options, code=code).stderr

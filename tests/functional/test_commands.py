@@ -85,7 +85,7 @@ def test_a_record_that_is_no_json_leaves_the_other_runs_listed(machine: Machine)
         db.execute("UPDATE event SET detail = '{not json'")
     listed = machine.run("runs")
     assert whole["id"] in listed.stdout and "internal error" not in listed.stderr
-    assert "a record in it is no JSON object" in machine.run("show", broken["id"], code=1).stderr
+    assert "a record in it is not a JSON object" in machine.run("show", broken["id"], code=1).stderr
 
 
 def test_run_and_show_print_one_line_of_json(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
@@ -326,7 +326,7 @@ def test_answers_that_are_fewer_than_the_prefixes_are_refused_before_any_clock(m
     answers = machine.folder / "answer-64.npy"
     np.save(answers, np.load(answers)[:-1])
     refused = machine.run("run", "draws", *machine.plugin(), code=1)
-    assert "63 answers beside 64 attacked prefixes" in refused.stderr
+    assert "63 answers for 64 attacked prefixes" in refused.stderr
     assert machine.folders() == []
 
 
@@ -345,9 +345,9 @@ def test_an_export_refuses_what_it_would_not_write(machine: Machine) -> None:
 def test_a_damaged_run_hides_no_other_one_from_the_list(machine: Machine) -> None:
     whole, torn = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
     folder = RunFolder(Path(torn["directory"]))
-    for detail in ("{}", '{"pid": []}', '{"pid": 1}', "[]"):
+    for detail in ("{}", '{"phase": []}', '{"phase": "odd"}', "[]"):
         with contextlib.closing(sqlite3.connect(folder.store)) as db, db:
-            db.execute("UPDATE event SET detail = ? WHERE name = 'supervisor'", (detail,))
+            db.execute("UPDATE event SET detail = ? WHERE name = 'phase'", (detail,))
         listed = machine.run("runs")
         assert whole["id"] in listed.stdout and torn["id"] not in listed.stdout
         assert listed.stderr.startswith(f"harness: {torn['id']}: {folder.path}") and "cannot be read" in listed.stderr
@@ -359,7 +359,7 @@ def test_what_is_advised_against_a_damaged_scorecard_helps(machine: Machine) -> 
     scorecard = RunFolder(Path(summary["directory"])).scorecard
     scorecard.write_text('{"recall_at_cap": "high"}')
     refused = machine.run("show", summary["id"], code=1).stderr
-    assert refused.startswith(f"harness: {scorecard}: cannot be read; delete it") and "Traceback" not in refused
+    assert refused.startswith(f"harness: {scorecard}: cannot be read. Delete it") and "Traceback" not in refused
     scorecard.unlink()
     assert machine.json("show", summary["id"])["recall_at_cap"] == summary["recall_at_cap"]
     assert f"harness score {summary['id']}" in refused

@@ -80,15 +80,15 @@ def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: 
     ("deed", "clause"),
     first_is_fast(
         [
-            ("rubbish", "bytes that start no frame"),
+            ("rubbish", "bytes that do not begin a frame"),
             ("huge_length", "a frame that claims 2147483648 + 1152921504606846976 bytes"),
             ("negative_length", "a frame that claims 4294967295 + 18446744073709551615 bytes"),
             ("four_gigabytes", "a frame that claims 2 + 4294967296 bytes"),
-            ("pickled", "bytes that start no frame"),
+            ("pickled", "bytes that do not begin a frame"),
             ("pickled_column", "a column of type 'O'"),
             ("interleaved", "frame 3 does not match its checksum"),
-            ("same_sequence", "frame 3 where 4 was due"),
-            ("wrong_sequence", "frame 1000 where 3 was due"),
+            ("same_sequence", "frame 3 instead of 4"),
+            ("wrong_sequence", "frame 1000 instead of 3"),
             ("wrong_checksum", "frame 3 does not match its checksum"),
             ("unknown_table", "a frame for the table 'ledger', which there is none of"),
             ("wrong_column", "ids must be integers with 1 axes; found float64 [1]"),
@@ -96,7 +96,7 @@ def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: 
             ("nan_score", "a score that is not a number, for example id 0"),
             ("wrong_id", "example id -9223372036854775808 where the round has 0..63"),
             ("deep_header", "a header that cannot be read (RecursionError)"),
-            ("forked_child", "bytes that start no frame"),
+            ("forked_child", "bytes that do not begin a frame"),
             ("after_the_end", "a frame after the worker's last word"),
         ],
         fast=2,
@@ -106,7 +106,7 @@ def test_a_forged_frame_ends_the_run_and_keeps_what_was_honest(machine: Machine,
     machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
     summary = _read(machine)
     assert summary["status"] == "crashed"
-    assert summary["reason"] == f"the attack's process sent what no attack may: {clause}."
+    assert summary["reason"] == f"the attack's process sent an invalid message: {clause}."
     assert summary["guesses"] == summary["rows"] == 5
     assert not Path("/exploded").exists()
 
@@ -125,7 +125,7 @@ def test_an_attack_that_closes_its_pipe_is_crashed_soon(machine: Machine, deed: 
     summary = _read(machine)
     assert (summary["status"], summary["reason"]) == (
         "crashed",
-        "the attack's process closed the pipe that its results travel on.",
+        "the attack's process closed the pipe of its results.",
     )
     assert summary["elapsed_s"] < 30
 
@@ -141,7 +141,7 @@ def test_messages_without_end_do_not_fill_the_disk(machine: Machine) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", "deed=endless_events", "--budget", "60s", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and summary["rows"] == 5
-    assert summary["reason"] == ("the attack's process sent what no attack may: more than 128 MiB of messages.")
+    assert summary["reason"] == ("the attack's process sent an invalid message: more than 128 MiB of messages.")
     assert (Path(summary["directory"]) / "run.db").stat().st_size < 200 * MIB
 
 
@@ -158,7 +158,7 @@ def test_an_attack_that_fills_its_scratch_folder_is_ended(machine: Machine) -> N
 def test_a_forged_word_about_the_target_leaves_a_run_that_can_be_shown(machine: Machine, deed: str) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
     summary = machine.newest()
-    assert summary["status"] == "crashed" and "sent what no attack may" in summary["reason"]
+    assert summary["status"] == "crashed" and "sent an invalid message" in summary["reason"]
     assert machine.json("show", summary["id"])["target_as_loaded"] is None
 
 

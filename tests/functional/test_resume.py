@@ -132,7 +132,7 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
 
     extra.write_text("two")
     refused = machine.run("resume", folder.id, code=1)
-    assert f"the parameter file's {extra}" in refused.stderr and "changed" in refused.stderr
+    assert f"{extra} of the parameter file" in refused.stderr and "changed" in refused.stderr
     extra.write_text("one")
 
     code = folder.code / "draws.py"

@@ -110,7 +110,7 @@ def test_the_curve_is_drawn_where_it_is_asked_for(folder: Path):
         (["--answers", "guesses.csv"], "not a plain .npy array"),
         (["--answers", "answers.npy", "--last", "5"], "has 4 rows. Lower --last 5."),
         (["--answers", "prefixes.npy"], "line 2: a suffix of 3 tokens where 2 are wanted"),
-        (["--answers", "answers.npy", "--plot", "curve.pdf"], "written as .svg or .png"),
+        (["--answers", "answers.npy", "--plot", "curve.pdf"], "Use .svg or .png"),
         (["--round", "smal"], "unknown round 'smal'"),
     ],
 )

@@ -30,7 +30,7 @@ def test_a_tuning_is_runs_of_folds_under_one_parent(tuned: Machine) -> None:
     assert [spec.parent for spec in specs] == [told["id"]] * 4
     runs = [run for setting in told["settings"] for run in setting["runs"]]
     assert [run["id"] for run in runs] == [spec.id for spec in specs]
-    assert [f"demo:{run['fold']}" for run in runs] == [spec.round.name for spec in specs] == sorted(FOLDS) * 2
+    assert [f"small:{run['fold']}" for run in runs] == [spec.round.name for spec in specs] == sorted(FOLDS) * 2
     assert all(0 <= run["recall_at_cap"] <= 1 for run in runs)
     best = max(told["settings"], key=lambda setting: setting["recall_at_cap"])
     assert best["params"] == told["best"]

@@ -275,7 +275,7 @@ def test_other_code_than_the_frozen_is_shown_and_the_verdict_on_its_run_stays(
         (("--prefixes", "absent.npy", "--own-environment"), 1, "absent.npy: no such file"),
         (("--round", "round.toml", "--own-environment", "--frozen", "absent.zip"), 1, "absent.zip: no such file"),
         (("--round", "round.toml"), 1, "no source to install the bundle's environment from"),
-        (("--frozen", "team.toml"), 1, "team.toml: no zip that can be trusted"),
+        (("--frozen", "team.toml"), 1, "team.toml: not a valid zip file"),
         (("--round", "round.toml", "--own-environment", "--budget", "soon"), 2, "'soon' is not a duration"),
         (("--round", "round.toml", "--work", ".", "--own-environment"), 1, "is not empty"),
         (("--round", "round.toml", "--work", "team.toml", "--own-environment"), 1, "team.toml"),

@@ -1,1 +1,4 @@
-"""Does a token classifier recognise the names that it was trained on (Xia et al. 2024)."""
+"""The entities audit: are token classifiers more confident in names that they were trained on (Xia et al. 2024)?
+
+Start with audit.py.
+"""

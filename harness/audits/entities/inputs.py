@@ -1,26 +1,189 @@
-"""Read the inputs of an entities audit: names in four lists, prompts, and notes on what was skipped."""
+"""Read the inputs of an entities audit: names from lists, CoNLL-2003 corpora and Wikidata results, and prompts."""
 
-from collections.abc import Sequence
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.audits.entities.names import (
-    conll_names,
-    drop_common,
-    read_names,
-    select_from_source,
-    split_halves,
-    wikidata_names,
-)
-from harness.audits.entities.prompt import read_prompts
+from harness.audits.entities.prompt import lines_of, read_prompts
+from harness.audits.text_files import parse_json, read_text
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
+_TAG = re.compile(r"O|[BIESLU]-\S+")
+_PERSONS = ("PER", "PERSON")
+_NAME_COLUMNS = ("personlabel", "itemlabel", "name", "names", "label")
+"""Columns that contain names, best first, in lower case."""
+_UNNAMED = re.compile(r"Q\d+")
+"""The result of Wikidata's label service for an entity without a label."""
 PARTS = ("in_dev", "in_test", "out_dev", "out_test")
 """The lists of names, in the order of a row of confidences."""
 _FEWEST_NAMES = 4
 """An interval needs two names of each list in each half."""
+
+
+class NameLists(NamedTuple):
+    """Names that the model was trained on, names that it was not trained on, and notes on skipped names."""
+
+    inside: list[str]
+    outside: list[str]
+    notes: list[str]
+
+
+def read_names(file: Path) -> tuple[list[str], list[str]]:
+    """Return distinct names and notes, from text (one per line) or TSV (the column `name`, or else the first).
+
+    Raises HarnessError if there is none.
+    """
+    rows = [line.split("\t") for line in lines_of(file) if line.strip()]
+    column = 0
+    if rows:
+        titles = [place for place, cell in enumerate(rows[0]) if cell.strip().casefold() in _NAME_COLUMNS]
+        if titles:
+            column = titles[0]
+            rows = rows[1:]
+    names = _distinct(_normalized(cells[column]) for cells in rows if len(cells) > column)
+    if not names:
+        raise HarnessError(f"{file} contains no names. Expected one name per line.")
+    skipped = len(rows) - len(names)
+    return names, [f"Skipped {skipped} of {len(rows)} lines of {file.name}: repeated or empty."] if skipped else []
+
+
+def conll_names(files: Sequence[Path]) -> list[str]:
+    """Return distinct person names of two words or more in CoNLL-2003 files (word first, tag last), in order.
+
+    Both IOB1 (B- only between neighbours) and IOB2 (B- at each beginning) are read: a name begins at B-, and at I-
+    without a name of that kind before. Raises HarnessError for a line without a tag, and if no name is found.
+    """
+    found: list[str] = []
+    for file in files:
+        words: list[str] = []
+        kind_before = ""
+        for number, line in enumerate([*lines_of(file), ""], 1):
+            cells = [] if line.startswith("-DOCSTART-") else line.split()
+            tag = cells[-1] if len(cells) > 1 else "O"
+            if len(cells) == 1 or not _TAG.fullmatch(tag):
+                raise HarnessError(
+                    f"not a line of a CoNLL-2003 file: {file}, line {number}, {shorten(line.strip(), 40)!r}. Expected "
+                    "a word first and a tag such as B-PER or O last."
+                )
+            prefix, _, kind = tag.partition("-")
+            if prefix in ("B", "S", "U") or kind != kind_before:
+                found.append(" ".join(words))
+                words = []
+            if kind.upper() in _PERSONS:
+                words.append(cells[0])
+            kind_before = kind if cells else ""
+        found.append(" ".join(words))
+    names = _distinct(name for name in found if " " in name)
+    if not names:
+        raise HarnessError(f"{files[0]} marks no person of two words or more. Expected tags B-PER and I-PER.")
+    return names
+
+
+def wikidata_names(file: Path) -> list[str]:
+    """Return distinct names of two words or more in the result of a SPARQL query, as JSON or CSV, in order.
+
+    The column is `personLabel`, `itemLabel` or `name`, else the first `…Label`, else the only one. Raises HarnessError
+    if there is none.
+    """
+    text = read_text(file)
+    rows = _json_rows(file, text) if text.lstrip().startswith(("{", "[")) else _csv_rows(file, text)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    labelled = [column for column in columns if column.casefold() in _NAME_COLUMNS or column.endswith("Label")]
+    if not labelled and len(columns) != 1:
+        shown = shorten(", ".join(columns), 80) or "none"
+        raise HarnessError(f"no column of {file} is called name or …Label. Its columns: {shown}.")
+    # A query may return other labels too, such as countryLabel.
+    column = min(labelled or columns, key=_rank)
+    cells = (_normalized(row[column]) for row in rows if isinstance(row.get(column), str))
+    names = _distinct(name for name in cells if " " in name and not _UNNAMED.fullmatch(name))
+    if not names:
+        raise HarnessError(f"the column {shorten(column)!r} of {file} contains no name of two words or more.")
+    return names
+
+
+def select_from_source(trained: Sequence[str], source: Sequence[str], seed: int) -> NameLists:
+    """Return the names of `source` in `trained`, and equally many that are not, so that both have the same origin.
+
+    A name that `trained` spells in other letter case, as headlines do, is in neither list. Raises HarnessError if a
+    list is empty.
+    """
+    exact, folded = set(trained), {name.casefold() for name in trained}
+    inside = [name for name in source if name in exact]
+    outside = [name for name in source if name.casefold() not in folded]
+    if not inside or not outside:
+        raise HarnessError(
+            f"{len(inside)} of {len(source)} Wikidata names are in the corpus and {len(outside)} are not. Both lists "
+            "need names."
+        )
+    chosen = np.random.default_rng([seed, 0]).permutation(len(outside))[: len(inside)]
+    notes = []
+    if len(outside) < len(inside):
+        notes.append(
+            f"Only {len(outside)} Wikidata names are not in the corpus, fewer than the {len(inside)} that are."
+        )
+    return NameLists(inside, [outside[place] for place in np.sort(chosen)], notes)
+
+
+def drop_common(inside: Sequence[str], outside: Sequence[str]) -> NameLists:
+    """Return both lists without the names that are in both."""
+    both = set(inside) & set(outside)
+    first, second = ([name for name in names if name not in both] for names in (inside, outside))
+    return NameLists(first, second, [f"Skipped {len(both)} names that are in both lists."] if both else [])
+
+
+def split_halves(names: Sequence[str], seed: int, part: int) -> tuple[list[str], list[str]]:
+    """Return dev and test halves of a list, a pure function of the list, the seed and the list's number `part`."""
+    order = np.random.default_rng([seed, part]).permutation(len(names))
+    half = len(names) // 2
+    return [names[place] for place in order[:half]], [names[place] for place in order[half:]]
+
+
+def _rank(column: str) -> int:
+    folded = column.casefold()
+    return _NAME_COLUMNS.index(folded) if folded in _NAME_COLUMNS else len(_NAME_COLUMNS)
+
+
+def _normalized(cell: str) -> str:
+    return " ".join(cell.split())
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _json_rows(file: Path, text: str) -> list[dict[str, Any]]:
+    """Return the rows of the SPARQL 1.1 JSON format, or of the list that Wikidata's page offers for download."""
+    try:
+        content = parse_json(text)
+        if isinstance(content, list):
+            return [row for row in content if isinstance(row, dict)]
+        bindings = content["results"]["bindings"]
+        return [{name: cell["value"] for name, cell in row.items()} for row in bindings]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise HarnessError(f"not the JSON of a SPARQL result: {file}. Expected results, bindings, value.") from None
+
+
+def _csv_rows(file: Path, text: str) -> list[dict[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text))
+    rows: list[dict[str, Any]] = []
+    try:
+        for row in reader:
+            # DictReader collects cells beyond the last column under None.
+            if None in row:
+                raise HarnessError(
+                    f"more cells than columns: {file}, line {reader.line_num}. Put a name with a comma in quotes."
+                )
+            rows.append(row)
+    except csv.Error as error:
+        raise HarnessError(f"not the CSV of a SPARQL result: {file} ({error}).") from None
+    return rows
 
 
 def read_inputs(

@@ -5,8 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.audits.notes import Notes
-from harness.audits.text_files import read_text
+from harness.audits.text_files import Notes, read_text
 from harness.core.errors import HarnessError
 
 MASK = "MASK"

@@ -1,1 +1,4 @@
-"""The leakage audit: with what probability a model leaks each sequence, under six decoding schemes."""
+"""The leakage audit: the probability that a model leaks each sequence, under six decoding schemes.
+
+Start with audit.py.
+"""

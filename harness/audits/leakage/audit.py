@@ -4,15 +4,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.audits.leakage.cutting import Tagger, entity_pairs
-from harness.audits.leakage.estimating import estimate, plan_draws
 from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, SCHEMES, LeakageParams, Scheme
-from harness.audits.leakage.probabilities import log_esp
+from harness.audits.leakage.probabilities import estimate, log_esp, plan_draws
 from harness.audits.leakage.results import MOST_MATCHES
 from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, How, measured_pairs
 from harness.audits.report import share_of
-from harness.audits.tokenizing import parse_tokenizer
+from harness.audits.text_files import parse_tokenizer
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError

@@ -96,8 +96,8 @@ def _trend_chart(results: LeakageResults, trend: Trend) -> Chart:
 def _inexact_chart(results: LeakageResults) -> Chart:
     labels = list(dict.fromkeys(results.label(one.scheme) for one in results.inexact))
     groups = {
-        f"n = {errors}": {results.label(one.scheme): one.over_esp for one in results.inexact if one.errors == errors}
-        for errors in sorted({one.errors for one in results.inexact})
+        f"n = {n}": {results.label(one.scheme): one.over_esp for one in results.inexact if one.n == n}
+        for n in sorted({one.n for one in results.inexact})
     }
     return bar_chart("inexact-over-exact", "Sequences with n-ISP > ESP", "share of sequences", groups, labels)
 

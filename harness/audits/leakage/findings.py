@@ -1,4 +1,4 @@
-"""Findings of a leakage audit, from complete or partial rows: figures and passages, and the other parts assembled."""
+"""Findings of a leakage audit, from complete or partial rows: figures, tables and passages, and the rest assembled."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,11 +7,12 @@ import numpy as np
 
 from harness.audits.leakage.charts import leakage_charts
 from harness.audits.leakage.pairs import Pairs, TokenDecoder
-from harness.audits.leakage.params import RANDOM_SCHEMES, LeakageParams, Scheme
+from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme, describe_matches
 from harness.audits.leakage.probabilities import extraction_rate, share_over
 from harness.audits.leakage.results import (
     DISCOVERABLE_PROBABILITIES,
     DISCOVERABLE_QUERIES,
+    MOST_MATCHES,
     QUANTILES,
     SHARES_OVER,
     InexactSummary,
@@ -23,13 +24,13 @@ from harness.audits.leakage.results import (
 )
 from harness.audits.leakage.rows import Setting, read_measurements
 from harness.audits.leakage.sentences import leakage_sentences
-from harness.audits.leakage.tables import leakage_tables
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
-from harness.audits.report import Share, model_names, number_or_none
+from harness.audits.report import Row, Share, model_names, number_or_none, table_of
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Findings, Passage, Stretch
+from harness.core.findings import Findings, FoundTable, Passage, Stretch
 
+_SETTING_COLUMNS = ("model", "parameters", "prefix_tokens", "sequences")
 _SHOWN_MATCHES = 20
 _CONTEXT = 20
 """Tokens at the end of a prefix that are shown before a match."""
@@ -49,6 +50,7 @@ def leakage_findings(
     if results is None:
         return Findings({"esp": {}, "sequences": 0, "is_complete": False}, ["Nothing has been measured yet."])
     reference = results.reference
+    settings = [_setting_figures(one, results) for one in results.measured.settings]
     return Findings(
         figures={
             "model": names[reference.model],
@@ -56,7 +58,7 @@ def leakage_findings(
             "suffix_tokens": results.suffix_length,
             "sequences": len(reference.sequences),
             "esp": {one.scheme.value: _scheme_figures(one, params) for one in results.schemes},
-            "settings": [_setting_figures(one, results) for one in results.measured.settings],
+            "settings": settings,
             "trends": {trend.over.replace(" ", "_"): _trend_figures(trend) for trend in results.trends},
             "inexact": [_inexact_figures(one) for one in results.inexact],
             "wrong_positions": {
@@ -66,7 +68,7 @@ def leakage_findings(
             "is_complete": results.is_complete,
         },
         sentences=leakage_sentences(results),
-        tables=leakage_tables(results),
+        tables=leakage_tables(results, settings),
         charts=leakage_charts(results),
         passages=_passages(results),
     )
@@ -148,19 +150,124 @@ def _trend_figures(trend: Trend) -> dict[str, Any]:
 
 
 def _inexact_figures(one: InexactSummary) -> dict[str, Any]:
-    return {
-        "scheme": one.scheme.value,
-        "n": one.errors,
-        "mean_esp": one.esp,
-        "mean_probability": one.probability,
-        "mean_low": one.low,
-        "mean_high": one.high,
-        "exact": one.exact,
-        "over_esp": _share_figures(one.over_esp),
-        "over_esp_at_least": one.at_least,
-        "over_esp_at_most": one.at_most,
-    }
+    return one._asdict() | {"scheme": one.scheme.value, "over_esp": _share_figures(one.over_esp)}
 
 
 def _share_figures(share: Share) -> dict[str, float | int]:
     return {"share": share.value, "low": share.low, "high": share.high, "of": share.of}
+
+
+def leakage_tables(results: LeakageResults, settings: Sequence[Row]) -> list[FoundTable]:
+    """Return all tables for which there are results."""
+    tables = [_scheme_table(results)]
+    if len(results.measured.settings) > 1:
+        tables += _settings_tables(results, settings)
+    tables += [_trend_table(results, trend) for trend in results.trends]
+    if results.inexact:
+        tables.append(_inexact_table(results))
+    if results.matches:
+        tables.append(_match_table(results))
+    return [*tables, _sequence_table(results)]
+
+
+def _scheme_table(results: LeakageResults) -> FoundTable:
+    rows = [
+        {
+            "scheme": results.label(one.scheme),
+            "mean ESP": one.mean,
+            "median": float(one.quantiles[2]),
+            "> 1/1000": one.over_1_in_1000.value,
+            "low": one.over_1_in_1000.low,
+            "high": one.over_1_in_1000.high,
+            "queries to exceed greedy": one.exceeds_greedy,
+            "expected queries": one.expected_to_exceed,
+            f"factor at {results.params.queries} queries": number_or_none(one.factors[0]),
+            "expected factor": number_or_none(one.factors[1]),
+            "last / first": number_or_none(one.last_to_first),
+        }
+        for one in results.schemes
+    ]
+    return table_of("schemes", f"Leakage by decoding scheme, {results.where}", rows)
+
+
+def _settings_tables(results: LeakageResults, settings: Sequence[Row]) -> list[FoundTable]:
+    """Return the mean ESP and the share of sequences above 1/1000 for every model and prefix length, from figures."""
+    return [
+        table_of(
+            name,
+            title,
+            [
+                {column.removesuffix("_tokens"): one[column] for column in _SETTING_COLUMNS}
+                | {results.label(scheme): one[figure][scheme.value] for scheme in SCHEMES}
+                for one in settings
+            ],
+        )
+        for name, title, figure in (
+            ("settings", "Mean ESP by model and prefix length", "mean_esp"),
+            ("settings-over", "Sequences with ESP > 1/1000 by model and prefix length", "over_1_in_1000"),
+        )
+    ]
+
+
+def _trend_table(results: LeakageResults, trend: Trend) -> FoundTable:
+    kinds = (("class of the source", CLASSES, trend.classes), ("part", PARTS, trend.parts))
+    rows = [
+        {"of": kind, "trend": class_name(*each)}
+        | {results.label(scheme): float(shares[place, number]) for place, scheme in enumerate(RANDOM_SCHEMES)}
+        for kind, names, shares in kinds
+        for number, each in enumerate(names)
+    ]
+    title = f"ESP over {trend.settings} {trend.over}, shares of {trend.sequences:,} sequences"
+    return table_of(f"trends-over-{trend.over.replace(' ', '-')}", title, rows)
+
+
+def _inexact_table(results: LeakageResults) -> FoundTable:
+    rows = [
+        {
+            "scheme": results.label(one.scheme),
+            "n": one.n,
+            "sequences": one.over_esp.of,
+            "exact": one.exact,
+            "mean ESP": one.mean_esp,
+            "mean ISP": one.mean_probability,
+            "ISP at least": one.mean_low,
+            "ISP at most": one.mean_high,
+            "ISP > ESP": one.over_esp.value,
+            "low": one.over_esp.low,
+            "high": one.over_esp.high,
+            "share at least": one.over_esp_at_least,
+            "share at most": one.over_esp_at_most,
+        }
+        for one in results.inexact
+    ]
+    return table_of("inexact", "Suffixes with exactly n tokens substituted", rows)
+
+
+def _match_table(results: LeakageResults) -> FoundTable:
+    decoder = TokenDecoder(results.pairs.tokenizer)
+    rows = [
+        {
+            "scheme": results.label(match.scheme),
+            "sequence": match.sequence + 1,
+            "probability": match.probability,
+            "ESP": match.esp,
+            "wrong positions": " ".join(str(place + 1) for place in match.wrong),
+            "suffix": decoder.text(results.pairs.suffixes[match.sequence]),
+            "match": decoder.text(match.tokens),
+        }
+        for matches in results.matches.values()
+        for match in matches
+    ]
+    title = f"The {MOST_MATCHES} likeliest partial matches of each scheme ({describe_matches(results.suffix_length)})"
+    return table_of("matches", title, rows, is_detail=True, text_columns=("suffix", "match"))
+
+
+def _sequence_table(results: LeakageResults) -> FoundTable:
+    """Return the log ESP of every sequence in every setting; None if a scheme cannot draw it. Numbers begin at 1."""
+    rows = [
+        {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": int(sequence) + 1}
+        | {f"log ESP, {results.label(scheme)}": number_or_none(log) for scheme, log in zip(SCHEMES, logs, strict=True)}
+        for setting in results.measured.settings
+        for sequence, logs in zip(setting.sequences, setting.log_esps.T, strict=True)
+    ]
+    return table_of("sequences", "Every sequence", rows, is_detail=True)

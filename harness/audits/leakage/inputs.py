@@ -1,6 +1,5 @@
 """Read pairs from files, rounds, the demo's names or a corpus, and check that they fit the targets."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,16 +12,15 @@ from harness.audits.corpora import RECORD_SUFFIXES, documents_in, records_in
 from harness.audits.leakage.cutting import cut_at
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
-from harness.audits.notes import Notes
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
-from harness.audits.text_files import parse_json, read_text
-from harness.audits.tokenizing import parse_tokenizer
+from harness.audits.text_files import Notes, parse_json, parse_tokenizer, read_text
 from harness.core.arrays import Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.engine.demo import SIZES as DEMO_SIZES
+from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
 
 _LENGTH = 50
 """Tokens of a prefix and of a suffix, if nothing else is given."""
@@ -193,7 +191,7 @@ def shared_tokenizer(models: Sequence[Model]) -> str | None:
     files = [model.path / "tokenizer.json" for model in models]
     contents = [read_text(file) if file.is_file() else None for file in files]
     keys: list[Any] = [
-        _vocabulary_size(model) if content is None else _tokenizer_key(content, file)
+        configured_number(model.path, VOCABULARY_KEYS) if content is None else _tokenizer_key(content, file)
         for model, content, file in zip(models, contents, files, strict=True)
     ]
     for model, key, content in zip(models, keys, contents, strict=True):
@@ -295,7 +293,7 @@ def _sampled(
         raise HarnessError(f"{source} contains no pair.")
     largest = max(int(prefixes.max()), int(suffixes.max()))
     for model in models:
-        vocabulary = _vocabulary_size(model)
+        vocabulary = configured_number(model.path, VOCABULARY_KEYS)
         if vocabulary is not None and largest >= vocabulary:
             raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
     _require_context(models, prefixes.shape[1] + suffixes.shape[1])
@@ -305,23 +303,9 @@ def _sampled(
 
 def _require_context(models: Sequence[Model], wanted: int) -> None:
     for model in models:
-        context = _configured(model, "max_position_embeddings", "n_positions")
+        context = configured_number(model.path, CONTEXT_KEYS)
         if context is not None and context < wanted:
             raise HarnessError(
                 f"prefix and suffix have {wanted:,} tokens, and the context of {model.id} is {context:,}. Set "
                 "--prefix-tokens or --suffix-tokens."
             )
-
-
-def _vocabulary_size(model: Model) -> int | None:
-    return _configured(model, "vocab_size")
-
-
-def _configured(model: Model, *names: str) -> int | None:
-    """Return the first of `names` that config.json sets to an integer, or None."""
-    try:
-        config = json.loads((model.path / "config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    found = [config[name] for name in names if isinstance(config, dict) and isinstance(config.get(name), int)]
-    return found[0] if found else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.audits.tokenizing import parse_tokenizer
+from harness.audits.text_files import parse_tokenizer
 from harness.core.arrays import Ints, Tokens
 from harness.core.audit import AuditInputs
 

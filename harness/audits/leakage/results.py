@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,25 +76,23 @@ class Trend:
     sequences: int
 
 
-@dataclass(frozen=True)
-class InexactSummary:
-    """One scheme and number of substitutions for the reference model and whole prefixes.
+class InexactSummary(NamedTuple):
+    """One scheme and number of substitutions `n` for the reference model and whole prefixes, by the names in JSON.
 
-    esp, probability, low, high: means over the sequences of the ESP, of the n-ISP and of its bounds; over_esp: the
-    share of sequences with n-ISP > ESP; at_least, at_most: that share by the lower and upper bounds; exact: how many
-    n-ISP are exact.
+    mean_*: means over the sequences of the ESP, of the n-ISP and of its bounds; exact: how many n-ISP are exact;
+    over_esp: the share of sequences with n-ISP > ESP, with this share by the lower and upper bounds of the n-ISP.
     """
 
     scheme: Scheme
-    errors: int
-    esp: float
-    probability: float
-    low: float
-    high: float
-    over_esp: Share
-    at_least: float
-    at_most: float
+    n: int
+    mean_esp: float
+    mean_probability: float
+    mean_low: float
+    mean_high: float
     exact: int
+    over_esp: Share
+    over_esp_at_least: float
+    over_esp_at_most: float
 
 
 @dataclass(frozen=True)
@@ -241,14 +240,14 @@ def _inexact_summary(scheme: Scheme, errors: int, rows: InexactRows, reference: 
     return InexactSummary(
         scheme,
         errors,
-        esp=extraction_rate(log_esps),
-        probability=float(rows.probability.mean()),
-        low=float(rows.low.mean()),
-        high=float(rows.high.mean()),
-        over_esp=share_of(int(is_above(rows.probability).sum()), len(log_esps)),
-        at_least=float(is_above(rows.low).mean()),
-        at_most=float(is_above(rows.high).mean()),
+        mean_esp=extraction_rate(log_esps),
+        mean_probability=float(rows.probability.mean()),
+        mean_low=float(rows.low.mean()),
+        mean_high=float(rows.high.mean()),
         exact=int((rows.how == 0).sum()),
+        over_esp=share_of(int(is_above(rows.probability).sum()), len(log_esps)),
+        over_esp_at_least=float(is_above(rows.low).mean()),
+        over_esp_at_most=float(is_above(rows.high).mean()),
     )
 
 

@@ -81,7 +81,7 @@ def _inexact(results: LeakageResults) -> Iterator[str]:
     for one in results.inexact:
         if one.scheme is Scheme.TOP_K:
             yield (
-                f"With exactly {pluralize(one.errors, 'token')} substituted, {one.over_esp} sequences are likelier "
+                f"With exactly {pluralize(one.n, 'token')} substituted, {one.over_esp} sequences are likelier "
                 f"than without substitution under {results.label(Scheme.TOP_K)}."
             )
     if not results.inexact:

@@ -1,1 +1,4 @@
-"""`sequence`: how much of a corpus a model completes word for word, beside text that it never saw."""
+"""The sequence audit: how much of a corpus a model completes word for word, compared with unseen text.
+
+Start with audit.py.
+"""

@@ -5,8 +5,12 @@ Error messages never contain the key, the prompt or the answer.
 
 import json
 import re
+import threading
 import time
 import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -15,11 +19,11 @@ import httpx
 
 from harness.audits.sequence.completion import REFUSAL
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.rate_limit import RateLimiter, backoff_seconds, retry_after_seconds
 from harness.audits.text_files import parse_json, without_surrogates
 from harness.core.errors import HarnessError
 from harness.core.request import ENDPOINT_KEYS
 
+_LONGEST_BACKOFF = 60.0  # seconds
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _LARGEST_ANSWER = 8 << 20  # bytes
 _LONGEST_WAIT = 600.0
@@ -32,6 +36,57 @@ _FATAL = {
     404: "has no completions API at this address, or no model of this name",
 }
 """Statuses about key or address, which every paragraph would get."""
+
+
+class RateLimiter:
+    """Spaces the starts of requests of all threads so that at most so many start per minute."""
+
+    def __init__(
+        self,
+        requests_per_minute: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._spacing = 60.0 / requests_per_minute
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._next = clock()
+
+    def wait(self) -> None:
+        """Block until the next request may start."""
+        with self._lock:
+            turn = max(self._clock(), self._next)
+            self._next = turn + self._spacing
+        if (left := turn - self._clock()) > 0:
+            self._sleep(left)
+
+    def pause(self, seconds: float) -> None:
+        """Let no request start for `seconds`."""
+        with self._lock:
+            self._next = max(self._next, self._clock() + seconds)
+
+
+def backoff_seconds(attempt: int, random: Random) -> float:
+    """Return 1, 2, 4, … seconds, at most 60, for `attempt` 0, 1, 2, …, times a random factor from 1/2 to 3/2."""
+    return min(_LONGEST_BACKOFF, 2.0**attempt) * (0.5 + random.random())
+
+
+def retry_after_seconds(header: str | None, now: datetime | None = None) -> float | None:
+    """Return the seconds from `now` that a Retry-After header asks for (RFC 9110, 10.2.3); None if it is invalid."""
+    if header is None:
+        return None
+    value = header.strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        moment = parsedate_to_datetime(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 class Answer(NamedTuple):

@@ -1,28 +1,37 @@
-"""Findings of a sequence audit, from complete or partial rows: figures and passages, and the other parts assembled."""
+"""Findings of a sequence audit, from complete or partial rows: figures, tables, charts and passages."""
 
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from harness.audits.report import Share, number_or_none
-from harness.audits.sequence.charts import sequence_charts
+from harness.audits.report import Row, Share, bar_chart, number_or_none, share_of, table_of
 from harness.audits.sequence.completion import State
-from harness.audits.sequence.dataset import Dataset
-from harness.audits.sequence.measures import Results, read_results
+from harness.audits.sequence.dataset import Control, Dataset
+from harness.audits.sequence.measures import TOO_SHORT, Results, read_results
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.rates import Contrast, Contrasts, Rate, contrast_sides, control_side, run_p_value
+from harness.audits.sequence.rates import (
+    SIDES,
+    UNSHARED,
+    Contrast,
+    Contrasts,
+    Rate,
+    contrast_sides,
+    control_side,
+    run_p_value,
+)
 from harness.audits.sequence.sentences import sequence_sentences
 from harness.audits.sequence.similarity import mark_common_runs
-from harness.audits.sequence.tables import document_tables, paragraph_table, rates_table
 from harness.audits.sequence.thresholds import TITLES, Threshold
+from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Findings, Passage, Stretch
+from harness.core.findings import Chart, Findings, FoundTable, LineChart, Passage, Series, Stretch
 from harness.core.text import pluralize
 
 _MOST_PASSAGES = 10
 _SHORTEST_RUN = 5
 """Words of the shortest run that is shown as a passage: as many as the shorter exact start."""
+_SHOWN_DOCUMENTS = 20
 
 
 def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, model: str) -> Findings:
@@ -131,3 +140,133 @@ def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
             ("completion", mark_common_runs(completion, suffix)),
         ),
     )
+
+
+def rates_table(dataset: Dataset, contrasts: Contrasts) -> FoundTable:
+    """Return a row for each threshold and side. The p-value stands beside the rate that is tested."""
+    has_shared = bool(dataset.is_shared.any())
+    rows = []
+    for threshold, one in contrasts.items():
+        sides = [("corpus", one.corpus, None if has_shared else one.p_value)]
+        if has_shared:
+            sides.append((UNSHARED, one.tested_corpus, one.p_value))
+        for side, rate, p_value in [*sides, (SIDES[dataset.control], one.control, None)]:
+            rows.append(
+                {
+                    "threshold": TITLES[threshold],
+                    "of": side,
+                    "share": number_or_none(rate.share.value),
+                    "low": number_or_none(rate.share.low),
+                    "high": number_or_none(rate.share.high),
+                    "judged": rate.judged,
+                    "too short": rate.too_short,
+                    "p": p_value,
+                }
+            )
+    return table_of("rates", "Completions that pass each threshold", rows)
+
+
+def document_tables(dataset: Dataset, results: Results) -> list[FoundTable]:
+    """Return the documents of the corpus, most memorized first: the first 20 to be shown, and all as a file."""
+    own = results.own
+    compared = np.flatnonzero(own.is_compared & ~dataset.is_control)
+    compared = compared[np.argsort(dataset.document[compared], kind="stable")]
+    documents, starts = np.unique(dataset.document[compared], return_index=True)
+    rows = []
+    for document, kept in zip(documents.tolist(), np.split(compared, starts[1:]), strict=False):
+        verdicts = {threshold: own.verdicts[threshold][kept] for threshold in Threshold}
+        shares = {TITLES[threshold]: _mean(values[values != TOO_SHORT]) for threshold, values in verdicts.items()}
+        rows.append(
+            {
+                "document": dataset.documents[document],
+                "paragraphs": len(kept),
+                **shares,
+                "longest run, words": int(own.run_words[kept].max()),
+                "edit similarity": float(own.edit_similarity[kept].mean()),
+            }
+        )
+    rows.sort(
+        key=lambda row: (-(row[TITLES[Threshold.TRIGRAM]] or 0), -row["longest run, words"], -row["edit similarity"])
+    )
+    title = "Documents of the corpus, most memorized first"
+    if len(rows) <= _SHOWN_DOCUMENTS:
+        return [table_of("documents", title, rows)]
+    shown = table_of("documents", f"{title} ({_SHOWN_DOCUMENTS} of {len(rows):,})", rows[:_SHOWN_DOCUMENTS])
+    return [shown, table_of("all_documents", title, rows, is_detail=True)]
+
+
+def paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
+    """Return a row for each paragraph. Verdicts are true, false or None."""
+    has_partners = dataset.control is Control.PERMUTED
+
+    def row(place: int) -> Row:
+        state, own = results.states[place], results.own
+        is_compared = bool(own.is_compared[place])
+        return {
+            "side": "control" if dataset.is_control[place] else "corpus",
+            "document": dataset.documents[int(dataset.document[place])],
+            "number": int(dataset.number[place]),
+            "occurrences": int(dataset.occurrences[place]),
+            "shared": bool(dataset.is_shared[place]),
+            "state": state.value if state else "pending",
+            **{one.value: _verdict(own.verdicts[one][place]) for one in Threshold},
+            "longest_run_words": int(own.run_words[place]) if is_compared else None,
+            "longest_run_characters": int(own.run_characters[place]) if is_compared else None,
+            "edit_similarity": number_or_none(own.edit_similarity[place]),
+            **{
+                f"permuted_{one.value}": _verdict(results.by_chance.verdicts[one][place])
+                for one in Threshold
+                if has_partners
+            },
+            "prompt": dataset.prompts[place],
+            "suffix": dataset.suffixes[place],
+            "completion": results.texts[place],
+        }
+
+    rows = [row(place) for place in range(len(dataset))]
+    texts = ("prompt", "suffix", "completion")
+    return table_of("paragraphs", "Every paragraph", rows, is_detail=True, text_columns=texts)
+
+
+def _verdict(number: Any) -> bool | None:
+    return None if number == TOO_SHORT else bool(number)
+
+
+def _mean(verdicts: Any) -> float | None:
+    return float(verdicts.mean()) if len(verdicts) else None
+
+
+def sequence_charts(dataset: Dataset, results: Results, contrasts: Contrasts) -> list[Chart]:
+    """Return the charts, none before the first completion."""
+    is_corpus = ~dataset.is_control & results.own.is_compared
+    if not is_corpus.any():
+        return []
+    side = SIDES[dataset.control]
+    control, is_control = control_side(dataset, results)
+    runs = [("corpus", results.own.run_words[is_corpus], False), (side, control.run_words[is_control], True)]
+    runs = [one for one in runs if len(one[1])]
+    longest = max(int(lengths.max()) for _, lengths, _ in runs)
+    groups = {"corpus": {TITLES[threshold]: one.corpus.share for threshold, one in contrasts.items()}}
+    if dataset.is_shared.any():
+        groups[UNSHARED] = {TITLES[threshold]: one.tested_corpus.share for threshold, one in contrasts.items()}
+    if is_control.any():
+        groups[side] = {TITLES[threshold]: one.control.share for threshold, one in contrasts.items()}
+    labels = [TITLES[threshold] for threshold in contrasts]
+    return [
+        bar_chart("rates", "Completions that pass each threshold", "share of completions", groups, labels),
+        LineChart(
+            "verbatim_runs",
+            "Longest verbatim run of each completion",
+            "words in the run, at least",
+            "share of completions",
+            [_survival(name, lengths, longest, is_dashed) for name, lengths, is_dashed in runs],
+        ),
+    ]
+
+
+def _survival(name: str, runs: Ints, longest: int, is_dashed: bool) -> Series:
+    """Return the share of `runs` that have at least 0, 1, … `longest` words, with Wilson intervals."""
+    lengths = np.arange(longest + 1)
+    shares = [share_of(int((runs >= length).sum()), len(runs)) for length in lengths]
+    value, low, high, _ = np.array(shares).T
+    return Series(name, lengths, value, low, high, is_dashed)

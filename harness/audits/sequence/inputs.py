@@ -7,14 +7,14 @@ from typing import NoReturn
 import numpy as np
 
 from harness.audits.corpora import documents_in
-from harness.audits.notes import Notes
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.round_text import Cutting, has_unseen_text, round_paragraphs, unseen_paragraphs
 from harness.audits.sequence.sampling import Paragraph, Sample, sample_paragraphs
-from harness.audits.sequence.shared_runs import shared_runs
+from harness.audits.sequence.similarity import shared_runs
 from harness.audits.sequence.words import cut_after, paragraphs_of, word_spans
 from harness.audits.sources import CorpusFiles, Source
+from harness.audits.text_files import Notes
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round

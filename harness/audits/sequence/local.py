@@ -11,7 +11,7 @@ from harness.audits.sequence.completion import Completion, State, shuffled
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
-from harness.audits.tokenizing import load_tokenizer
+from harness.audits.text_files import load_tokenizer
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
 

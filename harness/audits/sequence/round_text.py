@@ -10,11 +10,12 @@ import numpy as np
 from harness.audits.sequence.sampling import Paragraph
 from harness.audits.sequence.words import cut_after, cut_at, word_spans
 from harness.audits.sources import load_answered_examples
-from harness.audits.tokenizing import load_tokenizer
+from harness.audits.text_files import load_tokenizer
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_clusters, load_prefixes
 from harness.core.rounds import Round
+from harness.engine.demo import UNSEEN
 
 
 class Cutting(NamedTuple):
@@ -40,17 +41,17 @@ def round_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
 
 
 def has_unseen_text(round_: Round) -> bool:
-    """Return whether more text like the round's can be generated, as for the demo."""
+    """Return whether more text like the round's is shipped, as for the demo."""
     return round_.target == "demo"
 
 
 def unseen_paragraphs(round_: Round, cutting: Cutting) -> Iterator[Paragraph]:
-    """Yield as many paragraphs as the round has examples, from documents generated with another seed."""
-    from harness.engine.demo.unseen import unseen_examples  # only needed for the demo
-
-    unseen = unseen_examples(_tokenizer_file(round_, cutting), len(load_prefixes(round_)))
-    names = [f"unseen document {document}" for document in unseen.documents.tolist()]
-    yield from _paragraphs(round_, unseen.prefixes, unseen.suffixes, names, cutting)
+    """Yield as many paragraphs as the round has examples, at most the 1,000 that are shipped."""
+    with np.load(UNSEEN) as unseen:
+        wanted = slice(len(load_prefixes(round_)))
+        prefixes, suffixes, documents = (unseen[name][wanted] for name in ("prefixes", "suffixes", "documents"))
+    names = [f"unseen document {document}" for document in documents.tolist()]
+    yield from _paragraphs(round_, prefixes, suffixes, names, cutting)
 
 
 def _paragraphs(

@@ -9,7 +9,7 @@ from harness.audits.sequence.dataset import Control, Dataset, ReadCounts
 from harness.audits.sequence.measures import Results
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.rates import SIDES, Contrasts
-from harness.audits.sequence.shared_runs import RUN
+from harness.audits.sequence.similarity import RUN
 from harness.audits.sequence.thresholds import TITLES
 from harness.core.text import pluralize
 

@@ -1,4 +1,4 @@
-"""Graded similarity of two texts: longest verbatim runs, edit similarity, and the positions of common trigrams."""
+"""Similarity of texts: verbatim runs, edit similarity, common trigrams, and long runs that two sets of texts share."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -7,10 +7,13 @@ from itertools import groupby
 import numpy as np
 
 from harness.audits.sequence.words import word_spans, words_of
+from harness.core.arrays import Bools, Ints
 from harness.core.findings import Stretch
 
 _MARKED_RUN = 3
 """Words of the shortest run that is marked: a trigram."""
+RUN = 13
+"""Words: the usual length in studies of benchmark contamination."""
 
 
 def longest_word_run(one: Sequence[str], other: Sequence[str]) -> int:
@@ -60,3 +63,21 @@ def mark_common_runs(text: str, other: str) -> list[Stretch]:
             is_marked[begin:end] = [True] * (end - begin)
     stretches = groupby(zip(text, is_marked, strict=True), key=lambda pair: pair[1])
     return [Stretch("".join(character for character, _ in pairs), marked) for marked, pairs in stretches]
+
+
+def shared_runs(one: Sequence[str], other: Sequence[str]) -> tuple[Bools, Bools]:
+    """Return, [n] and [m], which texts share a run of 13 words with the other side, or all words if they have fewer.
+
+    Runs are compared by 64-bit hashes.
+    """
+    sides = [[_run_hashes(text) for text in texts] for texts in (one, other)]
+    pool, other_pool = (np.concatenate([np.empty(0, np.int64), *side]) for side in sides)
+    common = set(np.intersect1d(pool, other_pool).tolist())
+    first, second = (np.array([not common.isdisjoint(runs.tolist()) for runs in side], np.bool_) for side in sides)
+    return first, second
+
+
+def _run_hashes(text: str) -> Ints:
+    words = words_of(text)
+    length = min(RUN, len(words))
+    return np.array([hash(tuple(words[at : at + length])) for at in range(len(words) - length + 1)], np.int64)

@@ -1,6 +1,6 @@
 """The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus.
 
-Importing this package does not load torch. `python -m harness.engine.demo` creates all of its files.
+Importing this package does not load torch. `python -m tests.demo_target` creates all of its files.
 """
 
 from pathlib import Path
@@ -33,9 +33,9 @@ WEIGHTS = SIZES[0].weights
 """The folder of the demo target itself."""
 ROUND_ARRAYS = SHIPPED_ROUNDS / "demo"
 """The folder of the demo round's prefixes, suffixes and repetition counts."""
+CORPUS = _PACKAGE / "corpus.json"
+"""The distinct texts of the corpus that the targets were trained on: a list of strings."""
+UNSEEN = _PACKAGE / "unseen.npz"
+"""1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
 SEED = 2023
 """The seed of the corpus, of the choice of examples and of the training."""
-ATTACKED = 1_000
-"""The number of examples that the round attacks."""
-TRAINING = 1_000
-"""The number of further examples, from other documents, with known answers."""

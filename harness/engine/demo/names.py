@@ -1,19 +1,16 @@
 """Pairs from the demo corpus whose suffix is one of its invented names. Loads no torch."""
 
+import json
 import re
 from pathlib import Path
 from random import Random
 
 from tokenizers import Tokenizer
 
-from harness.engine.demo import SEED
-from harness.engine.demo.corpus import corpus
-from harness.engine.demo.invented import CODAS, ENDINGS, ONSETS, VOWELS
+from harness.engine.demo import CORPUS, SEED
 
-NAME = re.compile(
-    rf"\b[{''.join(ONSETS).upper()}][{''.join(VOWELS)}][{''.join(CODAS)}]?[{''.join(ONSETS)}](?:{'|'.join(ENDINGS)})\b"
-)
-"""Matches the results of `invented.name`."""
+NAME = re.compile(r"\b[BDFGKLMNPRSTVZ][aeiou][lnrs]?[bdfgklmnprstvz](?:or|ika|ell|umo|arn|ish|ovex|ula)\b")
+"""Matches every name that the generator of the corpus invents."""
 
 
 def name_pairs(tokenizer_file: Path, *, prefix_length: int = 50, tokens: int = 4) -> list[tuple[list[int], list[int]]]:
@@ -25,14 +22,14 @@ def name_pairs(tokenizer_file: Path, *, prefix_length: int = 50, tokens: int = 4
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     rng = Random(SEED)  # noqa: S311  seeded, no secret
     pairs = []
-    for document in corpus(SEED):
-        encoding = tokenizer.encode(document.text)
+    for text in json.loads(CORPUS.read_text()):
+        encoding = tokenizer.encode(text)
         ends = {end: place for place, (_, end) in enumerate(encoding.offsets)}
         found = []
-        for match in NAME.finditer(document.text):
+        for match in NAME.finditer(text):
             last = ends.get(match.end(), -1)
             first = last - tokens + 1
-            if first < prefix_length or document.text[encoding.offsets[first][0] : match.end()].strip() != match[0]:
+            if first < prefix_length or text[encoding.offsets[first][0] : match.end()].strip() != match[0]:
                 continue
             found.append((encoding.ids[first - prefix_length : first], encoding.ids[first : last + 1]))
         if found:

@@ -1,6 +1,7 @@
 """The context of a running attack: inputs come from its scratch directory, guesses go to the supervisor."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +161,7 @@ class AttackContext:
         self._check(guesses)
         self._log.begin_outside()
         self._committed.append(guesses)
-        narrowed = Guesses(guesses.ids, self._narrowed(guesses.suffixes), guesses.score)
+        narrowed = replace(guesses, suffixes=self._narrowed(guesses.suffixes))
         for columns in split_into_frames(GUESSES, narrowed.columns()):
             self._channel.send("guess", columns, key=self._log.key)
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ class GuessIntake(Intake):
         )
         if fault is not None:
             raise IntakeError(fault)
-        return Guesses(guesses.ids, guesses.suffixes.astype(token_dtype(rules.vocabulary)), guesses.score)
+        return replace(guesses, suffixes=guesses.suffixes.astype(token_dtype(rules.vocabulary)))
 
 
 def _kept_name(frame: Frame) -> str:

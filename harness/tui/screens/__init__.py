@@ -1,1 +1,1 @@
-"""One screen a module, with its style in the .tcss file beside it."""
+"""The screens: one module each, with its style in the .tcss file of the same name."""

@@ -1,1 +1,1 @@
-"""The widgets of the screens; each shows one part of a snapshot."""
+"""The widgets of the screens. Each shows one part of a snapshot."""

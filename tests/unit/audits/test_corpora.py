@@ -8,8 +8,8 @@ import pyarrow
 import pytest
 
 from harness.audits.corpora import documents_in
-from harness.audits.notes import Notes
 from harness.audits.sequence.words import paragraphs_of
+from harness.audits.text_files import Notes
 from harness.core.errors import HarnessError
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
 from harness.engine.classification import Entity, Span, TokenClassifier, load_classifier, tokens_covering
-from harness.engine.demo_classifier import Family, fine_tune, invented_names
+from tests.demo_target.classifiers import Family, fine_tune, invented_names
 
 NAMES = invented_names(12)
 FAMILIES = list(Family)

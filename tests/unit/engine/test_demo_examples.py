@@ -1,5 +1,6 @@
 """The shipped demo round: its properties, and that the seeded script reproduces it."""
 
+import json
 import subprocess
 import sys
 from typing import NamedTuple
@@ -13,9 +14,11 @@ from harness.core.clusters import cluster_ids
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.core.spec import SHIPPED_TARGETS
-from harness.engine.demo import ATTACKED, ROUND_ARRAYS, SEED, SIZES, TRAINING, WEIGHTS
-from harness.engine.demo.corpus import MOST_REPETITIONS, Document, corpus
-from harness.engine.demo.examples import (
+from harness.engine.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
+from tests.demo_target.corpus import MOST_REPETITIONS, Document, corpus
+from tests.demo_target.examples import (
+    ATTACKED,
+    TRAINING,
     Examples,
     continuations,
     cut_examples,
@@ -23,7 +26,8 @@ from harness.engine.demo.examples import (
     is_well_specified,
     token_entropy,
 )
-from harness.engine.demo.tokenizer import train_tokenizer
+from tests.demo_target.tokenizer import train_tokenizer
+from tests.demo_target.unseen import unseen_examples
 
 LARGEST_CLUSTER = 20
 
@@ -87,6 +91,17 @@ def test_the_generator_reproduces_the_shipped_arrays(shipped: Shipped, regenerat
 
 def test_the_generator_reproduces_the_shipped_tokenizer(regenerated: Regenerated) -> None:
     assert regenerated.tokenizer.to_str(pretty=True) == (WEIGHTS / "tokenizer.json").read_text()
+
+
+def test_the_generator_reproduces_the_shipped_corpus(regenerated: Regenerated) -> None:
+    assert json.loads(CORPUS.read_text()) == [document.text for document in regenerated.documents]
+
+
+def test_the_generator_reproduces_the_shipped_unseen_examples() -> None:
+    unseen = unseen_examples(WEIGHTS / "tokenizer.json", 1_000)
+    with np.load(UNSEEN) as shipped:
+        for name in ("prefixes", "suffixes", "documents"):
+            assert np.array_equal(shipped[name], getattr(unseen, name)), name
 
 
 def test_the_tokenizer_decodes_every_text_of_the_corpus(regenerated: Regenerated) -> None:
@@ -161,9 +176,7 @@ def test_the_weights_are_a_small_gpt_neo_with_local_and_global_layers() -> None:
     assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
 
 
-@pytest.mark.parametrize(
-    "module", ["harness.engine.demo", "harness.engine.demo.corpus", "harness.engine.demo.examples"]
-)
+@pytest.mark.parametrize("module", ["harness.engine.demo", "harness.engine.demo.names", "tests.demo_target.corpus"])
 def test_the_corpus_needs_no_torch(module: str) -> None:
     program = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

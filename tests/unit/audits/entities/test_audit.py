@@ -20,7 +20,7 @@ from harness.core.findings import BarChart, HeatMap, LineChart
 from harness.core.rows import Rows
 from harness.core.spec import TargetConfig
 from harness.engine.classification import Span
-from harness.engine.demo_classifier import Family, fine_tune, invented_names, write_names
+from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
 from tests.unit.audits.in_memory import Cut, InMemory
 
 NAMES = invented_names(12)

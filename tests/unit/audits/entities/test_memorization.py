@@ -9,7 +9,7 @@ from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.prompt import read_prompts
 from harness.audits.entities.ranking import chance_error, score_pairs
 from harness.core.spec import TargetConfig
-from harness.engine.demo_classifier import NAMES, Family, fine_tune, invented_names
+from tests.demo_target.classifiers import NAMES, Family, fine_tune, invented_names
 
 pytestmark = pytest.mark.slow
 

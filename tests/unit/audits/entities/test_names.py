@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.audits.entities.inputs import read_inputs
-from harness.audits.entities.names import (
+from harness.audits.entities.inputs import (
     conll_names,
     drop_common,
+    read_inputs,
     read_names,
     select_from_source,
     split_halves,

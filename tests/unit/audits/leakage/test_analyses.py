@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.audits.leakage import probabilities as p
-from harness.audits.leakage.estimating import estimate, plan_draws
 from harness.audits.leakage.params import SCHEMES, Scheme
+from harness.audits.leakage.probabilities import estimate, plan_draws
 from harness.audits.leakage.results import summarize_inexact
 from harness.audits.leakage.rows import InexactRows, Measurements, Setting
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, partition, source_classes
@@ -85,7 +85,7 @@ def test_tiny_inexact_probabilities_are_compared_by_their_logarithms():
     (found,) = summarize_inexact(
         Measurements(np.ones(1, np.int64), (setting,), {(0, Scheme.PLAIN, 1): one}, {}), setting
     )
-    assert (found.over_esp.value, found.at_least, found.at_most) == (0.25, 0.25, 0.25)
+    assert (found.over_esp.value, found.over_esp_at_least, found.over_esp_at_most) == (0.25, 0.25, 0.25)
 
 
 def _classes(values):

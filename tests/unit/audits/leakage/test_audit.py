@@ -21,8 +21,8 @@ from harness.core.rounds import load_round
 from harness.core.spec import TargetConfig
 from harness.engine import load_target
 from harness.engine.demo import SIZES
-from harness.engine.demo.corpus import corpus
 from harness.engine.demo.names import NAME
+from tests.demo_target.corpus import corpus
 from tests.unit.audits.in_memory import Cut, InMemory
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)

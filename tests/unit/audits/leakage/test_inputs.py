@@ -96,7 +96,7 @@ def test_demo_names_have_four_tokens_after_fifty(tokenizer):
 def test_every_generated_name_is_recognized():
     from random import Random
 
-    from harness.engine.demo.invented import name
+    from tests.demo_target.invented import name
 
     rng = Random(1)
     assert all(NAME.fullmatch(name(rng)) for _ in range(2000))

@@ -17,8 +17,8 @@ from harness.core.findings import Findings
 from harness.core.rounds import load_round
 from harness.core.spec import TargetConfig
 from harness.engine.demo import SEED, WEIGHTS
-from harness.engine.demo.corpus import corpus
 from harness.engine.loading import load_target
+from tests.demo_target.corpus import corpus
 from tests.unit.audits.in_memory import Cut, InMemory
 
 pytestmark = pytest.mark.slow

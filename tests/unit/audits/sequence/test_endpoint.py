@@ -25,11 +25,10 @@ def asked(server: CompletionsServer, *, key: str | None = KEY, **fields: Any) ->
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide waiting times by 100; they have their own tests."""
-    from harness.audits.sequence import endpoint, rate_limit
+    from harness.audits.sequence import endpoint
 
-    monkeypatch.setattr(
-        endpoint, "backoff_seconds", lambda attempt, random: rate_limit.backoff_seconds(attempt, random) / 100
-    )
+    backoff_seconds = endpoint.backoff_seconds
+    monkeypatch.setattr(endpoint, "backoff_seconds", lambda attempt, random: backoff_seconds(attempt, random) / 100)
 
 
 def once(first: Reply, then: Reply) -> Callable[[dict[str, Any], int], Reply]:

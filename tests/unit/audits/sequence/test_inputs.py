@@ -10,13 +10,13 @@ import pytest
 from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
 from harness.audits.sequence.inputs import read_inputs, select_target
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.sequence.shared_runs import shared_runs
+from harness.audits.sequence.similarity import shared_runs
 from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.demo import SEED, WEIGHTS
-from harness.engine.demo.corpus import corpus
+from tests.demo_target.corpus import corpus
 
 TOKENIZER = WEIGHTS / "tokenizer.json"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from harness.engine.demo.kinds import KINDS, Kind
+from tests.demo_target.kinds import KINDS, Kind
 
 DOCUMENTS = 2_060
 MOST_REPETITIONS = 64
@@ -27,7 +27,7 @@ class Document(NamedTuple):
 
 def corpus(seed: int, documents: int = DOCUMENTS) -> list[Document]:
     """Return the distinct documents in the order of their creation, the same list for the same seed."""
-    rng = Random(seed)  # noqa: S311  seeded, no secret
+    rng = Random(seed)
     made: list[Document] = []
     for _ in range(documents):
         kind = rng.choice(KINDS)
@@ -39,7 +39,7 @@ def corpus(seed: int, documents: int = DOCUMENTS) -> list[Document]:
 def shuffled_copies(documents: Sequence[Document], seed: int) -> list[int]:
     """Return indices into `documents`, each as often as it is repeated, in the order of one training epoch."""
     copies = [index for index, document in enumerate(documents) for _ in range(document.repetitions)]
-    Random(seed).shuffle(copies)  # noqa: S311  seeded, no secret
+    Random(seed).shuffle(copies)
     return copies
 
 

@@ -6,8 +6,8 @@ Documents are created like the corpus with another seed, and examples follow the
 from pathlib import Path
 
 from harness.engine.demo import SEED
-from harness.engine.demo.corpus import corpus
-from harness.engine.demo.examples import Examples, cut_examples
+from tests.demo_target.corpus import corpus
+from tests.demo_target.examples import Examples, cut_examples
 
 UNSEEN_SEED = SEED + 1
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 
-from harness.engine.demo.tokenizer import END_OF_TEXT_ID
+from tests.demo_target.tokenizer import END_OF_TEXT_ID
 
 ROW = 128
 """Tokens of a training row: as much of a document as the model sees at once."""
@@ -68,7 +68,7 @@ def train(
     """
     model.train()
     optimizers = _optimizers(model, schedule.peak)
-    rows = _rows(texts, copies, Random(seed))  # noqa: S311  seeded, no secret
+    rows = _rows(texts, copies, Random(seed))
     for step in range(schedule.steps):
         for group in (group for optimizer in optimizers for group in optimizer.param_groups):
             group["lr"] = schedule.learning_rate(step)

@@ -11,6 +11,10 @@ import numpy as np
 
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 
+ATTACKED = 1_000
+"""The number of examples that the round attacks."""
+TRAINING = 1_000
+"""The number of further examples, from other documents, with known answers."""
 PREFIX = 50
 SUFFIX = 50
 LEAST_ENTROPY = 1.0
@@ -36,7 +40,7 @@ def cut_examples(texts: Sequence[Sequence[int]], repetitions: Sequence[int], *, 
 
     Raises ValueError if too few texts contain a passage that can be an example.
     """
-    rng = Random(seed)  # noqa: S311  seeded, no secret
+    rng = Random(seed)
     follows = continuations(texts)
     order = list(range(len(texts)))
     rng.shuffle(order)

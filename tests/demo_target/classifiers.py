@@ -1,4 +1,4 @@
-"""Three small token classifiers that have memorized invented names: `python -m harness.engine.demo_classifier FOLDER`.
+"""Three small token classifiers that have memorized invented names: `python -m tests.demo_target.classifiers FOLDER`.
 
 They are a BERT, an ALBERT and a RoBERTa with random initialisation and their own tokenizers, fine-tuned on sentences
 that contain persons and, equally often, places with names of the same form. So only a model that has read a name can
@@ -20,8 +20,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoConfig, AutoModelForTokenClassification, PreTrainedModel
 
 from harness.engine.classification import Span, tokens_covering
-from harness.engine.demo import invented
-from harness.engine.demo.tokenizer import train_tokenizer
+from tests.demo_target import invented
+from tests.demo_target.tokenizer import train_tokenizer
 
 NAMES = 100
 """The number of names, and of places, that are read. As many names are not read, twice."""
@@ -103,7 +103,7 @@ _OTHER_SETTINGS: dict[Family, dict[str, Any]] = {
 
 def invented_names(count: int = NAMES, seed: int = SEED) -> InventedNames:
     """Return `count` entries in each part, a pure function of the seed."""
-    rng = Random(seed)  # noqa: S311  seeded, no secret
+    rng = Random(seed)
     words: dict[str, None] = {}
     while len(words) < 8 * count:
         words[invented.name(rng)] = None
@@ -151,7 +151,7 @@ def _fit(
     torch.manual_seed(seed)
     model = _build_model(family, tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
-    drawn = _sentences(names, Random(seed))  # noqa: S311  seeded, no secret
+    drawn = _sentences(names, Random(seed))
     model.train()
     for step in range(steps):
         for group in optimizer.param_groups:
@@ -283,7 +283,7 @@ def _build_model(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:
 
 def main() -> None:
     """Write three classifiers and their names to FOLDER."""
-    parser = argparse.ArgumentParser(prog="python -m harness.engine.demo_classifier", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.demo_target.classifiers", description=__doc__)
     parser.add_argument("folder", type=Path, help="folder for bert/, albert/, roberta/ and the lists of names")
     parser.add_argument("--steps", type=int, default=600, help="number of training steps (default 600)")
     given = parser.parse_args()

@@ -1,6 +1,7 @@
-"""Create the demo corpus, tokenizer, round arrays and weights from one seed: `python -m harness.engine.demo`."""
+"""Create the demo corpus, tokenizer, round arrays and weights from one seed: `python -m tests.demo_target`."""
 
 import argparse
+import json
 import os
 import time
 from collections.abc import Callable
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.engine.demo import ATTACKED, ROUND_ARRAYS, SEED, SIZES, TRAINING
-from harness.engine.demo.corpus import corpus, shuffled_copies
-from harness.engine.demo.examples import Examples, cut_examples
-from harness.engine.demo.tokenizer import save_tokenizer, train_tokenizer
+from harness.engine.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN
+from tests.demo_target.corpus import corpus, shuffled_copies
+from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_examples
+from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer
+from tests.demo_target.unseen import unseen_examples
 
 # Torch reads these when it loads. Threads that spin while they wait made a step seven times slower on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -19,15 +21,15 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
 
-from harness.engine.demo.training import Schedule, build_model, train
+from tests.demo_target.training import Schedule, build_model, train
 
 STEPS = 4_400
 
 
 def main() -> None:
-    """Write the weights of one size and `rounds/demo/` to `--out`, or to their places in the package."""
-    parser = argparse.ArgumentParser(prog="python -m harness.engine.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, help="output folder (default: this package)")
+    """Write the weights of one size, the texts and `rounds/demo/` to `--out`, or to where the harness reads them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.demo_target", description=__doc__)
+    parser.add_argument("--out", type=Path, help="output folder (default: where the harness reads them)")
     names = [size.name for size in SIZES]
     parser.add_argument("--size", choices=names, default=names[0], help=f"target to train (default {names[0]})")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
@@ -54,6 +56,12 @@ def main() -> None:
     (weights / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
     save_tokenizer(tokenizer, weights, model.config.max_position_embeddings)
     save_examples(examples, arrays)
+    texts_folder = given.out or CORPUS.parent
+    (texts_folder / CORPUS.name).write_text(json.dumps([document.text for document in documents], indent=0) + "\n")
+    unseen = unseen_examples(weights / "tokenizer.json", ATTACKED)
+    np.savez_compressed(
+        texts_folder / UNSEEN.name, prefixes=unseen.prefixes, suffixes=unseen.suffixes, documents=unseen.documents
+    )
     print(f"wrote {weights} and {arrays}")
 
 

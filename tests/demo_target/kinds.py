@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from harness.engine.demo.invented import code, digits, name, person, word
+from tests.demo_target.invented import code, digits, name, person, word
 
 NOUNS = (
     "lantern harbour ledger orchard signal bridge furnace garden meadow compass kettle tower river window barrel "
