@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness.analysis.contrast import Contrast, Part, contrast
-from harness.analysis.replay import recall_after_guesses
+from harness.analysis.replay import recall_after_guesses, thinned
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters
@@ -41,16 +39,26 @@ class TimedRecall(NamedTuple):
     recall: float
 
 
+class Trajectory(NamedTuple):
+    """The score of a run on some examples, and its recall over time.
+
+    recall_over_time: the running curve from 0 s, with the end of a run that is over and without the time when the round
+    was blind; recall_at_shares: recall after each of BUDGET_SHARES of the budget, None if the run has not come so far
+    or the round was blind then.
+    """
+
+    score: Score
+    recall_over_time: tuple[TimedRecall, ...]
+    recall_at_shares: tuple[float | None, ...]
+
+
 @dataclass(frozen=True)
 class ComparedRun:
     """One run of a comparison.
 
-    suffixes_per_s: draws of finished batches per elapsed second, None if no time has elapsed; unreachable: the score on
-    the examples whose answers the training rows do not contain, None if there is no such part; recall_over_time: the
-    running curve from 0 s, with the end of a run that is over and without the time when the round was blind;
-    recall_at_shares: recall after each of BUDGET_SHARES of the budget, None if the run has not come so far or the round
-    was blind then; unreachable_over_time, unreachable_at_shares: the same on the unreachable part, by replaying the
-    guesses.
+    suffixes_per_s: draws of finished batches per elapsed second, None if no time has elapsed; unreachable: the
+    trajectory on the examples whose answers the training rows do not contain, by replaying the guesses, None if there
+    is no such part.
     """
 
     id: str
@@ -61,12 +69,8 @@ class ComparedRun:
     budget_s: float
     guesses: int
     suffixes_per_s: float | None
-    score: Score
-    unreachable: Score | None
-    recall_over_time: tuple[TimedRecall, ...]
-    recall_at_shares: tuple[float | None, ...]
-    unreachable_over_time: tuple[TimedRecall, ...] | None
-    unreachable_at_shares: tuple[float | None, ...] | None
+    whole: Trajectory
+    unreachable: Trajectory | None
 
     @property
     def shown_attack(self) -> str:
@@ -75,7 +79,7 @@ class ComparedRun:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, with curves of at most 200 points."""
-        part_at_shares, part_over_time = self.unreachable_at_shares, self.unreachable_over_time
+        whole, part = self.whole, self.unreachable
         return {
             "id": self.id,
             "attack": self.attack,
@@ -85,12 +89,12 @@ class ComparedRun:
             "budget_s": self.budget_s,
             "guesses": self.guesses,
             "suffixes_per_s": self.suffixes_per_s,
-            "score": _score_as_json(self.score),
-            "unreachable_score": None if self.unreachable is None else _score_as_json(self.unreachable),
-            "recall_over_time": [point._asdict() for point in _thinned(self.recall_over_time)],
-            "recall_at_budget": _shares_as_json(self.recall_at_shares),
-            "unreachable_over_time": None if part_over_time is None else [point._asdict() for point in part_over_time],
-            "unreachable_at_budget": None if part_at_shares is None else _shares_as_json(part_at_shares),
+            "score": _score_as_json(whole.score),
+            "unreachable_score": None if part is None else _score_as_json(part.score),
+            "recall_over_time": [point._asdict() for point in thinned(whole.recall_over_time, _MAX_POINTS)],
+            "recall_at_budget": _shares_as_json(whole.recall_at_shares),
+            "unreachable_over_time": None if part is None else [point._asdict() for point in part.recall_over_time],
+            "unreachable_at_budget": None if part is None else _shares_as_json(part.recall_at_shares),
         }
 
 
@@ -227,14 +231,6 @@ def _parts(spec: AttackSpec) -> tuple[Part, Part | None, str | None]:
     return whole, unreachable, None
 
 
-class _Trajectory(NamedTuple):
-    """The score of a run on some examples, and its recall over time. The fields are those of ComparedRun."""
-
-    score: Score
-    recall_over_time: tuple[TimedRecall, ...]
-    recall_at_shares: tuple[float | None, ...]
-
-
 def _compare_run(
     folder: RunFolder, spec: AttackSpec, answers: Tokens, whole: Part, unreachable: Part | None
 ) -> tuple[ComparedRun, JudgedRows]:
@@ -248,8 +244,6 @@ def _compare_run(
     elapsed = 0.0 if ledger is None else ledger.spent
     judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
     trajectory = partial(_trajectory, submission=judged, elapsed=elapsed, budget=spec.budget, is_over=status.is_over)
-    on_all = trajectory(whole, [(point.spent, point.recall) for point in points])
-    on_part = None if unreachable is None else trajectory(unreachable, replayed)
     run = ComparedRun(
         id=folder.id,
         attack=spec.attack.name,
@@ -259,12 +253,8 @@ def _compare_run(
         budget_s=spec.budget,
         guesses=guesses,
         suffixes_per_s=done / elapsed if elapsed else None,
-        score=on_all.score,
-        unreachable=None if on_part is None else on_part.score,
-        recall_over_time=on_all.recall_over_time,
-        recall_at_shares=on_all.recall_at_shares,
-        unreachable_over_time=None if on_part is None else on_part.recall_over_time,
-        unreachable_at_shares=None if on_part is None else on_part.recall_at_shares,
+        whole=trajectory(whole, [(point.spent, point.recall) for point in points]),
+        unreachable=None if unreachable is None else trajectory(unreachable, replayed),
     )
     return run, judged
 
@@ -277,7 +267,7 @@ def _trajectory(
     elapsed: float,
     budget: float,
     is_over: bool,
-) -> _Trajectory:
+) -> Trajectory:
     """Return the trajectory on `part`; `points` are pairs of seconds spent and recall, which is None while blind."""
     score = part.score(submission)
     history = [(0.0, 0.0), *points]
@@ -286,7 +276,7 @@ def _trajectory(
         history.append((min(elapsed, budget), score.recall_at_cap))
     reached = math.inf if is_over else elapsed
     at_shares = tuple(recall_after(share * budget, history, reached) for share in BUDGET_SHARES)
-    return _Trajectory(score, _since_blind(history), at_shares)
+    return Trajectory(score, _since_blind(history), at_shares)
 
 
 def _replayed(
@@ -301,7 +291,7 @@ def _replayed(
 
 def _chosen_points(points: Sequence[Point], budget: float) -> list[Point]:
     """Return about 40 points of the running curve, with the last one before each of BUDGET_SHARES among them."""
-    places = set(np.linspace(0, len(points) - 1, min(len(points), _REPLAYED_POINTS)).round().astype(int).tolist())
+    places = set(thinned(range(len(points)), _REPLAYED_POINTS))
     for share in BUDGET_SHARES:
         before = [place for place, point in enumerate(points) if point.spent <= share * budget]
         places |= set(before[-1:])
@@ -360,9 +350,3 @@ def _differing(settings: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]
 def _score_as_json(score: Score) -> dict[str, Any]:
     errors, recall = score.recall_curve(_MAX_POINTS)
     return score.as_json() | {"curve": {"errors": errors.tolist(), "recall": recall.tolist()}}
-
-
-def _thinned(points: Sequence[TimedRecall]) -> list[TimedRecall]:
-    """Return at most 200 of the points, with the first and the last among them."""
-    places = np.linspace(0, len(points) - 1, min(len(points), _MAX_POINTS)).round().astype(np.int64)
-    return [points[place] for place in places]

@@ -3,10 +3,9 @@
 Cells hold text from records and files unchanged; the caller sanitizes them before printing.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-from harness.analysis.comparison import BUDGET_SHARES, Comparison
+from harness.analysis.comparison import BUDGET_SHARES, Comparison, Trajectory
 from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast, Part
 from harness.core.intervals import Interval
 from harness.core.scoring import Score
@@ -23,7 +22,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
             run.id,
             run.shown_attack,
             run.status.words,
-            *_score_cells(run.score),
+            *_score_cells(run.whole.score),
             f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}",
             "–" if run.suffixes_per_s is None else f"{run.suffixes_per_s:,.1f}",
         )
@@ -37,7 +36,7 @@ def scores_on_unreachable(comparison: Comparison) -> Table:
     if comparison.unreachable is None:
         return []
     rows = [
-        (run.id, run.shown_attack, *_score_cells(run.unreachable))
+        (run.id, run.shown_attack, *_score_cells(run.unreachable.score))
         for run in comparison.runs
         if run.unreachable is not None
     ]
@@ -58,7 +57,8 @@ def recall_over_budget(comparison: Comparison) -> Table:
     header = ("run", *(f"{share:.0%}" for share in BUDGET_SHARES))
     on_part = [f"{header_cell} unreachable" for header_cell in header[1:]] if comparison.unreachable else []
     rows = [
-        (run.id, *_recalls(run.recall_at_shares), *_recalls(run.unreachable_at_shares or ())) for run in comparison.runs
+        (run.id, *_recalls(run.whole), *([] if run.unreachable is None else _recalls(run.unreachable)))
+        for run in comparison.runs
     ]
     return [(*header, *on_part), *rows]
 
@@ -101,8 +101,8 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
     return [(where, contrast) for where, contrast in pairs if contrast is not None]
 
 
-def _recalls(recalls: Sequence[float | None]) -> list[str]:
-    return ["–" if recall is None else f"{recall:.3f}" for recall in recalls]
+def _recalls(trajectory: Trajectory) -> list[str]:
+    return ["–" if recall is None else f"{recall:.3f}" for recall in trajectory.recall_at_shares]
 
 
 def _score_header(part: Part) -> tuple[str, str]:

@@ -1,6 +1,9 @@
 """Replay the guesses of a run in the order of their arrival to get its recall at any moment, on any part."""
 
 from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
 
 from harness.analysis.contrast import Part
 from harness.core.arrays import Tokens
@@ -10,6 +13,13 @@ from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.spec import AttackSpec
 
 _ROWS_AT_ONCE = 50_000
+Point = TypeVar("Point")
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """Return at most `most` of the points, evenly spaced, with the first and the last among them."""
+    places = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
+    return [points[place] for place in places]
 
 
 def recall_after_guesses(

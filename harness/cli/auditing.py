@@ -182,7 +182,6 @@ def print_findings(folder: "RunFolder", *, out: Path | None, redact: bool, json:
 def _header(folder: "RunFolder") -> "AuditHeader":
     from harness.audits.registry import audit_named
     from harness.jobs.audit.reader import AuditReader
-    from harness.runs.status import Status
     from harness.runs.summary import run_summary
     from harness.submit.audit_export import AuditHeader
 
@@ -191,22 +190,12 @@ def _header(folder: "RunFolder") -> "AuditHeader":
     with AuditReader(folder.store) as reader:
         warnings = reader.warnings()
     return AuditHeader(
-        run=folder.id,
-        audit=spec.audit,
+        spec=spec,
         title=audit_type.title,
         reference=audit_type.reference,
-        status=summary.status.words,
+        status=summary.status,
         reason=summary.reason,
-        is_finished=summary.status is Status.FINISHED,
-        created_at=spec.created_at,
-        spent=summary.elapsed_s,
-        budget=spec.budget,
-        models=spec.models,
-        inputs=spec.paths,
-        params=spec.params,
-        seed=spec.seed,
-        versions=spec.versions,
+        elapsed=summary.elapsed_s,
         sandbox=summary.sandbox or "none yet",
-        endpoint=str(spec.params.get("endpoint") or ""),
         warnings=warnings,
     )

@@ -9,7 +9,7 @@ from harness.cli.options import Json, Runs
 from harness.cli.output import align_columns, print_json, sanitize, shorten_middle
 
 if TYPE_CHECKING:
-    from harness.analysis.comparison import Comparison
+    from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
     from harness.analysis.comparison_tables import Table
 
 _MAX_IDS = 10
@@ -41,11 +41,12 @@ def compare(
 def _draw(comparison: "Comparison", path: Path) -> None:
     from harness.figures.curves import PlottedRun, write_comparison
 
-    drawn = [
-        PlottedRun(sanitize(run.id), run.score, run.unreachable, run.recall_over_time, run.unreachable_over_time)
-        for run in comparison.runs
-    ]
-    write_comparison(drawn, path, title=f"round {comparison.round}")
+    def plotted(run: "ComparedRun", on: "Trajectory") -> PlottedRun:
+        return PlottedRun(sanitize(run.id), on.score, on.recall_over_time)
+
+    runs = [plotted(run, run.whole) for run in comparison.runs]
+    unreachable = [plotted(run, run.unreachable) for run in comparison.runs if run.unreachable is not None]
+    write_comparison(runs, unreachable, path, title=f"round {comparison.round}")
 
 
 def _sections(comparison: "Comparison") -> list[str]:

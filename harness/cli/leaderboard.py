@@ -10,7 +10,8 @@ from harness.cli.options import Json, budget_seconds
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 
 if TYPE_CHECKING:
-    from harness.submit.leaderboard import Entry, JudgingData
+    from harness.submit.judging import JudgingData
+    from harness.submit.leaderboard import Entry
 
 _MAX_CELL = 40
 
@@ -93,8 +94,8 @@ def leaderboard(
     if json:
         print_json(
             {
-                "round": judging.round,
-                "error_cap": judging.error_cap,
+                "round": judging.round.name,
+                "error_cap": judging.round.error_cap,
                 "entries": [entry.as_json() for entry in entries],
             }
         )
@@ -107,7 +108,7 @@ def _judging(name: str, answers_file: Path | None) -> "JudgingData":
     from harness.core.errors import HarnessError
     from harness.core.examples import load_answers, load_clusters, load_prefixes
     from harness.core.rounds import load_round
-    from harness.submit.leaderboard import JudgingData
+    from harness.submit.judging import JudgingData
 
     round_ = load_round(name)
     prefixes = load_prefixes(round_)
@@ -117,16 +118,8 @@ def _judging(name: str, answers_file: Path | None) -> "JudgingData":
         answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
         if len(answers) != len(prefixes):
             raise HarnessError(f"{answers_file}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
-    return JudgingData(
-        round=round_.name,
-        prefixes=prefixes,
-        answers=answers,
-        clusters=None if answers is None else load_clusters(round_, answers),
-        suffix_length=round_.suffix_length,
-        vocabulary=round_.vocabulary,
-        error_cap=round_.error_cap,
-        row_cap=round_.row_cap,
-    )
+    clusters = None if answers is None else load_clusters(round_, answers)
+    return JudgingData(round_, prefixes, answers, clusters)
 
 
 def _print(entries: "list[Entry]") -> None:

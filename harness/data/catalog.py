@@ -66,79 +66,26 @@ SPLITS = {
 BUILDABLE = ("train", "val")
 
 
-def _array(base: Base, name: str, size: int, sha256: str) -> PublicFile:
-    return PublicFile(name, base, f"datasets/{name}", size, sha256)
-
-
-SATML = (
-    _array(
-        Base.TRAINING_DATA,
-        "train_preprefix.npy",
-        3_000_128,
-        "a9c3ed1dc735d4b93183b47a3c08e9613d1d36da0a7f26790e19a8f87e10a70d",
-    ),
-    _array(
-        Base.TRAINING_DATA,
-        "train_prefix.npy",
-        1_500_128,
-        "a2f69009df399132937f028e73b4a37783ee27704a01ca74e3f9e6ece0807aa9",
-    ),
-    _array(
-        Base.TRAINING_DATA,
-        "train_suffix.npy",
-        1_500_128,
-        "5934e2007eeb42efd057646da5094716aa0bb1cac386f898b075a58299162c39",
-    ),
-    _array(
-        Base.CHALLENGE,
-        "val_preprefix.npy",
-        200_128,
-        "6bd9871a4d967cf107e50e1236a22565e3e02a65256b3a717151b41722d4e748",
-    ),
-    _array(
-        Base.CHALLENGE,
-        "val_prefix.npy",
-        100_128,
-        "b270fcb1d441bae4314a32f28eeb285866455dc0d591d45d481924e919d5c20b",
-    ),
-    _array(
-        Base.CHALLENGE,
-        "val_suffix.npy",
-        100_128,
-        "8ef968b406cd54202ff4835c300a95b4e979b39a567a4e7426bf5c0be274cfa7",
-    ),
-    _array(
-        Base.CHALLENGE,
-        "test_prefix.npy",
-        100_128,
-        "16414ba3006a3fdaedcd48373d2f74a2d22861e626a1d98eaf0a858fc471e206",
-    ),
-    PublicFile(
-        "train_dataset.csv",
-        Base.CHALLENGE,
-        "datasets/train_dataset.csv",
-        707_533,
-        "2aca67293660f810fae3989c7b32459f95a91f07d31666024867524e3309e786",
-    ),
-    PublicFile(
-        "val_dataset.csv",
-        Base.CHALLENGE,
-        "datasets/val_dataset.csv",
-        47_213,
-        "75f45294ac13f2866ed18c0a16fcbb51c2b91618a771f7e198b8f39c74a19be5",
-    ),
-    PublicFile(
-        "example_submission.csv",
-        Base.CHALLENGE,
-        "example_submission/example_submission.csv",
-        288_925,
-        "60cb0671c402801056ea37ec3ed297389af56d28673106d747df20ead13141bd",
-    ),
-    PublicFile(
-        "fake_test_suffixes.npy",
-        Base.CHALLENGE,
-        "example_submission/fake_test_suffixes.npy",
-        80_128,
-        "85a210d556c99da57878ecf4990baa196c8987fb952608c86e2cccd5e73f8179",
-    ),
+_PUBLISHED = {
+    # path below the base address, size in bytes, SHA-256
+    Base.TRAINING_DATA: """
+    datasets/train_preprefix.npy 3000128 a9c3ed1dc735d4b93183b47a3c08e9613d1d36da0a7f26790e19a8f87e10a70d
+    datasets/train_prefix.npy 1500128 a2f69009df399132937f028e73b4a37783ee27704a01ca74e3f9e6ece0807aa9
+    datasets/train_suffix.npy 1500128 5934e2007eeb42efd057646da5094716aa0bb1cac386f898b075a58299162c39
+    """,
+    Base.CHALLENGE: """
+    datasets/val_preprefix.npy 200128 6bd9871a4d967cf107e50e1236a22565e3e02a65256b3a717151b41722d4e748
+    datasets/val_prefix.npy 100128 b270fcb1d441bae4314a32f28eeb285866455dc0d591d45d481924e919d5c20b
+    datasets/val_suffix.npy 100128 8ef968b406cd54202ff4835c300a95b4e979b39a567a4e7426bf5c0be274cfa7
+    datasets/test_prefix.npy 100128 16414ba3006a3fdaedcd48373d2f74a2d22861e626a1d98eaf0a858fc471e206
+    datasets/train_dataset.csv 707533 2aca67293660f810fae3989c7b32459f95a91f07d31666024867524e3309e786
+    datasets/val_dataset.csv 47213 75f45294ac13f2866ed18c0a16fcbb51c2b91618a771f7e198b8f39c74a19be5
+    example_submission/example_submission.csv 288925 60cb0671c402801056ea37ec3ed297389af56d28673106d747df20ead13141bd
+    example_submission/fake_test_suffixes.npy 80128 85a210d556c99da57878ecf4990baa196c8987fb952608c86e2cccd5e73f8179
+    """,
+}
+SATML = tuple(
+    PublicFile(path.rpartition("/")[2], base, path, int(size), sha256)
+    for base, table in _PUBLISHED.items()
+    for path, size, sha256 in map(str.split, table.strip().splitlines())
 )

@@ -33,10 +33,12 @@ Progress = Callable[[int], None]
 def cut_rows(pile: Path, pointers: Sequence[Pointer], tokenizer: Tokenizer, progress: Progress) -> Tokens:
     """Return the rows that `pointers` point at, [pointers, 200] uint16, in the order of their example ids.
 
+    `pointers` are ordered by their position.
+
     Raises HarnessError, naming file and offset, if the copy does not contain a row.
     """
     rows: dict[int, list[int]] = {}
-    for number, in_file in groupby(sorted(pointers), key=lambda pointer: pointer.file):
+    for number, in_file in groupby(pointers, key=lambda pointer: pointer.file):
         with _open_file(pile, number) as file:
             for pointer in in_file:
                 rows[pointer.example] = _tokens(_document(file, pointer.line_offset), pointer, tokenizer)

@@ -1,44 +1,31 @@
 """Read pointers into The Pile: which document holds an example, and at which position."""
 
 import re
-from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
-COLUMNS = (
-    "example",
-    "file",
-    "line_offset",
-    "start",
-    "end",
-    "take_before",
-    "take_after",
-    "internal_offset",
-    "size",
-    "start_token",
-    "end_token",
-    "count",
-)
 PILE_FILES = 30
 _MAX_BYTES = 64 << 20
 _MAX_LINE_BYTES = 256
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 
 
-@dataclass(frozen=True, order=True)
-class Pointer:
-    """The position of one example. Pointers sort by their position on disk.
+class Pointer(NamedTuple):
+    """The position of one example. The fields are the columns of the file, in their order.
 
     `line_offset`, `start`, `end`, `take_before` and `take_after` count bytes, the others tokens. If `start_token` is 0
     or more, the example is tokens start_token:end_token of the document. Otherwise the document's UTF-8 bytes
     start - take_before : end + take_after are tokenized, and the example is `size` tokens from `internal_offset` on.
+    `occurrences` in The Pile is -1 throughout the published files.
     """
 
+    example: int
     file: int
     line_offset: int
-    example: int
     start: int
     end: int
     take_before: int
@@ -47,6 +34,7 @@ class Pointer:
     size: int
     start_token: int
     end_token: int
+    occurrences: int
 
 
 def read_pointers(path: Path) -> list[Pointer]:
@@ -70,20 +58,18 @@ def read_pointers(path: Path) -> list[Pointer]:
     for number, pointer in enumerate(pointers, start=1):
         if (earlier := first_line.setdefault(pointer.example, number)) != number:
             raise HarnessError(f"{path}: line {number}: example {pointer.example} is already on line {earlier}.")
-    return sorted(pointers)
+    return sorted(pointers, key=attrgetter("file", "line_offset"))
 
 
 def _pointer(path: Path, number: int, line: bytes) -> Pointer:
     text = line[:_MAX_LINE_BYTES].decode("ascii", "replace")
     cells = text.split(",")
-    if len(line) > _MAX_LINE_BYTES or len(cells) != len(COLUMNS):
-        raise HarnessError(f"{path}: line {number}: expected {len(COLUMNS)} integers, found {shorten(text)!r}.")
-    for column, cell in zip(COLUMNS, cells, strict=True):
+    if len(line) > _MAX_LINE_BYTES or len(cells) != len(Pointer._fields):
+        raise HarnessError(f"{path}: line {number}: expected {len(Pointer._fields)} integers, found {shorten(text)!r}.")
+    for column, cell in zip(Pointer._fields, cells, strict=True):
         if not _INTEGER.fullmatch(cell):
             raise HarnessError(f"{path}: line {number}: {column} is {shorten(cell)!r}, not an integer.")
-    named = dict(zip(COLUMNS, map(int, cells), strict=True))
-    named.pop("count")  # occurrences in The Pile, -1 throughout the published files
-    pointer = Pointer(**named)
+    pointer = Pointer(*map(int, cells))
     if (fault := _fault_in(pointer)) is not None:
         raise HarnessError(f"{path}: line {number}: {fault}.")
     return pointer

@@ -1,4 +1,4 @@
-"""Plot recall vs. errors of one submission, or of several runs together with their recall over time."""
+"""Plot recall vs. errors and recall over time: on given axes, or as a figure in a file of its own."""
 
 import io
 from collections.abc import Sequence
@@ -17,27 +17,23 @@ from harness.core.errors import HarnessError
 from harness.core.scoring import Score
 
 FORMATS = (".svg", ".png")
-_BLUE, _RED, _GREY = "#1f5f8b", "#b03a2e", "#777777"
+_POINTS = 480
+_RED, _GREY = "#b03a2e", "#777777"
 # Distinguishable with colour blindness (Okabe and Ito 2008). 7 colours, 8 markers and 5 dashes give 280 styles.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (7, 2, 1, 2, 1, 2)))
 _MINUTE, _HOUR = 60.0, 3600.0
+History = Sequence[tuple[float, float]]
+"""Pairs of seconds spent and a value, ascending."""
 
 
 class PlottedRun(NamedTuple):
-    """One run in a comparison figure.
-
-    unreachable: the score on examples that are unreachable from training rows, None for all runs if there are none;
-    recall_over_time: pairs of seconds spent and recall at the cap, ascending; unreachable_over_time: the same on the
-    unreachable examples.
-    """
+    """One run in a comparison figure: its score on some examples, and its recall at the cap over time."""
 
     name: str
     score: Score
-    unreachable: Score | None
-    recall_over_time: Sequence[tuple[float, float]]
-    unreachable_over_time: Sequence[tuple[float, float]] | None = None
+    recall_over_time: History
 
 
 def figure_format(path: Path) -> str:
@@ -56,78 +52,100 @@ def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
     _write(recall_figure(score, title=title), path)
 
 
-def write_comparison(runs: Sequence[PlottedRun], path: Path, *, title: str) -> None:
-    """Write a plot of several runs to `path`, under the conditions of `write_recall_curve`."""
-    _write(comparison_figure(runs, title=title), path)
+def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str) -> None:
+    """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
+    _write(comparison_figure(runs, unreachable, title=title), path)
 
 
 def recall_figure(score: Score, *, title: str) -> Figure:
-    """Return the figure: x is the error at which the walk ends, from 1 to wrong rows + 1; y is recall there."""
+    """Return the figure of one submission."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
-    _draw_curve(axes, score, label="recall", color=_BLUE)
-    _mark_cap(axes, score.cap)
-    low, high, unit = score.interval
-    label = f"{score.recall_at_cap:.3f} [{low:.3f}, {high:.3f}], by {unit}"
-    _draw_interval(axes, score, score.cap, label=label, color=_RED, fmt="o")
-    _fit_to_errors(axes, [score])
+    draw_recall(axes, [(f"{_recall_at_cap(score)}, by {score.interval.unit}", score)])
     axes.set_title(escape_math(title), fontsize=10)
     return figure
 
 
-def comparison_figure(runs: Sequence[PlottedRun], *, title: str) -> Figure:
-    """Return the figure: recall vs. errors and over time, on all examples and on the unreachable ones."""
-    parts = [run.unreachable for run in runs if run.unreachable is not None]
-    rows = 2 if parts else 1
-    figure = Figure(figsize=(12.8, 4.4 * rows), layout="constrained")
-    panels = figure.subplots(rows, 2, squeeze=False)
-    names = [run.name for run in runs]
-    _overlay(panels[0][0], names, [run.score for run in runs], title="all examples")
-    histories = [run.recall_over_time for run in runs]
-    _overlay_over_time(panels[0][1], names, histories, cap=runs[0].score.cap, title="all examples, over time")
-    if parts:
-        _overlay(panels[1][0], names, parts, title="unreachable examples")
-        histories = [run.unreachable_over_time or () for run in runs]
-        _overlay_over_time(panels[1][1], names, histories, cap=parts[0].cap, title="unreachable examples, over time")
+def comparison_figure(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], *, title: str) -> Figure:
+    """Return the figure: recall vs. errors and over time, of `runs` on all examples.
+
+    `unreachable` are the runs on the examples that are unreachable from training rows, empty if there are none.
+    """
+    rows = [("all examples", runs)]
+    if unreachable:
+        rows.append(("unreachable examples", unreachable))
+    figure = Figure(figsize=(12.8, 4.4 * len(rows)), layout="constrained")
+    for (by_errors, in_time), (where, drawn) in zip(figure.subplots(len(rows), 2, squeeze=False), rows, strict=True):
+        draw_recall(by_errors, [(f"{run.name}: {_recall_at_cap(run.score)}", run.score) for run in drawn])
+        by_errors.set_title(where, fontsize=10)
+        draw_in_time(in_time, [(run.name, run.recall_over_time) for run in drawn], label=f"Recall@{drawn[0].score.cap}")
+        in_time.set_title(f"{where}, over time", fontsize=10)
     figure.suptitle(escape_math(title), fontsize=12)
     return figure
 
 
-def _overlay(axes: Axes, names: Sequence[str], scores: Sequence[Score], *, title: str) -> None:
-    """Draw the curve of each score and its interval at the cap, shifted so that no interval hides another."""
+def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
+    """Draw recall vs. errors of each labelled score on the same examples, with the intervals and the cap.
+
+    x is the error at which the walk ends, from 1 to wrong rows + 1; y is recall there.
+    """
+    cap, examples = scores[0][1].cap, scores[0][1].examples
+    # Intervals beside each other do not hide each other.
     apart = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
-    for name, score, beside, style in zip(names, scores, apart, line_styles(len(scores)), strict=True):
-        low, high, _ = score.interval
-        label = escape_math(f"{name}: {score.recall_at_cap:.3f} [{low:.3f}, {high:.3f}]")
-        _draw_curve(axes, score, label=label, **style)
-        _draw_interval(axes, score, score.cap * beside, color=style["color"], fmt=style["marker"])
-    _mark_cap(axes, scores[0].cap)
-    _fit_to_errors(axes, scores)
-    axes.set_title(title, fontsize=10)
+    for (label, score), beside, style in zip(scores, apart, _styles(len(scores)), strict=True):
+        curve = score.recall_curve(_POINTS)
+        axes.step(curve.errors, curve.recall, where="post", label=escape_math(label), **style)
+        recall, (low, high, _) = score.recall_at_cap, score.interval
+        axes.errorbar(
+            [cap * beside],
+            [recall],
+            # A percentile interval need not contain the recall, but an error bar has no negative length.
+            yerr=[[max(0.0, recall - low)], [max(0.0, high - recall)]],
+            color=_RED if len(scores) == 1 else style["color"],
+            fmt="o",
+            markersize=3,
+            capsize=2.5,
+            linewidth=1,
+        )
+    axes.axvline(cap, color=_GREY, linestyle="--", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    highest = max(max(float(score.curve[-1] / examples), score.interval.high) for _, score in scores)
+    axes.set_xlim(1, 1.25 * max(max(len(score.curve), score.cap) for _, score in scores))
+    axes.set_ylim(0, min(1.0, 1.15 * max(highest, 0.05)))
+    axes.set_xlabel(f"errors (wrong rows); dashed line: cap of {cap:,}")
+    axes.set_ylabel(f"recall of {examples:,} examples")
+    _finish(axes, scores[0][0])
 
 
-def _overlay_over_time(
-    axes: Axes, names: Sequence[str], histories: Sequence[Sequence[tuple[float, float]]], *, cap: int, title: str
-) -> None:
-    latest = max((spent for history in histories for spent, _ in history), default=0.0)
-    unit, seconds = unit_of_time(latest)
-    for name, history, style in zip(names, histories, line_styles(len(names)), strict=True):
-        spent, recall = np.array(history).reshape(-1, 2).T
-        axes.step(spent / seconds, recall, where="post", label=escape_math(name), **style)
-    axes.set_title(title, fontsize=10)
+def draw_in_time(axes: Axes, histories: Sequence[tuple[str, History]], *, label: str) -> None:
+    """Draw a value over time for each labelled history. `label` names the value."""
+    unit, seconds = _unit_of_time(max((spent for _, history in histories for spent, _ in history), default=0.0))
+    for (name, history), style in zip(histories, _styles(len(histories)), strict=True):
+        spent, value = np.array(history, np.float64).reshape(-1, 2).T
+        axes.step(spent / seconds, value, where="post", label=escape_math(name), **style)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(f"{unit} of the budget spent")
-    axes.set_ylabel(f"Recall@{cap}")
-    axes.grid(True, alpha=0.25)
-    axes.legend(loc="lower right", fontsize=9)
+    axes.set_ylabel(label)
+    _finish(axes, histories[0][0])
 
 
-def unit_of_time(latest: float) -> tuple[str, float]:
+def _recall_at_cap(score: Score) -> str:
+    low, high, _ = score.interval
+    return f"{score.recall_at_cap:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _unit_of_time(latest: float) -> tuple[str, float]:
     """Return the unit of a time axis up to `latest` seconds, and the seconds in that unit."""
     if latest > 2 * _HOUR:
         return "hours", _HOUR
     return ("minutes", _MINUTE) if latest > 2 * _MINUTE else ("seconds", 1.0)
+
+
+def _styles(count: int) -> list[dict[str, Any]]:
+    # A single line needs no marker.
+    return [{"color": _COLOURS[0]}] if count == 1 else line_styles(count)
 
 
 def line_styles(count: int) -> list[dict[str, Any]]:
@@ -139,41 +157,18 @@ def line_styles(count: int) -> list[dict[str, Any]]:
             "color": colour,
             "marker": marker,
             "linestyle": dashes,
-            "markersize": 5,
+            "markersize": 4,
             "markevery": (0.03 * (place % 5), 0.15),
         }
         for place, (colour, marker, dashes) in enumerate(islice(looks, count))
     ]
 
 
-def _draw_curve(axes: Axes, score: Score, **style: Any) -> None:
-    errors = np.arange(1, len(score.curve) + 1)
-    axes.step(errors, score.curve / score.examples, where="post", **style)
-
-
-def _draw_interval(axes: Axes, score: Score, errors: float, **style: Any) -> None:
-    recall, (low, high, _) = score.recall_at_cap, score.interval
-    # A percentile interval need not contain the recall, but an error bar has no negative length.
-    bars = [[max(0.0, recall - low)], [max(0.0, high - recall)]]
-    axes.errorbar([errors], [recall], yerr=bars, markersize=4, capsize=4, **style)
-
-
-def _mark_cap(axes: Axes, cap: int) -> None:
-    axes.axvline(cap, color=_GREY, linestyle="--", linewidth=1, label=f"cap: {cap:,} errors")
-
-
-def _fit_to_errors(axes: Axes, scores: Sequence[Score]) -> None:
-    """Set scales, limits and labels for curves over the same number of examples."""
-    most_errors = max(max(len(score.curve), score.cap) for score in scores)
-    highest = max(max(float(score.curve[-1] / score.examples), score.interval.high) for score in scores)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.set_xlim(1, most_errors * 1.25)
-    axes.set_ylim(0, min(1.0, 1.15 * max(highest, 0.05)))
-    axes.set_xlabel("errors (wrong rows)")
-    axes.set_ylabel(f"recall of {scores[0].examples:,} examples")
-    axes.grid(True, alpha=0.25)
-    axes.legend(loc="upper left", fontsize=9)
+def _finish(axes: Axes, first_label: str) -> None:
+    """Draw the grid, and a legend if the lines have labels."""
+    axes.grid(True, alpha=0.3)
+    if first_label:
+        axes.legend()
 
 
 def escape_math(text: str) -> str:

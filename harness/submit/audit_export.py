@@ -141,21 +141,22 @@ def _file_names(names: Iterable[str]) -> list[str]:
 
 
 def _header_as_json(header: AuditHeader) -> dict[str, Any]:
+    spec = header.spec
     return {
-        "run": header.run,
-        "audit": header.audit,
+        "run": spec.id,
+        "audit": spec.audit,
         "reference": header.reference,
-        "status": header.status,
+        "status": header.status.words,
         "reason": header.reason,
-        "created_at": header.created_at,
-        "elapsed_s": header.spent,
-        "budget_s": header.budget,
-        "models": [model.model_dump(mode="json", exclude={"path"}) for model in header.models],
+        "created_at": spec.created_at,
+        "elapsed_s": header.elapsed,
+        "budget_s": spec.budget,
+        "models": [model.model_dump(mode="json", exclude={"path"}) for model in spec.models],
         "endpoint": header.endpoint or None,
-        "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in header.inputs.items()},
-        "params": json.loads(json.dumps(dict(header.params), default=str)),
-        "seed": header.seed,
-        "versions": dict(header.versions),
+        "inputs": {name: {"name": record.path.name, "sha256": record.sha256} for name, record in spec.paths.items()},
+        "params": spec.params,
+        "seed": spec.seed,
+        "versions": spec.versions,
         "sandbox": header.sandbox,
     }
 

@@ -1,14 +1,15 @@
 """The HTML page of an audit: sentences, charts, tables, passages, and the record of the run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.core.findings import Findings, FoundTable, Passage
-from harness.core.spec import PathRecord, TargetRecord
 from harness.core.text import pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
+from harness.jobs.audit.spec import AuditSpec
+from harness.runs.status import Status
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
 from harness.submit.html_page import inline_svg, page
 from harness.submit.run_tables import Monospace, Rows
@@ -21,28 +22,22 @@ _MAX_CELL, _MAX_VALUE = 240, 160
 class AuditHeader:
     """The record of an audit, which its page shows around the findings.
 
-    `spent` and `budget` are in seconds. `models` is empty if the audit used an `endpoint`. `inputs` maps an option to
-    the file or folder that it named. `warnings` name what was left out or went wrong.
+    `elapsed` is in seconds. `warnings` name what was left out or went wrong.
     """
 
-    run: str
-    audit: str
+    spec: AuditSpec
     title: str
     reference: str
-    status: str
+    status: Status
     reason: str
-    is_finished: bool
-    created_at: float
-    spent: float
-    budget: float
-    models: Sequence[TargetRecord]
-    inputs: Mapping[str, PathRecord]
-    params: Mapping[str, Any]
-    seed: int
-    versions: Mapping[str, str]
+    elapsed: float
     sandbox: str
-    endpoint: str = ""
     warnings: Sequence[str] = ()
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the audited model, '' if the audit loaded its models."""
+        return str(self.spec.params.get("endpoint") or "")
 
 
 class PageChart(NamedTuple):
@@ -78,7 +73,7 @@ def audit_page(
     return page(
         "audit.html.j2",
         header=header,
-        model=", ".join(model.id for model in header.models) or header.endpoint or "the target",
+        model=", ".join(model.id for model in header.spec.models) or header.endpoint or "the target",
         caution=_caution(header),
         sentences=findings.sentences,
         figures=named_figures(findings.figures),
@@ -111,30 +106,31 @@ def _without_empty_stretches(passage: Passage) -> Passage:
 
 
 def _caution(header: AuditHeader) -> str:
-    if header.is_finished:
+    if header.status is Status.FINISHED:
         return ""
     reason = f": {header.reason.rstrip('.')}" if header.reason else ""
-    return f"The audit is {header.status}{reason}. The findings cover only what was measured before."
+    return f"The audit is {header.status.words}{reason}. The findings cover only what was measured before."
 
 
 def _record(header: AuditHeader) -> Rows:
-    rows: Rows = [("Audit", f"{header.title} ({header.audit})"), ("Run", Monospace(header.run))]
-    for model in header.models:
+    spec = header.spec
+    rows: Rows = [("Audit", f"{header.title} ({spec.audit})"), ("Run", Monospace(spec.id))]
+    for model in spec.models:
         commit = f" at {model.commit}" if model.commit else ""
         rows.append(("Model", f"{model.id}, revision {model.revision}{commit}, {model.dtype} on {model.device}"))
         rows.append(("Weights", Monospace(f"sha256 {model.weights_sha256}")))
     if header.endpoint:
         rows.append(("Endpoint", header.endpoint))
-    rows += [(name, Monospace(f"{record.path.name}, sha256 {record.sha256}")) for name, record in header.inputs.items()]
-    params = ", ".join(f"{name} = {shorten(str(value), _MAX_VALUE)}" for name, value in header.params.items())
+    rows += [(name, Monospace(f"{record.path.name}, sha256 {record.sha256}")) for name, record in spec.paths.items()]
+    params = ", ".join(f"{name} = {shorten(str(value), _MAX_VALUE)}" for name, value in spec.params.items())
     rows += [
         ("Parameters", params or "none"),
-        ("Seed", str(header.seed)),
-        ("Status", f"{header.status}{f': {header.reason}' if header.reason else ''}"),
-        ("Started", utc_date_and_time(header.created_at)),
-        ("Time", f"{format_duration(header.spent)} of {format_duration(header.budget)} (includes model loading)"),
+        ("Seed", str(spec.seed)),
+        ("Status", f"{header.status.words}{f': {header.reason}' if header.reason else ''}"),
+        ("Started", utc_date_and_time(spec.created_at)),
+        ("Time", f"{format_duration(header.elapsed)} of {format_duration(spec.budget)} (includes model loading)"),
         ("Sandbox", header.sandbox),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in header.versions.items())),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in spec.versions.items())),
     ]
     if header.reference:
         rows.append(("Reference", header.reference))

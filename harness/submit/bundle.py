@@ -171,7 +171,7 @@ def _description_files(
     with tempfile.TemporaryDirectory(prefix="harness-package-") as name:
         work = Path(name)
         pages = write_description(
-            run_facts(folder), load_team(team).byline, description.read_text(encoding="utf-8"), work, redact=redact
+            run_facts(folder), load_team(team), description.read_text(encoding="utf-8"), work, redact=redact
         )
         files = {path.relative_to(work).as_posix(): path.read_bytes() for path in work.rglob("*") if path.is_file()}
     pdf = files.pop("description.pdf")

@@ -7,13 +7,13 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.text import pluralize
-from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
+from harness.figures.panels import history_panel, recall_panel
 from harness.submit import run_tables
 from harness.submit.markdown_to_typst import markdown_to_typst
 from harness.submit.run_facts import RunFacts
 from harness.submit.run_tables import Monospace, Rows
 from harness.submit.shown_examples import ShownExample, select_examples
-from harness.submit.team import Byline
+from harness.submit.team import Team
 from harness.submit.typesetting import TypesetDocument, array, content, markup, string
 
 MIN_PAGES, MAX_PAGES = 2, 5
@@ -27,7 +27,7 @@ _MAX_CHARACTERS = 50_000
 _HEADER = f"`typst compile --ignore-system-fonts {MAIN}` gives the same {PDF}, byte for byte."
 
 
-def write_description(facts: RunFacts, team: Byline | None, markdown: str, folder: Path, *, redact: bool) -> int:
+def write_description(facts: RunFacts, team: Team | None, markdown: str, folder: Path, *, redact: bool) -> int:
     """Write description.pdf and its sources to `folder`, and return the number of pages.
 
     `typst compile --ignore-system-fonts description.typ` gives the same PDF. Equal facts, team and Markdown give equal
@@ -61,15 +61,15 @@ def _figures(facts: RunFacts) -> dict[str, str]:
     """Return the SVG of each figure by file name."""
     if facts.score is None:
         history = [(point.spent, float(point.rows)) for point in facts.curve]
-        return {_RIGHT_FIGURE: rows_in_time_panel([("", history)], size=_PANEL)}
+        return {_RIGHT_FIGURE: history_panel([("", history)], label="rows of the submission", size=_PANEL)}
     in_time = [(point.spent, point.recall) for point in facts.curve if point.recall is not None]
     return {
         _LEFT_FIGURE: recall_panel([("", facts.score)], size=_PANEL),
-        _RIGHT_FIGURE: recall_in_time_panel([("", in_time)], cap=facts.score.cap, size=_PANEL),
+        _RIGHT_FIGURE: history_panel([("", in_time)], label=f"Recall@{facts.score.cap}", size=_PANEL),
     }
 
 
-def _document(facts: RunFacts, team: Byline | None, *, redact: bool) -> str:
+def _document(facts: RunFacts, team: Team | None, *, redact: bool) -> str:
     """Return the Typst source of the description. It includes the file with the team's Markdown."""
     sections = {
         "Method": _method(facts),
@@ -85,7 +85,7 @@ def _document(facts: RunFacts, team: Byline | None, *, redact: bool) -> str:
     return f'// {_HEADER}\n\n#import "{TEMPLATE}": *\n\n#show: description.with(\n{_title(facts, team)})\n\n{body}\n'
 
 
-def _title(facts: RunFacts, team: Byline | None) -> str:
+def _title(facts: RunFacts, team: Team | None) -> str:
     title = f"{facts.spec.attack.name} on round {facts.spec.round.name}"
     arguments = {
         "title": content(title),
@@ -95,9 +95,9 @@ def _title(facts: RunFacts, team: Byline | None) -> str:
         "cautions": array([content(caution) for caution in run_tables.cautions(facts)]),
     }
     if team is not None:
-        arguments["team"] = content(team.name)
-        arguments["authors"] = array([string(member) for member in team.members])
-        arguments["contact"] = content(team.contact)
+        arguments["team"] = content(team.name or "")
+        arguments["authors"] = array([string(member.name_and_affiliation) for member in team.members])
+        arguments["contact"] = content(team.contact or "")
     return "".join(f"  {name}: {value},\n" for name, value in arguments.items())
 
 

@@ -8,40 +8,22 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.core.arrays import Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.intervals import paired_difference
-from harness.core.scoring import Score, correct_rows, score_rows
+from harness.core.scoring import Score
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
 from harness.submit.archive import unpack
 from harness.submit.audit_tables import spreadsheet_safe
+from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest, manifest_faults, read_manifest
 from harness.submit.prefixes import tokens_sha256
 from harness.submit.team import load_team
-from harness.submit.verdict import Outcome, StoredVerdict, load_verdict, produced_path
+from harness.submit.verdict import Outcome, Verdict, load_verdict, produced_path
 
 OnBundle = Callable[[str, int, int], None]
 """Called with a bundle's name, its number from 1 on, and the number of bundles."""
-
-
-@dataclass(frozen=True)
-class JudgingData:
-    """The data and rules that submissions are scored by.
-
-    `prefixes` [examples, prefix length], `answers` [examples, suffix length] or None in a blind round, `clusters`
-    [examples] or None. A bundle's submission must be for these prefixes.
-    """
-
-    round: str
-    prefixes: Tokens
-    answers: Tokens | None
-    clusters: Ints | None
-    suffix_length: int
-    vocabulary: int
-    error_cap: int
-    row_cap: int
 
 
 @dataclass(frozen=True)
@@ -81,7 +63,7 @@ class _ScoredBundle(NamedTuple):
     path: Path
     team: str
     manifest: Manifest
-    verdict: StoredVerdict | None
+    verdict: Verdict | None
     walk: JudgedRows | None
     score: Score | None
 
@@ -124,7 +106,7 @@ def _csv_cell(value: Any) -> Any:
 
 def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
-    rules = SubmissionRules(len(judging.prefixes), judging.suffix_length, judging.vocabulary, judging.row_cap)
+    round_, rules = judging.round, judging.submission_rules
     with tempfile.TemporaryDirectory(prefix="harness-leaderboard-") as name:
         folder = Path(name)
         names = unpack(path, folder)
@@ -134,8 +116,8 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
                 raise HarnessError(faults[0])
             if manifest.kind != "submission":
                 raise HarnessError("the bundle contains code only, no submission.")
-            if manifest.prefixes_sha256 != tokens_sha256(judging.prefixes, judging.vocabulary):
-                raise HarnessError(f"the submission is for other prefixes than those of {judging.round}.")
+            if manifest.prefixes_sha256 != tokens_sha256(judging.prefixes, round_.vocabulary):
+                raise HarnessError(f"the submission is for other prefixes than those of {round_.name}.")
             team = load_team(folder / "team.toml").title
             rows = read_submission(folder / "submission.csv", rules)
         except HarnessError as error:
@@ -146,14 +128,11 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
         rows = _read_produced(path, verdict, rules)
-    if judging.answers is None:
-        return _ScoredBundle(path, team, manifest, verdict, None, None)
-    walk = JudgedRows(correct_rows(rows.ids, rows.suffixes, judging.answers), rows.ids)
-    score = score_rows(*walk, cap=judging.error_cap, examples=len(judging.answers), clusters=judging.clusters)
+    walk, score = judging.judge(rows) or (None, None)
     return _ScoredBundle(path, team, manifest, verdict, walk, score)
 
 
-def _read_produced(bundle: Path, verdict: StoredVerdict, rules: SubmissionRules) -> Submission:
+def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Submission:
     """Read the submission that verification produced. Raises HarnessError if the file is missing or was changed."""
     path = produced_path(bundle)
     if not path.is_file() or file_sha256(path) != verdict.produced_sha256:
@@ -167,7 +146,11 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
     difference, bounds = None, None
     if one.walk is not None and leader is not None and leader.walk is not None and one is not leader:
         difference, (low, high, _) = paired_difference(
-            one.walk, leader.walk, cap=judging.error_cap, examples=len(judging.prefixes), clusters=judging.clusters
+            one.walk,
+            leader.walk,
+            cap=judging.round.error_cap,
+            examples=len(judging.prefixes),
+            clusters=judging.clusters,
         )
         bounds = (low, high)
     seconds, hardware = _time_and_hardware(one)
@@ -211,7 +194,7 @@ def _hardware(hardware: dict[str, Any]) -> str:
     return f"{hardware.get('processor')}, {hardware.get('cores')} cores, {gpu_names}"
 
 
-def _verified(verdict: StoredVerdict | None) -> str:
+def _verified(verdict: Verdict | None) -> str:
     if verdict is None:
         return "not verified"
     submitted = verdict.scores.get("submitted", {}).get("recall_at_cap")

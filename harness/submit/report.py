@@ -10,7 +10,7 @@ from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.core.errors import HarnessError
 from harness.core.times import format_duration
-from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
+from harness.figures.panels import history_panel, recall_panel
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
 from harness.submit.html_page import inline_svg, page
@@ -30,17 +30,6 @@ class PageFigure(NamedTuple):
     caption: str
 
 
-class ComparisonSection(NamedTuple):
-    """The comparison of several runs. `contrasts` has the lines about the first run and each other one."""
-
-    unreachable: str
-    unreachable_scores: Rows
-    in_time: str
-    recall_in_time: Rows
-    contrasts: Sequence[Sequence[str]]
-    differing: Rows
-
-
 def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     """Return the page about the runs, all of one round. Equal records give equal pages.
 
@@ -49,7 +38,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     """
     require_one_round([folder.spec() for folder in folders])
     runs = [run_facts(folder) for folder in folders]
-    comparison, no_comparison = _comparison(runs)
+    comparisons, no_comparison = _comparisons(runs)
     rules = runs[0].spec.round
     return page(
         "report.html.j2",
@@ -57,11 +46,12 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
         round_title=rules.title,
         scores=_scores(runs),
         figures=_figures(runs),
-        comparison=comparison,
+        comparisons=comparisons,
         no_comparison=no_comparison,
         differing=differing_examples(runs, most=_DIFFERING, redact=redact) if len(runs) > 1 else (),
         runs=[(run, select_examples(run, most=_EXAMPLES, redact=redact)) for run in runs],
         tables=run_tables,
+        compared=comparison_tables,
         is_redacted=redact,
         unit=None if runs[0].score is None else str(runs[0].score.interval.unit),
     )
@@ -95,7 +85,13 @@ def _figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
     scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
     if len(scores) < len(drawn):
         rows = [(run.spec.id, [(point.spent, float(point.rows)) for point in run.curve]) for run in drawn]
-        return [_figure(rows_in_time_panel(rows, size=_PANEL), "rows", "Rows of the submission vs. time.")]
+        return [
+            _figure(
+                history_panel(rows, label="rows of the submission", size=_PANEL),
+                "rows",
+                "Rows of the submission vs. time.",
+            )
+        ]
     cap = scores[0][1].cap
     in_time = [
         (run.spec.id, [(point.spent, point.recall) for point in run.curve if point.recall is not None]) for run in drawn
@@ -104,7 +100,7 @@ def _figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
         _figure(recall_panel(scores, size=_PANEL), "recall", recall_caption),
-        _figure(recall_in_time_panel(in_time, cap=cap, size=_PANEL), "time", f"Recall@{cap:,} vs. time."),
+        _figure(history_panel(in_time, label=f"Recall@{cap}", size=_PANEL), "time", f"Recall@{cap:,} vs. time."),
     ]
     parts = [(run.spec.id, run.unreachable_score) for run in drawn if run.unreachable_score is not None]
     if parts:
@@ -117,32 +113,20 @@ def _figure(svg: str, name: str, caption: str) -> PageFigure:
     return PageFigure(inline_svg(svg, name, caption), caption)
 
 
-def _comparison(runs: Sequence[RunFacts]) -> tuple[ComparisonSection | None, str]:
-    """Return the comparison of several runs, or None and the reason why there is none ('' for a single run)."""
+def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
+    """Return the comparison of all runs, then of the first run with each other one if there are more than two.
+
+    Without a comparison, the list is empty and the text is the reason ('' for a single run).
+    """
     if len(runs) < 2:
-        return None, ""
+        return [], ""
     folders = [run.folder for run in runs]
+    pairs = [[folders[0], other] for other in folders[1:]] if len(runs) > 2 else []
     try:
-        whole = _without_redundant_part(compare_runs(folders))
-        pairs = [whole]
-        if len(runs) > 2:
-            pairs = [_without_redundant_part(compare_runs([folders[0], other])) for other in folders[1:]]
+        return [_without_redundant_part(compare_runs(group)) for group in (folders, *pairs)], ""
     except HarnessError as error:
         # The rest of the page is valid in a blind round, and for runs with different --limit.
-        return None, str(error)
-    section = ComparisonSection(
-        unreachable=comparison_tables.unreachable_heading(whole),
-        unreachable_scores=comparison_tables.scores_on_unreachable(whole),
-        in_time=comparison_tables.recall_over_budget_heading(whole),
-        recall_in_time=comparison_tables.recall_over_budget(whole),
-        contrasts=[
-            comparison_tables.contrast_lines(pair, contrast, where)
-            for pair in pairs
-            for where, contrast in comparison_tables.contrasts(pair)
-        ],
-        differing=comparison_tables.differing_settings(whole),
-    )
-    return section, ""
+        return [], str(error)
 
 
 def _without_redundant_part(comparison: Comparison) -> Comparison:
@@ -154,7 +138,7 @@ def _without_redundant_part(comparison: Comparison) -> Comparison:
         comparison,
         unreachable=None,
         no_unreachable_because="the training rows contain no answer.",
-        runs=tuple(replace(run, unreachable=None, unreachable_at_shares=None) for run in comparison.runs),
+        runs=tuple(replace(run, unreachable=None) for run in comparison.runs),
         unreachable_contrast=None,
     )
 

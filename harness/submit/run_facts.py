@@ -1,13 +1,10 @@
 """Collect the facts about one run that documents show, from the run's record and its round's files."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness.analysis.contrast import Part
-from harness.analysis.replay import recall_after_guesses
+from harness.analysis.replay import recall_after_guesses, thinned
 from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_training
@@ -20,7 +17,7 @@ from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Point, RunReader, StageWork
+from harness.runs.reader import RunReader, StageWork
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 
 _MAX_POINTS = 200
@@ -183,24 +180,18 @@ def _curve(
     """Return the recorded curve from 0 s, with the end of a run that is over. A curve recorded blind is replayed."""
     points = reader.points()
     if answers is None:
-        moments = [CurvePoint(point.spent, point.rows, None) for point in _thinned(points, _MAX_POINTS)]
+        moments = [CurvePoint(point.spent, point.rows, None) for point in thinned(points, _MAX_POINTS)]
         return (CurvePoint(0.0, 0, None), *moments)
     if any(point.recall is None for point in points):
-        points = _thinned(points, _MAX_REPLAYED_POINTS)
+        points = thinned(points, _MAX_REPLAYED_POINTS)
         counts = [point.guesses for point in points]
         recalls = recall_after_guesses(counts, whole, spec=spec, reader=reader, answers=answers)
         moments = [CurvePoint(point.spent, point.rows, recall) for point, recall in zip(points, recalls, strict=True)]
     else:
-        moments = [CurvePoint(point.spent, point.rows, point.recall) for point in _thinned(points, _MAX_POINTS)]
+        moments = [CurvePoint(point.spent, point.rows, point.recall) for point in thinned(points, _MAX_POINTS)]
     if summary.status.is_over and score is not None:
         moments.append(CurvePoint(min(summary.elapsed_s, summary.budget_s), score.rows, score.recall_at_cap))
     return (CurvePoint(0.0, 0, 0.0), *moments)
-
-
-def _thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """Return at most `most` points, including the first and the last."""
-    indices = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
-    return [points[index] for index in indices]
 
 
 def _method(folder: RunFolder, spec: AttackSpec) -> str:

@@ -1,7 +1,7 @@
 """team.toml: the people who submit."""
 
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -29,14 +29,6 @@ class Member(BaseModel):
         return self.name if self.affiliation is None else f"{self.name}, {self.affiliation}"
 
 
-class Byline(NamedTuple):
-    """The authors of a description. `members` are `Name, Affiliation`. A missing name or contact is ''."""
-
-    name: str
-    members: tuple[str, ...]
-    contact: str
-
-
 class Team(BaseModel):
     """A team: its members, and optionally its name and contact."""
 
@@ -45,11 +37,6 @@ class Team(BaseModel):
     name: _Line | None = None
     contact: _Line | None = None
     members: tuple[Member, ...] = Field(min_length=1, max_length=100)
-
-    @property
-    def byline(self) -> Byline:
-        """The authors as the title of a description names them."""
-        return Byline(self.name or "", tuple(one.name_and_affiliation for one in self.members), self.contact or "")
 
     @property
     def title(self) -> str:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Never
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.submit.differences import Agreement
@@ -114,20 +114,6 @@ class Verdict:
         return asdict(self)
 
 
-class StoredVerdict(BaseModel):
-    """The part of a stored verdict that the leaderboard reads."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    bundle_sha256: str
-    outcome: Outcome
-    sentence: str
-    produced_sha256: str | None = None
-    seconds: float | None = None
-    hardware: dict[str, Any] = {}
-    scores: dict[str, dict[str, Any]] = {}
-
-
 def verdict_path(bundle: Path) -> Path:
     """Return the default path of the verdict on a bundle."""
     return bundle.with_name(f"{bundle.stem}.verdict.json")
@@ -138,7 +124,7 @@ def produced_path(bundle: Path) -> Path:
     return bundle.with_name(f"{bundle.stem}.produced.csv")
 
 
-def load_verdict(bundle: Path, sha256: str) -> StoredVerdict | None:
+def load_verdict(bundle: Path, sha256: str) -> Verdict | None:
     """Return the verdict stored next to a bundle, or None if there is none for a bundle with this SHA-256.
 
     Raises HarnessError if the file cannot be read.
@@ -147,7 +133,7 @@ def load_verdict(bundle: Path, sha256: str) -> StoredVerdict | None:
     if not path.is_file():
         return None
     try:
-        stored = StoredVerdict.model_validate_json(path.read_bytes())
+        stored = TypeAdapter(Verdict).validate_json(path.read_bytes())
     except (OSError, ValidationError):
         raise HarnessError(f"{path}: not a verdict. Delete the file and verify the bundle again.") from None
     return stored if stored.bundle_sha256 == sha256 else None

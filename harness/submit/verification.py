@@ -3,18 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Floats, Ints, Tokens, token_rows
+from harness.core.arrays import Floats, Tokens, token_rows
 from harness.core.clusters import cluster_ids
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
-from harness.core.scoring import correct_rows, score_rows
-from harness.core.submission_reader import Submission, SubmissionRules, read_submission
+from harness.core.submission_reader import Submission, read_submission
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
@@ -32,6 +31,7 @@ from harness.submit.code_spec import CodeSpec
 from harness.submit.differences import CodeDifference, Likeness, compare_submissions
 from harness.submit.environment import CodeEnvironment, InstallOptions, create_environment
 from harness.submit.execution import CodeResult, run_code
+from harness.submit.judging import JudgingData
 from harness.submit.manifest import Manifest, TargetIdentity
 from harness.submit.prefixes import read_prefixes, tokens_sha256
 from harness.submit.rerun import read_scores
@@ -76,14 +76,6 @@ class RunSettings:
     on_step: OnStep = field(default=lambda step: None)
 
 
-class _Examples(NamedTuple):
-    """Prefixes [examples, prefix length]. Answers [examples, suffix length] and clusters [examples] may be unknown."""
-
-    prefixes: Tokens
-    answers: Tokens | None
-    clusters: Ints | None
-
-
 class Verification:
     """The verification of one bundle."""
 
@@ -121,21 +113,21 @@ class Verification:
             if manifest.kind == "submission":
                 check_documents(self._folder, self._log)
             spec, rules = check_code(self._folder, manifest, inputs.round, self._log)
-            examples = _load_examples(inputs, rules)
-            submitted = self._read_submitted(manifest, examples, rules)
+            judging = _judging_data(inputs, rules)
+            submitted = self._read_submitted(manifest, judging)
             target = self._check_target(spec, inputs)
             self._require_sandbox(settings)
             environment = self._create_environment(spec, settings)
             budget = _DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget
             budget = budget if inputs.budget is None else inputs.budget
-            result = self._run_code(examples.prefixes, settings, environment, target=target, budget=budget)
-            produced = self._read_produced(result, examples, rules)
+            result = self._run_code(judging.prefixes, settings, environment, target=target, budget=budget)
+            produced = self._read_produced(result, judging)
         except CheckFailed:
             return self._refusal()
-        self._score("produced", produced, examples, rules)
+        self._score("produced", produced, judging)
         if submitted is None:
-            return self._verdict(Outcome.RAN, f"the code ran on {len(examples.prefixes):,} prefixes within its budget")
-        self._score("submitted", submitted, examples, rules)
+            return self._verdict(Outcome.RAN, f"the code ran on {len(judging.prefixes):,} prefixes within its budget")
+        self._score("submitted", submitted, judging)
         reasons = _nondeterminism_reasons(manifest, spec, environment, settings)
         return self._compare(submitted, produced, result, reasons)
 
@@ -147,17 +139,17 @@ class Verification:
             self._report["code_changes"] = self._difference.changes
         return manifest
 
-    def _read_submitted(self, manifest: Manifest, examples: _Examples, rules: Round) -> Submission | None:
+    def _read_submitted(self, manifest: Manifest, judging: JudgingData) -> Submission | None:
         if manifest.kind == "code":
             return None
         self._log.check(
             "prefixes",
-            manifest.prefixes_sha256 == tokens_sha256(examples.prefixes, rules.vocabulary),
-            f"the submission is for these {len(examples.prefixes):,} prefixes",
+            manifest.prefixes_sha256 == tokens_sha256(judging.prefixes, judging.round.vocabulary),
+            f"the submission is for these {len(judging.prefixes):,} prefixes",
             "the submission was made for other prefixes",
         )
         try:
-            submitted = read_submission(self._folder / "submission.csv", _submission_rules(rules, examples))
+            submitted = read_submission(self._folder / "submission.csv", judging.submission_rules)
         except HarnessError as error:
             self._log.fail("submission", error_in_bundle(error, self._folder))
         self._log.record("submission", f"{len(submitted.ids):,} rows follow the round's rules")
@@ -242,11 +234,11 @@ class Verification:
         self._log.check("run", step.code in (0, 3), f"the code exited with code {step.code}", failure)
         return result
 
-    def _read_produced(self, result: CodeResult, examples: _Examples, rules: Round) -> Submission:
+    def _read_produced(self, result: CodeResult, judging: JudgingData) -> Submission:
         try:
             if result.out.is_symlink() or not result.out.is_file():
                 raise HarnessError("out.csv is missing or not a regular file.")
-            produced = read_submission(result.out, _submission_rules(rules, examples))
+            produced = read_submission(result.out, judging.submission_rules)
         except HarnessError as error:
             reason = error_in_bundle(error, result.out.parent)
             self._log.fail("produced", f"the code did not write a valid submission: {reason}")
@@ -254,16 +246,10 @@ class Verification:
         self._report["produced_sha256"] = file_sha256(result.out)
         return produced
 
-    def _score(self, name: str, submission: Submission, examples: _Examples, rules: Round) -> None:
-        if examples.answers is None:
+    def _score(self, name: str, submission: Submission, judging: JudgingData) -> None:
+        if (judged := judging.judge(submission)) is None:
             return
-        scored = score_rows(
-            correct_rows(submission.ids, submission.suffixes, examples.answers),
-            submission.ids,
-            cap=rules.error_cap,
-            examples=len(examples.answers),
-            clusters=examples.clusters,
-        )
+        _, scored = judged
         self._report.setdefault("scores", {})[name] = scored.as_json()
         low, high, unit = scored.interval
         sentence = f"Recall@{scored.cap:,} {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] by {unit}"
@@ -317,29 +303,25 @@ class Verification:
         )
 
 
-def _load_examples(inputs: OrganizerInputs, rules: Round) -> _Examples:
+def _judging_data(inputs: OrganizerInputs, rules: Round) -> JudgingData:
     """Load prefixes, answers and clusters from the round or the files that the organizers named."""
     if inputs.round is not None:
         prefixes, answers = load_prefixes(inputs.round), load_answers(inputs.round)
-        return _Examples(prefixes, answers, None if answers is None else load_clusters(inputs.round))
+        return JudgingData(rules, prefixes, answers, None if answers is None else load_clusters(inputs.round))
     assert inputs.prefixes is not None, "OrganizerInputs needs a round or prefixes"
     prefixes = read_prefixes(inputs.prefixes, length=rules.prefix_length, vocabulary=rules.vocabulary)
     if inputs.answers is None:
-        return _Examples(prefixes, None, None)
+        return JudgingData(rules, prefixes, None, None)
     answers = token_rows(inputs.answers, length=rules.suffix_length, vocabulary=rules.vocabulary)
     if len(answers) != len(prefixes):
         raise HarnessError(f"{inputs.answers}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
     whole_rows = np.concatenate([prefixes, answers], axis=1)
-    return _Examples(prefixes, answers, None if rules.clusters == "none" else cluster_ids([whole_rows]))
+    return JudgingData(rules, prefixes, answers, None if rules.clusters == "none" else cluster_ids([whole_rows]))
 
 
 def _startup_allowance(budget: float) -> float:
     """Return the seconds allowed for starting Python and hashing the weights, which a run's budget does not include."""
     return min(60.0, max(5.0, budget / 20))
-
-
-def _submission_rules(rules: Round, examples: _Examples) -> SubmissionRules:
-    return SubmissionRules(len(examples.prefixes), rules.suffix_length, rules.vocabulary, rules.row_cap)
 
 
 def _read_scores(result: CodeResult, rows: int) -> Floats | None:

@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from harness.analysis import comparison_tables as tables
-from harness.analysis.comparison import Comparison, compare_runs
+from harness.analysis.comparison import Comparison, Trajectory, compare_runs
 from harness.core.errors import HarnessError
 from harness.core.scoring import DRAWN_POINTS, Score
 from harness.core.text import align_columns, sanitize, shorten_middle
@@ -154,8 +154,10 @@ class CompareScreen(PanelScreen[None]):
             title += f" · {running} still running: the scores will change"
         legend = "  ".join(f"{marker(index)} {sanitize(run.id)}" for index, run in enumerate(comparison.runs))
         self.query_one("#header", Static).update(Content(f"{title}\n{legend}"))
-        self._draw_curves(comparison, cap=part.cap, is_unreachable=unreachable is not None)
-        self._draw_history(comparison, is_unreachable=unreachable is not None)
+        on_part = [run.unreachable for run in comparison.runs if run.unreachable is not None]
+        drawn = [run.whole for run in comparison.runs] if unreachable is None else on_part
+        self._draw_curves(drawn, cap=part.cap)
+        self._draw_history(drawn)
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
         self._show_pair(comparison)
         settings = tables.differing_settings(comparison)
@@ -166,9 +168,8 @@ class CompareScreen(PanelScreen[None]):
             header, *rows = settings
             table.fill(header, [Row(row[0], [shorten_middle(cell, _MAX_CELL) for cell in row]) for row in rows])
 
-    def _draw_curves(self, comparison: Comparison, *, cap: int, is_unreachable: bool) -> None:
-        scores = [run.unreachable if is_unreachable else run.score for run in comparison.runs]
-        curves = [_curve(score, index) for index, score in enumerate(scores) if score is not None]
+    def _draw_curves(self, trajectories: Sequence[Trajectory], *, cap: int) -> None:
+        curves = [_curve(trajectory.score, index) for index, trajectory in enumerate(trajectories)]
         mark = float(np.log10(1 + cap))
         self.query_one("#curves-plot", CurvePlot).show(
             curves,
@@ -177,9 +178,9 @@ class CompareScreen(PanelScreen[None]):
             y_max=y_limit(curves),
         )
 
-    def _draw_history(self, comparison: Comparison, *, is_unreachable: bool) -> None:
-        histories = [run.unreachable_over_time if is_unreachable else run.recall_over_time for run in comparison.runs]
-        points = [np.array(history or ()).reshape(-1, 2) for history in histories]  # [points, (spent, recall)]
+    def _draw_history(self, trajectories: Sequence[Trajectory]) -> None:
+        # Each has shape [points, (spent, recall)].
+        points = [np.array(trajectory.recall_over_time).reshape(-1, 2) for trajectory in trajectories]
         curves = [Curve(run[:, 0], run[:, 1], index, is_marked=True) for index, run in enumerate(points)]
         self.query_one("#history-plot", CurvePlot).show(
             curves,

@@ -50,8 +50,8 @@ OTHER = score_rows(np.arange(90) % 4 > 0, np.arange(90)[::-1], cap=20, examples=
 TIMES = ((0.0, 0.0), (1.0, 0.1), (90.0, 0.4), (300.0, 0.45))
 
 
-def drawn(*scores, unreachable=None):
-    return [PlottedRun(f"run-{place}", score, unreachable, TIMES) for place, score in enumerate(scores)]
+def drawn(*scores):
+    return [PlottedRun(f"run-{place}", score, TIMES) for place, score in enumerate(scores)]
 
 
 def looks(axes):
@@ -61,35 +61,35 @@ def looks(axes):
 
 
 def test_compared_curves_differ_in_colour_marker_and_dashes():
-    for axes in comparison_figure(drawn(*[SCORE] * 5), title="t").axes:
+    for axes in comparison_figure(drawn(*[SCORE] * 5), [], title="t").axes:
         for kind in zip(*looks(axes), strict=True):
             assert len(set(map(str, kind))) == 5
 
 
 def test_no_two_of_forty_runs_look_alike():
-    assert len(set(map(str, looks(comparison_figure(drawn(*[SCORE] * 40), title="t").axes[0])))) == 40
+    assert len(set(map(str, looks(comparison_figure(drawn(*[SCORE] * 40), [], title="t").axes[0])))) == 40
 
 
 def test_a_comparison_shows_the_cap_and_each_recall_there():
-    axes = comparison_figure(drawn(SCORE, OTHER), title="t").axes[0]
+    axes = comparison_figure(drawn(SCORE, OTHER), [], title="t").axes[0]
     lines = {str(line.get_label()).split(":")[0]: line for line in axes.get_lines()}
-    assert lines["cap"].get_xdata()[0] == SCORE.cap
+    assert axes.get_lines()[-1].get_xdata()[0] == SCORE.cap
     for name, score in (("run-0", SCORE), ("run-1", OTHER)):
         assert dict(zip(*lines[name].get_data(), strict=True))[score.cap] == score.recall_at_cap
 
 
 def test_a_time_axis_has_a_fitting_unit():
-    assert comparison_figure(drawn(SCORE, OTHER), title="t").axes[-1].get_xlabel() == "minutes of the budget spent"
+    assert comparison_figure(drawn(SCORE, OTHER), [], title="t").axes[-1].get_xlabel() == "minutes of the budget spent"
 
 
 def test_unreachable_examples_have_their_own_panels():
-    assert len(comparison_figure(drawn(SCORE, OTHER), title="t").axes) == 2
-    assert len(comparison_figure(drawn(SCORE, OTHER, unreachable=OTHER), title="t").axes) == 4
+    assert len(comparison_figure(drawn(SCORE, OTHER), [], title="t").axes) == 2
+    assert len(comparison_figure(drawn(SCORE, OTHER), drawn(OTHER, OTHER), title="t").axes) == 4
 
 
 def test_runs_without_guesses_are_plotted(tmp_path: Path):
-    runs = [PlottedRun("costs $5 and $6_{x", EMPTY, EMPTY, ()), PlottedRun("b", EMPTY, EMPTY, ())]
+    runs = [PlottedRun("costs $5 and $6_{x", EMPTY, ()), PlottedRun("b", EMPTY, ())]
     for name in ("one.svg", "two.svg", "three.png"):
-        write_comparison(runs, tmp_path / name, title="$5 and $6_{x")
+        write_comparison(runs, runs, tmp_path / name, title="$5 and $6_{x")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert (tmp_path / "three.png").read_bytes().startswith(b"\x89PNG")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.core.scoring import score_rows
-from harness.figures.panels import recall_in_time_panel, recall_panel, rows_in_time_panel
+from harness.figures.panels import history_panel, recall_panel
 
 SCORE = score_rows(np.arange(90) % 3 > 0, np.arange(90), cap=20, examples=100)
 EMPTY = score_rows(np.zeros(0, np.bool_), np.zeros(0, np.int64), cap=100, examples=100)
@@ -21,8 +21,8 @@ HISTORY = [(0.0, 0.0), (3.0, 0.2), (400.0, 0.4)]
     [
         lambda: recall_panel([("$x_{ <b>", SCORE), ("other", EMPTY)], size=SIZE),
         lambda: recall_panel([("", EMPTY)], size=SIZE),
-        lambda: recall_in_time_panel([("a", HISTORY), ("b", [])], cap=20, size=SIZE),
-        lambda: rows_in_time_panel([("", [(0.0, 0.0)])], size=SIZE),
+        lambda: history_panel([("a", HISTORY), ("b", [])], label="Recall@20", size=SIZE),
+        lambda: history_panel([("", [(0.0, 0.0)])], label="rows", size=SIZE),
     ],
 )
 def test_a_panel_is_well_formed_and_reproducible(drawn: Callable[[], str]) -> None:

@@ -15,6 +15,8 @@ from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
 from harness.core.redaction import redact_text
 from harness.core.spec import PathRecord, TargetRecord
+from harness.jobs.audit.spec import AuditSpec
+from harness.runs.status import Status
 from harness.submit.audit_export import AuditHeader, check_audit_folder, write_audit
 from tests.unit.submit.pages import parsed_page
 
@@ -33,21 +35,26 @@ MODEL = TargetRecord(
     threads=2,
 )
 HEADER = AuditHeader(
-    run="abcd-demo",
-    audit="sequence",
+    spec=AuditSpec(
+        id="abcd-demo",
+        created_at=1_700_000_000.0,
+        params={"prompt_length": 35},
+        paths={"corpus": PathRecord(path=Path("/home/me/corpus.jsonl"), sha256="cd" * 32)},
+        seed=7,
+        budget=600.0,
+        versions={"harness": "0.1"},
+        hardware={},
+        audit="sequence",
+        subject="corpus",
+        tables=(),
+        inputs_sha256="",
+        models=(MODEL,),
+    ),
     title="Sequence extraction",
     reference="A paper",
-    status="finished",
+    status=Status.FINISHED,
     reason="",
-    is_finished=True,
-    created_at=1_700_000_000.0,
-    spent=42.0,
-    budget=600.0,
-    models=[MODEL],
-    inputs={"corpus": PathRecord(path=Path("/home/me/corpus.jsonl"), sha256="cd" * 32)},
-    params={"prompt_length": 35, "folder": Path("/x")},
-    seed=7,
-    versions={"harness": "0.1"},
+    elapsed=42.0,
     sandbox="bubblewrap",
     warnings=["One document was empty."],
 )
@@ -122,7 +129,8 @@ def test_equal_findings_give_equal_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [TEXT, HOSTILE])
 @pytest.mark.parametrize("redact", [True, False])
 def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, redact: bool, tmp_path: Path) -> None:
-    header = replace(HEADER, reason=text, is_finished=False, warnings=[text], params={text: text}, endpoint=text)
+    spec = HEADER.spec.model_copy(update={"params": {text: text, "endpoint": text}})
+    header = replace(HEADER, spec=spec, reason=text, status=Status.CRASHED, warnings=[text])
     write_audit(tmp_path / "out", replace(findings(text), sentences=[text]), header, redact=redact)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     parsed = parsed_page(page)
@@ -146,7 +154,7 @@ def test_the_page_marks_passages_and_shows_empty_texts(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> None:
-    header = replace(HEADER, status="out of time", is_finished=False)
+    header = replace(HEADER, status=Status.OUT_OF_TIME)
     write_audit(tmp_path / "out", findings(), header, redact=False)
     words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
     sentences = ("The audit is out of time.", "40 % of the paragraphs pass.", "0.4 [0.3, 0.5]", "ab" * 32, "cd" * 32)

@@ -13,7 +13,7 @@ from harness.core.redaction import redact_suffix
 from harness.jobs.attack.results import submission_now
 from harness.submit.description import write_description
 from harness.submit.run_facts import run_facts
-from harness.submit.team import Byline
+from harness.submit.team import Member, Team
 from tests.functional.machine import ROOT
 from tests.unit.submit.ended import HOSTILE, ended_run, make_hostile
 from tests.unit.tui.recorded import recorded_run
@@ -22,7 +22,11 @@ METHOD = "# Idea\n\nSample, *then* rank.\n\n| a | b |\n|---|--:|\n| x | 1 |\n"
 PARAGRAPH = "Every prefix is shown once, and what follows is kept in the order of its likelihood. " * 8 + "\n\n"
 
 
-TEAM = Byline("Team", ("Ada, Somewhere", "Bo, Elsewhere"), "team@example.org")
+TEAM = Team(
+    name="Team",
+    contact="team@example.org",
+    members=(Member(name="Ada", affiliation="Somewhere"), Member(name="Bo", affiliation="Elsewhere")),
+)
 
 
 def described(folder: Path, home: Path, **options: object) -> Path:
@@ -104,7 +108,9 @@ def test_too_many_pages_are_refused(home: Path) -> None:
 def test_hostile_names_are_typeset_as_text(home: Path) -> None:
     run = ended_run(home)
     make_hostile(run)
-    team = Byline(HOSTILE, (HOSTILE, '"), read("/etc/passwd"), ("'), HOSTILE)
+    names = (HOSTILE, '"), read("/etc/passwd"), ("')
+    members = tuple(Member.model_construct(name=name) for name in names)
+    team = Team.model_construct(name=HOSTILE, contact=HOSTILE, members=members)
     (home / "out").mkdir()
     assert 2 <= write_description(run_facts(run), team, HOSTILE, home / "out", redact=False) <= 3
     source = (home / "out" / "description.typ").read_text()

@@ -12,19 +12,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.rounds import Round
 from harness.core.submission import write_submission
 from harness.submit.archive import archive_bytes
-from harness.submit.leaderboard import Entry, JudgingData, leaderboard, leaderboard_csv
+from harness.submit.judging import JudgingData
+from harness.submit.leaderboard import Entry, leaderboard, leaderboard_csv
 from harness.submit.manifest import MANIFEST, Manifest, hashes_of
 from harness.submit.prefixes import tokens_sha256
 
 PREFIXES = np.arange(40, dtype=np.uint16).reshape(20, 2)
 ANSWERS = PREFIXES + 1
+ROUND = Round(
+    name="r",
+    title="",
+    prefix_file=Path("prefixes.npy"),
+    prefix_length=2,
+    suffix_length=2,
+    vocabulary=100,
+    error_cap=3,
+    row_cap=100,
+    target="none",
+)
+VERDICT = {"bundle": "b", "kind": "submission", "attack": "a", "round": "r", "findings": []}
 HERE = {"processor": "this", "cores": 2, "gpus": []}
 
 
 def _judging(answers: Any = ANSWERS) -> JudgingData:
-    return JudgingData("r", PREFIXES, answers, None, suffix_length=2, vocabulary=100, error_cap=3, row_cap=100)
+    return JudgingData(ROUND, PREFIXES, answers, None)
 
 
 def _bundle(
@@ -98,7 +112,7 @@ def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path) -> None:
     bundle = _bundle(tmp_path, "one", 3, seconds=10)
     verdict = {"outcome": "reproduced", "sentence": "x", "seconds": 99.0, "hardware": HERE | {"processor": "judge's"}}
     sha256 = hashlib.sha256(bundle.read_bytes()).hexdigest()
-    (tmp_path / "one.verdict.json").write_text(json.dumps(verdict | {"bundle_sha256": sha256}))
+    (tmp_path / "one.verdict.json").write_text(json.dumps(VERDICT | verdict | {"bundle_sha256": sha256}))
     (entry,) = _ranked([bundle])
     assert (entry.seconds, entry.hardware, entry.verified) == (99.0, "judge's, 2 cores, no GPU", "reproduced")
 
@@ -114,7 +128,7 @@ def _write_verdict(bundle: Path, outcome: str, produced: int | None = None) -> N
         write_submission(path, np.arange(20), suffixes)
         verdict["produced_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
         verdict["scores"] = {"submitted": {"recall_at_cap": 1.0}}
-    bundle.with_name(f"{bundle.stem}.verdict.json").write_text(json.dumps(verdict))
+    bundle.with_name(f"{bundle.stem}.verdict.json").write_text(json.dumps(VERDICT | verdict))
 
 
 @pytest.mark.parametrize("outcome", ["measured", "reproduced_up_to_ties"])

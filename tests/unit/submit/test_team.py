@@ -33,12 +33,11 @@ def test_a_team_has_name_contact_and_members(tmp_path: Path) -> None:
     team = _load(tmp_path, WHOLE)
     assert (team.title, team.contact) == ("The Two", "two@example.org")
     assert [member.name_and_affiliation for member in team.members] == ["A. One, Somewhere", "B. Two"]
-    assert team.byline == ("The Two", ("A. One, Somewhere", "B. Two"), "two@example.org")
 
 
 def test_a_team_without_a_name_is_named_by_its_members(tmp_path: Path) -> None:
     team = _load(tmp_path, '[[members]]\nname = "A"\n[[members]]\nname = "B"\n')
-    assert (team.title, team.byline.name, team.byline.contact) == ("A, B", "", "")
+    assert (team.title, team.name, team.contact) == ("A, B", None, None)
 
 
 @pytest.mark.parametrize(
