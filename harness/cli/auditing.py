@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.completion import round_names
-from harness.cli.options import Detach, Device, Dtype, Json, Seed, Threads, budget_seconds
+from harness.cli.options import Detach, Device, Dtype, Json, Seed, ShareDevice, Threads, budget_seconds
 from harness.cli.output import pluralize, print_json, say
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class AuditOptions:
     device: Device = "auto"
     dtype: Dtype = "auto"
     threads: Threads = None
+    share_device: ShareDevice = False
     out: Out = None
     redact: Redact = False
     detach: Detach = False
@@ -120,6 +121,7 @@ def run_audit(
             models=models,
             budget=seconds,
             seed=options.seed,
+            shares_device=options.share_device,
             folder=laid.inputs,
         ),
     )

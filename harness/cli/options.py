@@ -45,6 +45,7 @@ Device = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
+ShareDevice = Annotated[bool, typer.Option("--share-device", help="Start without waiting for a free device.")]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the screen.")]

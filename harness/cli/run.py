@@ -22,6 +22,7 @@ from harness.cli.options import (
     Run,
     Seed,
     Settings,
+    ShareDevice,
     Target,
     Threads,
     round_or_default,
@@ -44,6 +45,7 @@ def run(
     device: Device = "auto",
     dtype: Dtype = "auto",
     threads: Threads = None,
+    share_device: ShareDevice = False,
     attacks: Attacks = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
     detach: Detach = False,
@@ -68,6 +70,7 @@ def run(
         device=device,
         dtype=dtype,
         threads=threads,
+        shares_device=share_device,
         attacks=attacks,
     )
     if dry_run:

@@ -73,6 +73,11 @@ class RunSummary:
         """The attack's name, marked if it is a control."""
         return display_name(self.attack, is_control=self.is_control)
 
+    @property
+    def has_score(self) -> bool:
+        """True if the run is scored by its recall at an error cap."""
+        return self.error_cap > 0
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields for JSON."""
         return asdict(self)

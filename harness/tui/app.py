@@ -23,8 +23,8 @@ from harness.core.settings import Settings, read_settings, setting_error
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.screen_log import open_log
+from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.home import HomeScreen
-from harness.tui.screens.run_or_audit import screen_for
 from harness.tui.screenshot import convert_to_png, save_svg
 
 _LOG = logging.getLogger(__name__)

@@ -1,15 +1,13 @@
 """The screen of one example: its prefix, its answer if known, and the candidates of one or more runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -37,14 +35,6 @@ class ExampleScreen(Screen[None]):
         Binding("p,left", "step(-1)", "Previous", tooltip="Go to the previous example"),
         Binding("y", "copy_answer", "Copy", tooltip="Copy prefix and answer"),
     ]
-
-    @dataclass
-    class Loaded(Message):
-        """An example in each of the runs, or why it cannot be read."""
-
-        id_: int
-        found: tuple[_RunExample, ...] = ()
-        fault: str = ""
 
     def __init__(self, folders: Sequence[RunFolder], ids: Sequence[int], first: int) -> None:
         super().__init__()
@@ -77,16 +67,15 @@ class ExampleScreen(Screen[None]):
             found = tuple(
                 (folder.id, load_example(folder, id_), text_of_run(folder, folder.spec())) for folder in self._folders
             )
-            self.post_message(self.Loaded(id_, found))
+            self.call_later(self._show, id_, found)
         except HarnessError as error:
-            self.post_message(self.Loaded(id_, fault=str(error)))
+            self.call_later(self._show, id_, (), str(error))
 
-    @on(Loaded)
-    def _show(self, event: Loaded) -> None:
-        if event.id_ != self._ids[self._index]:
+    def _show(self, id_: int, found: tuple[_RunExample, ...], fault: str = "") -> None:
+        if id_ != self._ids[self._index]:
             return
-        self._shown = event.found
-        content = Content(sanitize(event.fault)) if event.fault else example_content(event.found)
+        self._shown = found
+        content = Content(sanitize(fault)) if fault else example_content(found)
         self.query_one("#example-text", Static).update(content)
         self.query_one("#example").scroll_home(animate=False)
 

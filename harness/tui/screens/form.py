@@ -3,14 +3,12 @@
 import shlex
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
 from textual import on
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
@@ -29,12 +27,6 @@ class FormScreen(Screen[ResultT]):
     AUTO_FOCUS = None
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
 
-    @dataclass
-    class Progress(Message):
-        """The running command printed a progress line."""
-
-        line: str
-
     def __init__(self) -> None:
         super().__init__()
         self._cancelled = Event()
@@ -43,6 +35,10 @@ class FormScreen(Screen[ResultT]):
     @abstractmethod
     def command_line(self) -> list[str]:
         """Return the arguments of `harness` for the values of the form."""
+
+    @abstractmethod
+    def show_progress(self, line: str) -> None:
+        """Show the last line that the running command printed."""
 
     def compose_foot(self, label: str) -> Iterator[Widget]:
         """Yield the command line, the button and the message, and the footer."""
@@ -62,7 +58,7 @@ class FormScreen(Screen[ResultT]):
         worker = get_current_worker()
         return run(
             command,
-            on_progress=lambda line: self.post_message(self.Progress(line)),
+            on_progress=lambda line: self.call_later(self.show_progress, line),
             is_cancelled=cancelled.is_set,
             is_abandoned=lambda: worker.is_cancelled,
         )

@@ -28,10 +28,10 @@ from harness.tui.attack_description import attack_description
 from harness.tui.editor import open_in_editor
 from harness.tui.folder_watcher import watch_folders
 from harness.tui.overview import Overview, OverviewFeed
+from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import NameDialog, RoundDialog
 from harness.tui.screens.new_run import NewRunScreen
-from harness.tui.screens.run_or_audit import screen_for
 from harness.tui.widgets.home_tables import NEWEST_FIRST, AttackTable, RunTable, next_sort_key, sort_key_of_column
 from harness.tui.widgets.key_footer import KeyFooter
 
@@ -58,19 +58,6 @@ class HomeScreen(Screen[None]):
         Binding("q", "app.quit", "Quit", tooltip="Close the application; runs continue"),
         Binding("escape", "back_out", show=False),
     ]
-
-    @dataclass
-    class Updated(Message):
-        """All attacks and runs as they are now."""
-
-        overview: Overview
-
-    @dataclass
-    class Described(Message):
-        """The description of the attack with this key."""
-
-        key: str
-        text: str
 
     @dataclass
     class RunEnded(Message):
@@ -115,7 +102,7 @@ class HomeScreen(Screen[None]):
     def _poll(self) -> None:
         while not self._is_closed.is_set():
             self._poll_now.clear()
-            self.post_message(self.Updated(self._feed.poll()))
+            self.call_later(self._apply, self._feed.poll())
             self._poll_now.wait(_POLL_SECONDS)
 
     @work(thread=True, exclusive=True, group="watch")
@@ -135,14 +122,13 @@ class HomeScreen(Screen[None]):
         self._is_closed.set()
         self._poll_now.set()
 
-    @on(Updated)
-    def _apply(self, event: Updated) -> None:
-        if event.overview != self._overview:
-            for run in event.overview.runs:
+    def _apply(self, overview: Overview) -> None:
+        if overview != self._overview:
+            for run in overview.runs:
                 if run.id in self._running_ids and run.status.is_over:
                     self.post_message(self.RunEnded(run))
-            self._running_ids = {run.id for run in event.overview.runs if not run.status.is_over}
-            self._overview = event.overview
+            self._running_ids = {run.id for run in overview.runs if not run.status.is_over}
+            self._overview = overview
             self._update()
 
     def _update(self) -> None:
@@ -192,12 +178,11 @@ class HomeScreen(Screen[None]):
             text = attack_description(attack, fetch_schema(attack.path, digest=attack.sha256))
         except HarnessError as error:
             text = sanitize(str(error))
-        self.post_message(self.Described(key, text))
+        self.call_later(self._apply_description, key, text)
 
-    @on(Described)
-    def _apply_description(self, event: Described) -> None:
-        if event.key == self._described:
-            self._show_description(event.text)
+    def _apply_description(self, key: str, text: str) -> None:
+        if key == self._described:
+            self._show_description(text)
 
     @on(DataTable.RowSelected, "#attacks")
     def action_new_run(self) -> None:

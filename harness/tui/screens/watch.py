@@ -2,14 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from threading import Event
 from typing import Any, ClassVar, Generic, Literal
 
-from textual import on, work
+from textual import work
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -54,18 +52,6 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
     MAIN_PANEL: ClassVar[str]
     """The panel whose title says that the view is paused."""
 
-    @dataclass
-    class Updated(Message):
-        """A new snapshot."""
-
-        snapshot: Any
-
-    @dataclass
-    class Unreadable(Message):
-        """Why the run cannot be read, before the first snapshot."""
-
-        reason: str
-
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
@@ -105,20 +91,17 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
                 if feed is None:
                     feed = self.open_feed()
                 snapshot = feed.poll()
-                self.post_message(self.Updated(snapshot))
+                self.call_later(self._apply_snapshot, snapshot)
                 if snapshot.loaded < 1 and snapshot.fault is None:
                     wait = 0.0
             except HarnessError as error:
-                self.post_message(self.Unreadable(str(error)))
+                self.call_later(self._show_error, str(error))
             self._is_closed.wait(wait)
 
-    @on(Unreadable)
-    def _show_error(self, event: Unreadable) -> None:
-        self.query_one("#how-far", Static).update(Content(sanitize(event.reason)))
+    def _show_error(self, reason: str) -> None:
+        self.query_one("#how-far", Static).update(Content(sanitize(reason)))
 
-    @on(Updated)
-    def _apply_snapshot(self, event: Updated) -> None:
-        snapshot: SnapshotT = event.snapshot
+    def _apply_snapshot(self, snapshot: SnapshotT) -> None:
         with self.app.batch_update():
             who, how_far = header_lines(snapshot, width=self.size.width - 2)
             self.query_one("#who", Static).update(Content(who))
