@@ -25,6 +25,7 @@ from harness.cli.options import (
     ShareDevice,
     Target,
     Threads,
+    check_output_file,
     round_or_default,
 )
 from harness.cli.output import is_terminal, print_json, sanitize, say
@@ -208,12 +209,9 @@ def export(
     is_stdout = str(destination) == "-"
     if is_stdout and json:
         raise typer.BadParameter("--out - writes to stdout. Name a file.", param_hint="--json")
-    if destination.exists() and not force and not is_stdout:
-        raise HarnessError(f"{destination} exists. --force replaces it.")
     if not all_ and not is_stdout and destination.suffix != ".csv":
         raise HarnessError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
-    if not destination.absolute().parent.is_dir():
-        raise HarnessError(f"{destination.parent}: no such directory.")
+    check_output_file(destination, force=force or is_stdout)
     if all_:
         from harness.core.tables import write_guesses
         from harness.jobs.attack.results import every_guess

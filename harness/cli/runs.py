@@ -1,19 +1,17 @@
 """`harness runs`: list, delete and annotate runs."""
 
 import itertools
-import json as json_module
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.commands import CommandLine
-from harness.cli.completion import attack_names, round_names, run_and_tuning_names
-from harness.cli.options import RUN_HELP, Json, Run
+from harness.cli.completion import attack_names, run_and_tuning_names
+from harness.cli.options import RUN_HELP, Json, Run, round_option
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
 
 if TYPE_CHECKING:
-    from harness.runs.folder import RunFolder
     from harness.runs.summary import RunSummary
 
 _MAX_NOTE = 40
@@ -30,10 +28,7 @@ def list_runs(
     attack: Annotated[
         str | None, typer.Option(metavar="ATTACK", help="List runs of this attack.", autocompletion=attack_names)
     ] = None,
-    round_: Annotated[
-        str | None,
-        typer.Option("--round", "-r", metavar="ROUND", help="List runs on this round.", autocompletion=round_names),
-    ] = None,
+    round_: Annotated[str | None, round_option("List runs on this round.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="List only the newest N runs.")] = None,
     json: Json = False,
 ) -> None:
@@ -66,9 +61,6 @@ def _summaries(status: list[str] | None, attack: str | None, round_: str | None)
     from harness.runs.summary import run_summary
 
     for folder in all_run_folders():
-        names = filter(None, (attack and attack.removeprefix("audit "), round_))
-        if not all(_mentions(folder, name) for name in names):
-            continue
         try:
             summary = run_summary(folder)
         except HarnessError as error:
@@ -80,14 +72,6 @@ def _summaries(status: list[str] | None, attack: str | None, round_: str | None)
             and round_ in (None, summary.round)
         ):
             yield summary
-
-
-def _mentions(folder: "RunFolder", name: str) -> bool:
-    """Return whether a run's spec.json contains `name` as a string: a cheap filter that reads no database."""
-    try:
-        return json_module.dumps(name, ensure_ascii=False) in folder.spec_file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return True
 
 
 def _table(summaries: "list[RunSummary]") -> str:
