@@ -96,11 +96,9 @@ class CompareScreen(PanelScreen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Start comparing."""
         self._compare()
 
     def on_unmount(self) -> None:
-        """Stop comparing."""
         self._is_closed.set()
 
     @work(thread=True, exclusive=True, group="compare")
@@ -198,7 +196,6 @@ class CompareScreen(PanelScreen[None]):
             self.app.push_screen(ExampleScreen(self._folders, ids, int(event.row_key.value)))
 
     def action_part(self) -> None:
-        """Switch between all examples and those whose answers no training row contains."""
         comparison = self._comparison
         if comparison is not None and comparison.unreachable is None:
             self.notify(sanitize(tables.unreachable_heading(comparison)), markup=False)
@@ -207,7 +204,6 @@ class CompareScreen(PanelScreen[None]):
         self._update()
 
     def action_copy_command(self) -> None:
-        """Copy the command that prints this comparison."""
         command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
         self.app.copy_to_clipboard(command)
         self.notify(f"Copied {sanitize(command)}", markup=False)

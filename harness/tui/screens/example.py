@@ -50,12 +50,10 @@ class ExampleScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Load the first example."""
         self.query_one("#example").focus()
         self.action_step(0)
 
     def action_step(self, step: int) -> None:
-        """Go forward by `step` examples, and from the last to the first."""
         self._index = (self._index + step) % len(self._ids)
         id_ = self._ids[self._index]
         self.query_one("#which", Static).update(Content(f"example {id_:,} · {self._index + 1:,} of {len(self._ids):,}"))
@@ -80,7 +78,6 @@ class ExampleScreen(Screen[None]):
         self.query_one("#example").scroll_home(animate=False)
 
     def action_copy_answer(self) -> None:
-        """Copy the prefix and the answer as text."""
         if self._shown:
             _, example, text = self._shown[0]
             answer = "" if example.answer is None else text.text(example.answer.tolist())

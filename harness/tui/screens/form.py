@@ -2,9 +2,9 @@
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual import on
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -15,9 +15,9 @@ from textual.widgets import Button, Input, Static
 from textual.worker import get_current_worker
 
 from harness.core.text import sanitize
+from harness.tui.commands import run_command
 from harness.tui.widgets.key_footer import KeyFooter
 
-AnswerT = TypeVar("AnswerT")
 ResultT = TypeVar("ResultT")
 
 
@@ -50,13 +50,13 @@ class FormScreen(Screen[ResultT]):
                 yield Static(Content(""), id="message")
         yield KeyFooter()
 
-    def run_harness(self, run: Callable[..., AnswerT], command: Sequence[str], cancelled: Event) -> AnswerT:
-        """Call `run_command` or `start_run` in a thread worker; the command continues if the application exits.
+    def run_harness(self, command: Sequence[str], cancelled: Event) -> dict[str, Any] | None:
+        """Call `run_command` in a thread worker; the command continues if the application exits.
 
         Raises HarnessError if the command fails.
         """
         worker = get_current_worker()
-        return run(
+        return run_command(
             command,
             on_progress=lambda line: self.call_later(self.show_progress, line),
             is_cancelled=cancelled.is_set,

@@ -91,7 +91,6 @@ class HomeScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Start polling."""
         self.query_one("#description").border_title = "Attack"
         self.query_one("#filter").display = False
         self.query_one("#attacks").focus()
@@ -118,7 +117,6 @@ class HomeScreen(Screen[None]):
         self.call_after_refresh(self._update)
 
     def on_unmount(self) -> None:
-        """Stop polling."""
         self._is_closed.set()
         self._poll_now.set()
 
@@ -186,7 +184,6 @@ class HomeScreen(Screen[None]):
 
     @on(DataTable.RowSelected, "#attacks")
     def action_new_run(self) -> None:
-        """Open the form of a new run of the chosen attack."""
         attack = self._attack()
         if attack is None:
             return
@@ -213,7 +210,6 @@ class HomeScreen(Screen[None]):
         self.query_one("#runs").focus()
 
     def action_filter(self) -> None:
-        """Filter the runs."""
         field = self.query_one("#filter", Input)
         field.display = True
         field.focus()
@@ -264,7 +260,6 @@ class HomeScreen(Screen[None]):
         return [id_ for id_ in readable if id_ in chosen]
 
     def action_round(self) -> None:
-        """Choose the round for best recalls and new runs."""
 
         def chosen(name: str | None) -> None:
             if name is not None:
@@ -275,12 +270,10 @@ class HomeScreen(Screen[None]):
         self.app.push_screen(RoundDialog(self._round), chosen)
 
     def action_about(self) -> None:
-        """Show the description in place of the attacks, or hide it."""
         self.toggle_class("-about")
         self.query_one("#description" if self.has_class("-about") else "#attacks").focus()
 
     def action_sort(self) -> None:
-        """Sort the runs by the next column."""
         self._sort_by(next_sort_key(self._sort_key))
 
     @on(DataTable.HeaderSelected, "#runs")
@@ -292,7 +285,6 @@ class HomeScreen(Screen[None]):
         self._update()
 
     def action_new_attack(self) -> None:
-        """Ask for a name, create an attack from the template and open it in the editor."""
         folder = self._attacks_folder or Path("attacks")
 
         def named(name: str | None) -> None:
@@ -312,7 +304,6 @@ class HomeScreen(Screen[None]):
         self.app.push_screen(NameDialog(label, f"my_attack_{number}"), named)
 
     def action_edit(self) -> None:
-        """Open the chosen attack in the editor."""
         attack = self._attack()
         if attack is not None:
             self._edit(attack.path)

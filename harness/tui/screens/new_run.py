@@ -16,7 +16,6 @@ from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import fetch_schema
-from harness.tui.commands import start_run
 from harness.tui.form import Form, form_for
 from harness.tui.form_history import load_values, save_values
 from harness.tui.screens.form import FormScreen, show_text
@@ -81,7 +80,6 @@ class NewRunScreen(FormScreen[str | None]):
     # The form.
 
     def action_retry(self) -> None:
-        """Read the attack's file again, which may have been corrected."""
         self._load(is_retry=True)
 
     def _load(self, *, is_retry: bool) -> None:
@@ -127,7 +125,6 @@ class NewRunScreen(FormScreen[str | None]):
 
     @on(Button.Pressed, "#submit")
     def action_start(self) -> None:
-        """Validate the values and start the run."""
         self._cancelled = Event()
         start = partial(self._start, self._form, self.query_one(FormFields).values(), self._cancelled)
         self._enter(Phase.STARTING)
@@ -140,14 +137,14 @@ class NewRunScreen(FormScreen[str | None]):
             self.call_later(self._show_start_error, f"{pluralize(len(errors), 'invalid value')}.", errors)
             return
         try:
-            run_id = self.run_harness(start_run, form.command_line(values), cancelled)
+            answer = self.run_harness([*form.command_line(values), "--detach"], cancelled)
         except HarnessError as error:
             if not cancelled.is_set():
                 self.call_later(self._show_start_error, str(error), {})
             return
-        if run_id is not None:
+        if answer is not None:
             save_values(form.attack, form.changed_values(values))
-            self.call_later(self._close_with_run, run_id)
+            self.call_later(self._close_with_run, answer["id"])
 
     def show_progress(self, line: str) -> None:
         if self._phase is Phase.STARTING:
@@ -167,7 +164,6 @@ class NewRunScreen(FormScreen[str | None]):
             self.dismiss(self._run_id)
 
     def action_cancel(self) -> None:
-        """Cancel the start, or close the form."""
         if self._phase is Phase.STARTING:
             self._cancelled.set()
             self._return_to_form("cancelled before the run started.")

@@ -18,7 +18,6 @@ from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.tui import package_state
-from harness.tui.commands import run_command
 from harness.tui.package_state import FIELDS, PackageResult, PackageSnapshot, PackageState
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.form import FormScreen
@@ -78,14 +77,12 @@ class PackageScreen(FormScreen[None]):
         yield from self.compose_foot("Package")
 
     def on_mount(self) -> None:
-        """Start polling."""
         self.query_one("#checklist").border_title = "Checklist"
         self.query_one("#result").display = False
         self._clock = self.set_interval(_CLOCK_SECONDS, self._update_message, pause=True)
         self._poll()
 
     def on_unmount(self) -> None:
-        """Stop polling."""
         self._is_closed.set()
         self._poll_now.set()
 
@@ -137,7 +134,6 @@ class PackageScreen(FormScreen[None]):
 
     @on(Button.Pressed, "#submit")
     def action_package(self) -> None:
-        """Write the zip, or show what blocks it and move the cursor there."""
         self._package(force=False)
 
     def _package(self, *, force: bool) -> None:
@@ -157,7 +153,7 @@ class PackageScreen(FormScreen[None]):
                 self.call_later(self._ask_to_replace)
                 return
         try:
-            answer = self.run_harness(run_command, state.command_line(force=force), cancelled)
+            answer = self.run_harness(state.command_line(force=force), cancelled)
             result = None if answer is None else package_state.parse_result(answer)
         except HarnessError as error:
             self.call_later(self._show_result, None, "" if cancelled.is_set() else str(error))
@@ -195,7 +191,6 @@ class PackageScreen(FormScreen[None]):
         self.query_one("#result").display = True
 
     def action_cancel(self) -> None:
-        """Cancel the packaging, or close the screen."""
         if self._phase is Phase.PACKAGING:
             self._cancelled.set()
             self._update_message()

@@ -151,7 +151,6 @@ class RunScreen(WatchScreen[RunSnapshot]):
         )
 
     def action_search(self) -> None:
-        """Search the guesses by example id or text."""
         self.go_to_panel("guesses")
         self.query_one(GuessPanel).open_search()
 
@@ -161,15 +160,12 @@ class RunScreen(WatchScreen[RunSnapshot]):
             self.app.push_screen(ExampleScreen([self._folder], range(self._feed.spec.examples), event.line.example))
 
     def action_example(self) -> None:
-        """Open the example of the guess under the cursor."""
         self.query_one(GuessStream).action_choose()
 
     def action_follow(self) -> None:
-        """Follow the newest guess, or stop following; this closes a search."""
         self.query_one(GuessPanel).toggle_follow()
 
     def action_package(self) -> None:
-        """Open the Package screen."""
         # Imported here to keep the first paint fast.
         from harness.tui.screens.package import PackageScreen
 

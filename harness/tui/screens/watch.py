@@ -17,7 +17,7 @@ from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.status import Status
-from harness.tui.commands import start_run
+from harness.tui.commands import run_command
 from harness.tui.feed import Feed, SnapshotT
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.panels import PanelScreen
@@ -75,11 +75,9 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
         yield Static("", id="tabs")
 
     def on_mount(self) -> None:
-        """Start polling."""
         self._poll()
 
     def on_unmount(self) -> None:
-        """Stop polling."""
         self._is_closed.set()
 
     @work(thread=True, exclusive=True, group="poll")
@@ -129,11 +127,9 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
         self.notify(f"Copied {sanitize(self._folder.id)}.", markup=False)
 
     def action_stop(self) -> None:
-        """Ask for confirmation, then stop the run."""
         self._confirm("stop", f"Stop this {self.NOUN}? Its results are kept, and it can be resumed.")
 
     def action_resume(self) -> None:
-        """Ask for confirmation, then resume the run."""
         self._confirm("resume", f"Resume this {self.NOUN} with the rest of its budget?")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -161,8 +157,8 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
             else:
                 self.notify("Resuming …")
                 worker = get_current_worker()
-                start_run(
-                    ["resume", self._folder.id],
+                run_command(
+                    ["resume", self._folder.id, "--detach"],
                     on_progress=lambda line: self.notify(sanitize(line), markup=False),
                     is_cancelled=lambda: False,
                     is_abandoned=lambda: worker.is_cancelled,

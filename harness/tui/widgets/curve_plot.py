@@ -127,7 +127,6 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
         yield Legend(id="legend")
 
     def on_mount(self) -> None:
-        """Set small margins and the axes."""
         super().on_mount()
         self.margin_bottom = 1
         self.margin_left = 6

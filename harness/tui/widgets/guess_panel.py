@@ -34,7 +34,6 @@ class GuessPanel(Vertical):
         yield GuessStream(id="stream")
 
     def on_mount(self) -> None:
-        """Hide the search field."""
         self.query_one(Input).display = False
 
     @property
