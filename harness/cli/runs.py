@@ -85,14 +85,12 @@ def _row(summary: "RunSummary") -> tuple[str, ...]:
     from harness.core.times import date_and_time, format_duration
 
     recall = "blind" if summary.is_blind else "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
-    if summary.recall_interval is not None:
-        recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
     return (
         summary.id,
         summary.status.words,
         summary.shown_attack,
         summary.round,
-        recall,
+        recall + summary.interval_text,
         f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}",
         f"{summary.guesses:,}",
         date_and_time(summary.created_at),

@@ -89,10 +89,10 @@ def score_text(summary: RunSummary) -> str:
         return "blind round"
     if summary.recall_at_cap is None:
         return "no score yet"
-    interval = summary.recall_interval
-    bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
+    return (
+        f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{summary.interval_text}{part}"
+    )
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:

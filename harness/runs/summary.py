@@ -74,6 +74,11 @@ class RunSummary:
         return display_name(self.attack, is_control=self.is_control)
 
     @property
+    def interval_text(self) -> str:
+        """The recall's interval with a space before it, such as ` [0.256, 0.357]`; empty without an interval."""
+        return "" if self.recall_interval is None else " [{:.3f}, {:.3f}]".format(*self.recall_interval)
+
+    @property
     def has_score(self) -> bool:
         """True if the run is scored by its recall at an error cap."""
         return self.error_cap > 0
