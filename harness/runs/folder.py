@@ -80,6 +80,11 @@ class RunFolder:
         return (self.spec_file, self.store, self.write_ahead_log, self.scorecard, self.note)
 
     @property
+    def summary(self) -> Path:
+        """A cache of the summary of a run that is over, valid for the present state of `record`."""
+        return self.path / "summary.json"
+
+    @property
     def tokenizer(self) -> Path:
         """A copy of the target's tokenizer.json, to decode guesses; absent if the target has none."""
         return self.path / "tokenizer.json"

@@ -1,5 +1,7 @@
 """A run in a few figures, read from its directory: what every list, line and `--json` shows."""
 
+import contextlib
+import json
 import shutil
 import time
 from dataclasses import asdict, dataclass
@@ -8,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
 from harness.core.text import display_name
 from harness.runs.errors import as_harness_error
@@ -103,7 +106,15 @@ def run_status(folder: RunFolder) -> Status:
 def run_summary(folder: RunFolder) -> RunSummary:
     """Return the run's figures now. Raises HarnessError if its record cannot be read."""
     with as_harness_error(folder.path):
-        return _read_summary(folder)
+        state = _record_state(folder)
+        if (cached := _cached_summary(folder, state)) is not None:
+            return cached
+        summary = _read_summary(folder)
+        if summary.status.is_over and summary.status is not Status.LOST:
+            # A list of a thousand runs reads the cache instead of a thousand databases.
+            with contextlib.suppress(OSError):
+                write_atomically(folder.summary, json.dumps({"state": state, "summary": summary.as_json()}))
+        return summary
 
 
 def nondeterminism_reasons(folder: RunFolder) -> list[str]:
@@ -182,6 +193,37 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         network=spec.network,
         note=folder.note.read_text(encoding="utf-8").strip() if folder.note.exists() else "",
     )
+
+
+def _record_state(folder: RunFolder) -> list[list[int] | None]:
+    """Return the size and the time of change of each file of the record; None for a file that does not exist."""
+    state: list[list[int] | None] = []
+    for file in folder.record:
+        try:
+            found = file.stat()
+            state.append([found.st_size, found.st_mtime_ns])
+        except FileNotFoundError:
+            state.append(None)
+    return state
+
+
+def _cached_summary(folder: RunFolder, state: list[list[int] | None]) -> RunSummary | None:
+    """Return the cached summary if the record has not changed since."""
+    try:
+        cache = json.loads(folder.summary.read_bytes())
+        if cache["state"] != state:
+            return None
+        fields = cache["summary"]
+        interval = fields["recall_interval"]
+        # The directory of the runs may have been moved.
+        moved = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
+        return RunSummary(
+            **fields
+            | moved
+            | {"status": Status(fields["status"]), "recall_interval": None if interval is None else tuple(interval)}
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _read_store(folder: RunFolder, spec: JobSpec) -> _Stored:

@@ -112,8 +112,8 @@ class Execution:
         job.write_inputs(inputs)
         # Trying the backends takes as long as starting a worker, and is not charged.
         detect_backend()
-        self._budget = self._budget.started(seconds_since_boot())
         now = seconds_since_boot()
+        self._budget = self._budget.started(now)
         finish_at = now + max(0.0, self._budget.until_soft_deadline(now))
         with RunReader(folder.store) as reader:
             write_request(inputs, job.request(reader, finish_at=finish_at, device=self._device))

@@ -29,7 +29,7 @@ def load_attack(path: Path) -> type[Attack[Any]]:
     HarnessError if the import raises, or if the file defines no attack, several, or one without `run`.
     """
     path = path.absolute()
-    module = _imported(path)
+    module = _import_module(path)
     attacks = [
         value
         for value in dict.fromkeys(value for value in vars(module).values() if isinstance(value, type))
@@ -56,7 +56,7 @@ def describe_exception(path: Path, error: BaseException) -> str:
     return f"{where}{type(error).__name__}{': ' + message if message else ''}"
 
 
-def _imported(path: Path) -> ModuleType:
+def _import_module(path: Path) -> ModuleType:
     name = "_harness_attack_" + re.sub(r"\W", "_", path.stem)
     spec = importlib.util.spec_from_file_location(name, path, loader=_SourceOnly(name, str(path)))
     assert spec is not None and spec.loader is not None

@@ -1,6 +1,6 @@
-"""A plugin's parameters described and validated, as JSON: `python -m harness.worker.schema FILE`, request on stdin.
+"""Describe and validate the parameters of a plugin: `python -m harness.worker.schema FILE`, request as JSON on stdin.
 
-The answer goes to the stdout that the process was started with; whatever the plugin prints goes to stderr.
+The answer is JSON on stdout. Everything that the plugin prints goes to stderr.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ _SENTENCES = {
 
 
 class Fault(NamedTuple):
-    """Why a parameter's value is refused: the field ('' for the whole), its place inside it, and what must hold."""
+    """Why a value is refused: the field ("" for all of them), the place inside it, the rule and the given value."""
 
     field: str
     place: str
@@ -60,12 +60,12 @@ class Fault(NamedTuple):
 
 
 def main(path: Path) -> None:
-    """Answer the request on stdin, and leave at once: a thread that the plugin started keeps nothing open."""
-    answers = os.dup(1)  # not inheritable: the plugin's own children cannot write an answer
+    """Answer the request on stdin and exit at once, even if the plugin started a thread."""
+    answers = os.dup(1)  # not inheritable, so that children of the plugin cannot write an answer
     os.dup2(2, 1)
     request = json.load(sys.stdin)
     try:
-        answer = answered(path, request["set"], whole=bool(request.get("validate")))
+        answer = answer_request(path, request["set"], whole=bool(request.get("validate")))
         text = json.dumps(answer, allow_nan=False)
     except HarnessError as error:
         text = json.dumps({"error": str(error)})
@@ -77,15 +77,15 @@ def main(path: Path) -> None:
     os._exit(0)
 
 
-def answered(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
-    """The schema of the attack at `path` and what its parameters make of `given`; `whole`: a missing one is a fault.
+def answer_request(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+    """Return the schema of the attack at `path`, and its parameters with the values `given` as text.
 
-    Text is read as the command line gives it. `params` is null where anything is amiss or missing.
+    With `whole`, a missing parameter is a fault. `params` is null if there is any fault.
     """
     attack = load_attack(path)
     params = attack.params_type()
     known = {name: value for name, value in given.items() if name in params.model_fields}
-    values = {name: _read(params.model_fields[name], value) for name, value in known.items()}
+    values = {name: _parse(params.model_fields[name], value) for name, value in known.items()}
     resolved, faults = None, list[Fault]()
     try:
         resolved = params.model_validate(values, by_alias=False, by_name=True).model_dump(mode="json")
@@ -104,10 +104,10 @@ def answered(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict[str, 
     }
 
 
-def _read(field: FieldInfo, value: Any) -> Any:
-    """What text from the command line stands for in `field`; what no reading fits stays text for the model to refuse.
+def _parse(field: FieldInfo, value: Any) -> Any:
+    """Return the value that a text of the command line means for `field`; an invalid text is returned unchanged.
 
-    `none` and `null` are None where the field allows that; then the field's own type is tried, then JSON.
+    `none` and `null` are None if the field allows it. Then the type of the field is tried, then JSON.
     """
     if not isinstance(value, str):
         return value
@@ -128,7 +128,7 @@ def _read(field: FieldInfo, value: Any) -> Any:
 
 
 def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
-    """One fault a place: a value that no member of a union takes has an error for each of them."""
+    """Yield one fault per place; a value that fits no member of a union has an error for each of them."""
     for (field, place), group in groupby(details, key=lambda detail: _place(detail["loc"])):
         group_of_place = list(group)
         messages = dict.fromkeys(_message(detail) for detail in group_of_place)
@@ -138,7 +138,7 @@ def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
     field, *inside = location or ("",)
-    # Names inside are a union's members in the library's own words; positions are the user's.
+    # Names in a location are pydantic's names of union members; integers are positions in the user's value.
     positions = ".".join(str(step) for step in inside if isinstance(step, int))
     return str(field), f"item {positions} " if positions else ""
 
@@ -162,7 +162,7 @@ def _is_missing(detail: ErrorDetails) -> bool:
 
 
 def _not_finite(resolved: dict[str, Any]) -> Iterator[Fault]:
-    """The parameters that the record, which is JSON, could not hold."""
+    """Yield a fault for each parameter that JSON cannot hold."""
     for name, value in resolved.items():
         try:
             json.dumps(value, allow_nan=False)

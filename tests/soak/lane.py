@@ -131,7 +131,7 @@ class Lane:
         before = record.events(folder.store, "supervisor")
         self.tally.clients_painted += clients.killed_client(self._machine, folder, kind, self._chance)
         self.tally.kills[kind] += 1
-        is_alive = Process.from_record(before[-1]).is_alive
+        is_alive = Process.from_record(before[-1]).is_here
         if record.events(folder.store, "supervisor") != before or not (is_alive or self._status(folder) == "finished"):
             raise Violation(f"{folder.path}: a client's death reached its supervisor")
 

@@ -1,0 +1,66 @@
+"""The summary of a run that is over is cached until a file of its record changes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.runs.status import Status
+from harness.runs.summary import run_summary
+from tests.functional.machine import homes
+from tests.unit.tui.recorded import Recorded, recorded_run
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return recorded_run(tmp_path, pid=os.getpid())
+
+
+def finish(run: Recorded) -> None:
+    run.event("phase", phase="finished")
+    run.store.close()
+
+
+def test_a_finished_run_is_read_from_its_cache(run: Recorded) -> None:
+    finish(run)
+    summary = run_summary(run.folder)
+    cache = json.loads(run.folder.summary.read_text())
+    cache["summary"]["guesses"] = 12345
+    run.folder.summary.write_text(json.dumps(cache))
+    assert run_summary(run.folder).guesses == 12345 and summary.guesses == 0
+
+
+def test_a_change_of_the_record_voids_the_cache(run: Recorded) -> None:
+    finish(run)
+    first = run_summary(run.folder)
+    run.folder.note.write_text("a note")
+    assert run_summary(run.folder).note == "a note"
+    run.folder.note.unlink()
+    assert run_summary(run.folder) == first
+
+
+def test_a_run_that_is_alive_or_lost_is_not_cached(run: Recorded) -> None:
+    run.event("phase", phase="running")
+    assert run_summary(run.folder).status is Status.RUNNING
+    run.release()
+    assert run_summary(run.folder).status is Status.LOST
+    assert not run.folder.summary.exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"state": 1, "summary": {}}'])
+def test_a_damaged_cache_is_ignored(run: Recorded, content: str) -> None:
+    finish(run)
+    expected = run_summary(run.folder)
+    run.folder.summary.write_text(content)
+    assert run_summary(run.folder) == expected
+
+
+def test_a_cache_follows_a_moved_home(run: Recorded) -> None:
+    finish(run)
+    run_summary(run.folder)
+    moved = run.folder.path.with_name("wxyz-moved")
+    run.folder.path.rename(moved)
+    assert run_summary(type(run.folder)(moved)).directory == str(moved)
