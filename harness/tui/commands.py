@@ -93,7 +93,7 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
 
 def _last_line(stderr: IO[bytes]) -> str:
     line = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip().rpartition("\n")[2]
-    return shorten(line.rpartition("\r")[2].removeprefix("harness: "), 500)
+    return shorten(line.rpartition("\r")[2].removeprefix("harness: ").removeprefix("Error: "), 500)
 
 
 def _tail(file: IO[bytes], limit: int) -> bytes:
