@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.completion import round_names
-from harness.cli.options import Detach, Device, Dtype, Json, Seed, Threads, budget_seconds
+from harness.cli.options import Detach, Device, Dtype, Json, Seed, ShareDevice, Threads, budget_seconds, round_option
 from harness.cli.output import pluralize, print_json, say
 
 if TYPE_CHECKING:
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
     from harness.submit.audit_export import AuditHeader
 
 Targets = Annotated[list[str] | None, typer.Option("--target", help="Hub id or directory of a model; repeatable.")]
-Round = Annotated[
-    str | None,
-    typer.Option("--round", "-r", metavar="ROUND", help="Round whose answers are known.", autocompletion=round_names),
-]
+Round = Annotated[str | None, round_option("Round whose answers are known.")]
 TextField = Annotated[str, typer.Option(help="Field or column with the text of a record.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
@@ -43,6 +39,7 @@ class AuditOptions:
     device: Device = "auto"
     dtype: Dtype = "auto"
     threads: Threads = None
+    share_device: ShareDevice = False
     out: Out = None
     redact: Redact = False
     detach: Detach = False
@@ -120,6 +117,7 @@ def run_audit(
             models=models,
             budget=seconds,
             seed=options.seed,
+            shares_device=options.share_device,
             folder=laid.inputs,
         ),
     )

@@ -73,7 +73,7 @@ def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tup
     spent = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"
     rows = job_record(spec).describe(folder, spec)
     rows += [("params", sanitize(params or "none")), ("seed", str(spec.seed)), ("budget", spent)]
-    if not summary.error_cap:
+    if not summary.has_score:
         return [*rows, ("rows", f"{summary.guesses:,} committed")]
     rows.append(("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"))
     rows.append(("score", score_text(summary)))

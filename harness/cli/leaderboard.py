@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.completion import round_names
-from harness.cli.options import Json, budget_seconds
+from harness.cli.options import Json, budget_seconds, check_output_file, round_option
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
+from harness.cli.verify import AllowNetworkInstall, OwnEnvironment, Unsafe, Wheels
 
 if TYPE_CHECKING:
     from harness.submit.judging import JudgingData
@@ -18,10 +18,7 @@ _MAX_CELL = 40
 
 def leaderboard(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of bundles.", show_default=False)],
-    round_: Annotated[
-        str,
-        typer.Option("--round", "-r", metavar="ROUND", help="The round of the bundles.", autocompletion=round_names),
-    ],
+    round_: Annotated[str, round_option("The round of the bundles.")],
     answers: Annotated[
         Path | None,
         typer.Option(metavar="NPY", help="Answers of a blind round.", show_default=False),
@@ -31,12 +28,10 @@ def leaderboard(
     ] = False,
     target: Annotated[str | None, typer.Option(metavar="TARGET", help="With --verify: the target.")] = None,
     budget: Annotated[str | None, typer.Option(help="With --verify: wall clock of each bundle.")] = None,
-    allow_network_install: Annotated[
-        bool, typer.Option("--allow-network-install", help="See `harness verify`.")
-    ] = False,
-    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="See `harness verify`.")] = None,
-    own_environment: Annotated[bool, typer.Option("--own-environment", help="See `harness verify`.")] = False,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="See `harness verify`.")] = False,
+    allow_network_install: AllowNetworkInstall = False,
+    wheels: Wheels = None,
+    own_environment: OwnEnvironment = False,
+    unsafe: Unsafe = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file; - for stdout.")] = None,
     json: Json = False,
@@ -54,8 +49,7 @@ def leaderboard(
     if not bundles:
         raise HarnessError(f"{folder} contains no bundles. `harness package` writes them.")
     for file in filter(None, (html, csv)):
-        if not file.absolute().parent.is_dir():
-            raise HarnessError(f"{file.parent}: no such directory.")
+        check_output_file(file)
     if budget is not None:
         budget_seconds(budget)
     judging = _judging(round_, answers)

@@ -3,12 +3,18 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
+
+
+def round_option(help: str) -> Any:
+    """Return the option `--round` with its own help text."""
+    return typer.Option("--round", "-r", metavar="ROUND", help=help, autocompletion=round_names, show_default=False)
+
 
 RUN_HELP = "A run's id, an unambiguous beginning of it, or `latest`."
 
@@ -22,14 +28,7 @@ RoundArgument = Annotated[
     str, typer.Argument(metavar="ROUND", help="Name of a shipped round, or a TOML file.", autocompletion=round_names)
 ]
 Round = Annotated[
-    str | None,
-    typer.Option(
-        "--round",
-        "-r",
-        metavar="ROUND",
-        help="Name or TOML file of a round.  [default: `round` in config.toml, else demo]",
-        autocompletion=round_names,
-    ),
+    str | None, round_option("Name or TOML file of a round.  [default: `round` in config.toml, else demo]")
 ]
 Target = Annotated[
     str | None, typer.Option(metavar="TARGET", help="Hub id or directory.  [default: the round's target]")
@@ -45,6 +44,7 @@ Device = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
+ShareDevice = Annotated[bool, typer.Option("--share-device", help="Start without waiting for a free device.")]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the screen.")]
@@ -68,6 +68,26 @@ def usage_errors(option: str) -> Iterator[None]:
         yield
     except HarnessError as error:
         raise typer.BadParameter(sanitize(str(error)), param_hint=option) from None
+
+
+def check_output_file(path: Path, *, force: bool = True) -> None:
+    """Raise HarnessError if the directory of `path` does not exist, or if `path` exists and `force` is false."""
+    from harness.core.errors import HarnessError
+
+    if path.exists() and not force:
+        raise HarnessError(f"{path} exists. --force replaces it.")
+    if not path.absolute().parent.is_dir():
+        raise HarnessError(f"{path.parent}: no such directory.")
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents. Raises HarnessError if that fails."""
+    from harness.core.errors import HarnessError
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HarnessError(f"cannot make {path}: {error.strerror}.") from None
 
 
 def budget_seconds(text: str) -> float:

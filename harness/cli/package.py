@@ -9,8 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.commands import CommandLine, GroupWithDefault
-from harness.cli.completion import round_names
-from harness.cli.options import AttackName, Attacks, Budget, Device, Dtype, Json, Run, Seed, Settings, Target, Threads
+from harness.cli.options import (
+    AttackName,
+    Attacks,
+    Budget,
+    Device,
+    Dtype,
+    Json,
+    Run,
+    Seed,
+    Settings,
+    Target,
+    Threads,
+    check_output_file,
+    make_directory,
+    round_option,
+)
 from harness.cli.output import print_json, sanitize, say
 
 if TYPE_CHECKING:
@@ -86,17 +100,7 @@ def package_run(
 @app.command("code")
 def package_code(
     attack: AttackName,
-    round_: Annotated[
-        str,
-        typer.Option(
-            "--round",
-            "-r",
-            metavar="ROUND",
-            help="Name or TOML file of a round.",
-            autocompletion=round_names,
-            show_default=False,
-        ),
-    ],
+    round_: Annotated[str, round_option("Name or TOML file of a round.")],
     target: Target = None,
     budget: Budget = None,
     set_: Settings = None,
@@ -148,16 +152,11 @@ def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:
 
 def _destination(out: Path | None, name: str, *, force: bool) -> Path:
     """Return the path of the zip, and make its directory."""
-    from harness.core.errors import HarnessError
     from harness.submit.default_paths import bundle_path
 
     destination = bundle_path(out, name)
-    try:
-        destination.absolute().parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HarnessError(f"cannot make {destination.parent}: {error.strerror}.") from None
-    if destination.exists() and not force:
-        raise HarnessError(f"{destination} exists. --force replaces it.")
+    make_directory(destination.absolute().parent)
+    check_output_file(destination, force=force)
     return destination
 
 

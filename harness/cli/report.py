@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import Force, Json, Redact, Runs
+from harness.cli.options import Force, Json, Redact, Runs, check_output_file
 from harness.cli.output import print_json, sanitize
 
 
@@ -29,10 +29,7 @@ def report(
 
     if out.suffix != ".html":
         raise HarnessError(f"{out}: a report is an .html file. Choose another name.")
-    if out.exists() and not force:
-        raise HarnessError(f"{out} exists. --force replaces it.")
-    if not out.absolute().parent.is_dir():
-        raise HarnessError(f"{out.parent}: no such directory.")
+    check_output_file(out, force=force)
     folders = [run_folder(name) for name in runs]
     page = report_page(folders, redact=redact)
     try:

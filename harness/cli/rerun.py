@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import Json, budget_seconds
+from harness.cli.options import Json, budget_seconds, check_output_file
 from harness.cli.output import say
 
 
@@ -40,8 +40,7 @@ def rerun(
     from harness.submit.code_spec import read_code_spec
     from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
 
-    if not out.absolute().parent.is_dir():
-        raise HarnessError(f"{out.parent}: no such directory.")
+    check_output_file(out)
     if out.is_dir():
         raise HarnessError(f"{out} is a directory. Name a file.")
     if out.name == SCORES:

@@ -51,6 +51,7 @@ def resolve_run(
     device: str = "auto",
     dtype: str = "auto",
     threads: int | None = None,
+    shares_device: bool = False,
     attacks: Path | None = None,
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs.
@@ -83,6 +84,7 @@ def resolve_run(
         budget=seconds,
         seed=seed,
         limit=limit,
+        shares_device=shares_device,
     )
     return ResolvedRun(spec, attack)
 

@@ -22,8 +22,10 @@ from harness.cli.options import (
     Run,
     Seed,
     Settings,
+    ShareDevice,
     Target,
     Threads,
+    check_output_file,
     round_or_default,
 )
 from harness.cli.output import is_terminal, print_json, sanitize, say
@@ -44,6 +46,7 @@ def run(
     device: Device = "auto",
     dtype: Dtype = "auto",
     threads: Threads = None,
+    share_device: ShareDevice = False,
     attacks: Attacks = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
     detach: Detach = False,
@@ -68,6 +71,7 @@ def run(
         device=device,
         dtype=dtype,
         threads=threads,
+        shares_device=share_device,
         attacks=attacks,
     )
     if dry_run:
@@ -205,12 +209,9 @@ def export(
     is_stdout = str(destination) == "-"
     if is_stdout and json:
         raise typer.BadParameter("--out - writes to stdout. Name a file.", param_hint="--json")
-    if destination.exists() and not force and not is_stdout:
-        raise HarnessError(f"{destination} exists. --force replaces it.")
     if not all_ and not is_stdout and destination.suffix != ".csv":
         raise HarnessError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
-    if not destination.absolute().parent.is_dir():
-        raise HarnessError(f"{destination.parent}: no such directory.")
+    check_output_file(destination, force=force or is_stdout)
     if all_:
         from harness.core.tables import write_guesses
         from harness.jobs.attack.results import every_guess

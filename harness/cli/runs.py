@@ -1,19 +1,17 @@
 """`harness runs`: list, delete and annotate runs."""
 
 import itertools
-import json as json_module
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.commands import CommandLine
-from harness.cli.completion import attack_names, round_names, run_and_tuning_names
-from harness.cli.options import RUN_HELP, Json, Run
+from harness.cli.completion import attack_names, run_and_tuning_names
+from harness.cli.options import RUN_HELP, Json, Run, round_option
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
 
 if TYPE_CHECKING:
-    from harness.runs.folder import RunFolder
     from harness.runs.summary import RunSummary
 
 _MAX_NOTE = 40
@@ -30,10 +28,7 @@ def list_runs(
     attack: Annotated[
         str | None, typer.Option(metavar="ATTACK", help="List runs of this attack.", autocompletion=attack_names)
     ] = None,
-    round_: Annotated[
-        str | None,
-        typer.Option("--round", "-r", metavar="ROUND", help="List runs on this round.", autocompletion=round_names),
-    ] = None,
+    round_: Annotated[str | None, round_option("List runs on this round.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="List only the newest N runs.")] = None,
     json: Json = False,
 ) -> None:
@@ -66,9 +61,6 @@ def _summaries(status: list[str] | None, attack: str | None, round_: str | None)
     from harness.runs.summary import run_summary
 
     for folder in all_run_folders():
-        names = filter(None, (attack and attack.removeprefix("audit "), round_))
-        if not all(_mentions(folder, name) for name in names):
-            continue
         try:
             summary = run_summary(folder)
         except HarnessError as error:
@@ -82,14 +74,6 @@ def _summaries(status: list[str] | None, attack: str | None, round_: str | None)
             yield summary
 
 
-def _mentions(folder: "RunFolder", name: str) -> bool:
-    """Return whether a run's spec.json contains `name` as a string: a cheap filter that reads no database."""
-    try:
-        return json_module.dumps(name, ensure_ascii=False) in folder.spec_file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return True
-
-
 def _table(summaries: "list[RunSummary]") -> str:
     """Return a table with one row per run."""
     header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "note")
@@ -101,14 +85,12 @@ def _row(summary: "RunSummary") -> tuple[str, ...]:
     from harness.core.times import date_and_time, format_duration
 
     recall = "blind" if summary.is_blind else "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
-    if summary.recall_interval is not None:
-        recall += f" [{summary.recall_interval[0]:.3f}, {summary.recall_interval[1]:.3f}]"
     return (
         summary.id,
         summary.status.words,
         summary.shown_attack,
         summary.round,
-        recall,
+        recall + summary.interval_text,
         f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}",
         f"{summary.guesses:,}",
         date_and_time(summary.created_at),

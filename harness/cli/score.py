@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from harness.cli.completion import round_names
-from harness.cli.options import Json
+from harness.cli.options import Json, round_option
 from harness.cli.output import pluralize, print_json, sanitize
 
 if TYPE_CHECKING:
@@ -46,12 +45,7 @@ def score(
         int | None,
         typer.Option(min=1, help="Wrong rows that end the walk.  [default: the round's, else 100]"),
     ] = None,
-    round_: Annotated[
-        str | None,
-        typer.Option(
-            "--round", "-r", metavar="ROUND", help="Round whose answers and rules are used.", autocompletion=round_names
-        ),
-    ] = None,
+    round_: Annotated[str | None, round_option("Round whose answers and rules are used.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve to an .svg or .png file.")] = None,
     json: Json = False,
 ) -> None:
@@ -82,17 +76,7 @@ def score(
 
 def validate(
     submission: Annotated[Path, typer.Argument(metavar="CSV", help="The submission.", show_default=False)],
-    round_: Annotated[
-        str,
-        typer.Option(
-            "--round",
-            "-r",
-            metavar="ROUND",
-            help="Round whose rules are checked.",
-            show_default=False,
-            autocompletion=round_names,
-        ),
-    ],
+    round_: Annotated[str, round_option("Round whose rules are checked.")],
     json: Json = False,
 ) -> None:
     """Check a submission against the rules of a round.

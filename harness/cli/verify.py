@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.completion import round_names
-from harness.cli.options import Json, budget_seconds
+from harness.cli.options import Json, budget_seconds, make_directory, round_option
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
 
@@ -24,6 +23,15 @@ if TYPE_CHECKING:
     from harness.submit.verdict import Verdict
     from harness.submit.verification import LocalTarget
 
+
+AllowNetworkInstall = Annotated[
+    bool, typer.Option("--allow-network-install", help="Allow network access during installation only.")
+]
+Wheels = Annotated[Path | None, typer.Option(metavar="DIR", help="Install from this directory of wheels.")]
+OwnEnvironment = Annotated[
+    bool, typer.Option("--own-environment", help="Use this Python, if its versions are the locked ones.")
+]
+Unsafe = Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")]
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -37,16 +45,7 @@ def verify(
     answers: Annotated[
         Path | None, typer.Option(metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False)
     ] = None,
-    round_: Annotated[
-        str | None,
-        typer.Option(
-            "--round",
-            "-r",
-            metavar="ROUND",
-            help="Round whose prefixes, answers and rules are used.",
-            autocompletion=round_names,
-        ),
-    ] = None,
+    round_: Annotated[str | None, round_option("Round whose prefixes, answers and rules are used.")] = None,
     target: Annotated[
         str | None,
         typer.Option(metavar="TARGET", help="Hub id or directory.  [default: as the bundle names it]"),
@@ -57,15 +56,11 @@ def verify(
     frozen: Annotated[
         Path | None, typer.Option(metavar="CODE.zip", help="Compare the code with this earlier bundle.")
     ] = None,
-    allow_network_install: Annotated[
-        bool, typer.Option("--allow-network-install", help="Allow network access during installation only.")
-    ] = False,
-    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="Install from this directory of wheels.")] = None,
-    own_environment: Annotated[
-        bool, typer.Option("--own-environment", help="Use this Python, if its versions are the locked ones.")
-    ] = False,
+    allow_network_install: AllowNetworkInstall = False,
+    wheels: Wheels = None,
+    own_environment: OwnEnvironment = False,
     device: Annotated[str | None, typer.Option(help="Device, instead of the bundle's.")] = None,
-    unsafe: Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")] = False,
+    unsafe: Unsafe = False,
     work: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False)
     ] = None,
@@ -97,7 +92,7 @@ def verify(
     if frozen is not None and not frozen.is_file():
         raise HarnessError(f"{frozen}: no such file.")
     for folder in filter(None, (work, out)):
-        _make(folder)
+        make_directory(folder)
     if work is not None and any(work.iterdir()):
         raise HarnessError(f"{work} is not empty. Choose an empty directory.")
     if is_static:
@@ -252,12 +247,3 @@ def prepare(install: "InstallOptions") -> None:
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-
-
-def _make(folder: Path) -> None:
-    from harness.core.errors import HarnessError
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HarnessError(f"cannot make {folder}: {error.strerror}.") from None

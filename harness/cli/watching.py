@@ -11,6 +11,7 @@ from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_status, run_summary
 
@@ -32,8 +33,8 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     summary = _wait_for_end(folder)
     if json:
         print_json(summary.as_json())
-    elif summary.kind == "audit":
-        say(f"harness audit show {summary.id} prints what it found")
+    elif not summary.has_score:
+        say(f"{job_record(folder.job()).show_command} {summary.id} prints what it found")
     elif summary.status not in (Status.CRASHED, Status.LOST):
         _print_outcome(summary)
     _exit_as(summary)
@@ -73,12 +74,12 @@ def status_line(summary: RunSummary) -> str:
     if summary.eta_s is not None:
         is_late = summary.eta_s > summary.budget_s - summary.elapsed_s
         parts.append(f"ETA {format_duration(summary.eta_s)}{' (after the budget)' if is_late else ''}")
-    if summary.kind == "audit":
+    if summary.has_score:
+        parts += [f"{summary.guesses:,} guesses", score_text(summary)]
+    else:
         parts.append(pluralize(summary.guesses, "row"))
         figures = [(name, value) for name, value in summary.figures.items() if value is not None]
         parts += [f"{sanitize(name.replace('_', ' '))} {value:.3g}" for name, value in figures[:_FIGURES_IN_A_LINE]]
-    else:
-        parts += [f"{summary.guesses:,} guesses", score_text(summary)]
     return " · ".join(parts)
 
 
@@ -88,10 +89,10 @@ def score_text(summary: RunSummary) -> str:
         return "blind round"
     if summary.recall_at_cap is None:
         return "no score yet"
-    interval = summary.recall_interval
-    bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{bounds}{part}"
+    return (
+        f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{summary.interval_text}{part}"
+    )
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:

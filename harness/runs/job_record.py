@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from harness.core.spec import JobSpec
 from harness.jobs import job_module
@@ -32,6 +32,11 @@ class Counts(NamedTuple):
 
 class JobRecord(ABC, Generic[SpecType]):
     """The summary, the results and the inputs of a stored run."""
+
+    show_command: ClassVar[str] = "harness show"
+    """The command that prints the results."""
+    screen: ClassVar[Literal["guesses", "figures"]]
+    """The screen of a run: one for ranked guesses, another for the figures and the tables of an audit."""
 
     @abstractmethod
     def labels(self, spec: SpecType) -> Labels:

@@ -76,6 +76,16 @@ class RunSummary:
         """The attack's name, marked if it is a control."""
         return display_name(self.attack, is_control=self.is_control)
 
+    @property
+    def interval_text(self) -> str:
+        """The recall's interval with a space before it, such as ` [0.256, 0.357]`; empty without an interval."""
+        return "" if self.recall_interval is None else " [{:.3f}, {:.3f}]".format(*self.recall_interval)
+
+    @property
+    def has_score(self) -> bool:
+        """True if the run is scored by its recall at an error cap."""
+        return self.error_cap > 0
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields for JSON."""
         return asdict(self)

@@ -23,8 +23,8 @@ from harness.core.settings import Settings, read_settings, setting_error
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.screen_log import open_log
+from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.home import HomeScreen
-from harness.tui.screens.run_or_audit import screen_for
 from harness.tui.screenshot import convert_to_png, save_svg
 
 _LOG = logging.getLogger(__name__)
@@ -68,7 +68,6 @@ class HarnessApp(App[None]):
             raise setting_error("round", str(error).rstrip(".")) from None
 
     def on_mount(self) -> None:
-        """Show the first screen."""
         open_log()
         _LOG.info("version %s, %s on %s", __version__, self.size, os.environ.get("TERM", "no terminal"))
         if self._settings.theme is not None:
@@ -78,7 +77,6 @@ class HarnessApp(App[None]):
             self.push_screen(screen_for(self.watched))
 
     def action_toggle_help(self) -> None:
-        """Show the keys of the focused widget, or hide them."""
         if self.screen.query("HelpPanel"):
             self.action_hide_help_panel()
         else:
@@ -93,11 +91,9 @@ class HarnessApp(App[None]):
         yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        """Save the screen as an SVG."""
         self._save_screenshot(self.export_screenshot(), as_png=False)
 
     def action_screenshot_png(self) -> None:
-        """Save the screen as an SVG and as a PNG."""
         self._save_screenshot(self.export_screenshot(), as_png=True)
 
     @work(thread=True, group="screenshot")

@@ -21,24 +21,6 @@ _POLL_SECONDS = 0.05
 _INTERRUPT_SECONDS = 5.0
 
 
-def start_run(
-    command: Sequence[str],
-    *,
-    on_progress: Callable[[str], object],
-    is_cancelled: Callable[[], bool],
-    is_abandoned: Callable[[], bool],
-) -> str | None:
-    """Start a run with `harness COMMAND --detach` and return its id once it is observable. See `run_command`."""
-    answer = run_command(
-        [*command, "--detach"], on_progress=on_progress, is_cancelled=is_cancelled, is_abandoned=is_abandoned
-    )
-    if answer is None:
-        return None
-    if not isinstance(answer.get("id"), str):
-        raise HarnessError(f"harness {command[0]} --json printed no run id.")
-    return str(answer["id"])
-
-
 def run_command(
     command: Sequence[str],
     *,
@@ -111,7 +93,7 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
 
 def _last_line(stderr: IO[bytes]) -> str:
     line = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip().rpartition("\n")[2]
-    return shorten(line.rpartition("\r")[2].removeprefix("harness: "), 500)
+    return shorten(line.rpartition("\r")[2].removeprefix("harness: ").removeprefix("Error: "), 500)
 
 
 def _tail(file: IO[bytes], limit: int) -> bytes:

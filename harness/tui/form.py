@@ -126,24 +126,29 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
 
 
 def _options(*, uses_target: bool) -> Iterator[Field]:
-    yield _option("round", FieldKind.ROUND, None, "Round to attack.", type="name or TOML file")
+    yield option_field("round", FieldKind.ROUND, None, "Round to attack.", type="name or TOML file")
     if uses_target:
-        yield _option("target", FieldKind.TEXT, "", "Model to attack: a hub id or a directory.", empty_means=FROM_ROUND)
-    yield _option("budget", FieldKind.DURATION, "", "Wall-clock limit, such as 24h or 90m.", empty_means=FROM_ROUND)
+        yield option_field(
+            "target", FieldKind.TEXT, "", "Model to attack: a hub id or a directory.", empty_means=FROM_ROUND
+        )
+    yield option_field(
+        "budget", FieldKind.DURATION, "", "Wall-clock limit, such as 24h or 90m.", empty_means=FROM_ROUND
+    )
     yield _count_option("seed", "0", 0, "Seed of all random draws.")
     yield _count_option("limit", "", 1, "Attack only the first N examples.", empty_means="all examples")
     if uses_target:
-        yield _option("device", FieldKind.DEVICE, "auto", "auto, cpu, cuda or cuda:N.")
-        yield _option("dtype", FieldKind.CHOICE, "auto", "Precision.", choices=_DTYPES)
+        yield option_field("device", FieldKind.DEVICE, "auto", "auto, cpu, cuda or cuda:N.")
+        yield option_field("dtype", FieldKind.CHOICE, "auto", "Precision.", choices=_DTYPES)
 
 
-def _option(name: str, kind: FieldKind, default: str | None, description: str, **more: Any) -> Field:
+def option_field(name: str, kind: FieldKind, default: str | None, description: str, **more: Any) -> Field:
+    """Return the field of an option of a command."""
     return Field(name, kind, default, description=description, is_option=True, **more)
 
 
 def _count_option(name: str, default: str, least: int, description: str, **more: Any) -> Field:
     bounds, rules = (f"at least {least}",), {"minimum": least}
-    return _option(
+    return option_field(
         name, FieldKind.INTEGER, default, description, type="whole number", bounds=bounds, rules=rules, **more
     )
 

@@ -34,21 +34,14 @@ def search_guesses(
     with as_harness_error(feed.folder.path), GuessReader.of_run(feed.folder, feed.spec) as reader:
         repeated = reader.repeated_batches()
         if id_ is not None:
-            arrivals = reader.arrivals(
-                limit=MAX_RESULTS,
-                example=id_,
-                newest_first=True,
-            )
+            arrivals = reader.arrivals(limit=MAX_RESULTS, example=id_, newest_first=True)
             return guess_lines(arrivals, arrivals.valid_rows(repeated)[::-1], feed.answers)
         words = query.strip('"').casefold()
         prefixes = [prefix.casefold() for prefix in text.texts(feed.prefixes)]
         results: tuple[GuessLine, ...] = ()
         last = reader.guess_count()
         for after in range(max(0, last - _BATCH_ROWS), -_BATCH_ROWS, -_BATCH_ROWS):
-            arrivals = reader.arrivals(
-                after=max(0, after),
-                limit=min(_BATCH_ROWS, _BATCH_ROWS + after),
-            )
+            arrivals = reader.arrivals(after=max(0, after), limit=min(_BATCH_ROWS, _BATCH_ROWS + after))
             rows = _matching(words, arrivals, arrivals.valid_rows(repeated), prefixes, text)
             results = guess_lines(arrivals, rows[-(MAX_RESULTS - len(results)) :], feed.answers) + results
             if len(results) >= MAX_RESULTS or after <= 0 or not on_progress(1 - after / last):

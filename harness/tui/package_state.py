@@ -19,40 +19,33 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.default_paths import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
-from harness.tui.form import Field, FieldKind
+from harness.tui.form import Field, FieldKind, option_field
 from harness.tui.form_history import load_values, save_values
 from harness.tui.validation import validation_error
 
-_TEAM = Field(
+_TEAM = option_field(
     "team",
     FieldKind.FILE,
     "",
-    description="The team: a TOML file with a table [[members]] for each person.",
+    "The team: a TOML file with a table [[members]] for each person.",
     empty_means=f"{TEAM}, here or in {SUBMISSIONS}/",
-    is_option=True,
 )
-_DESCRIPTION = Field(
+_DESCRIPTION = option_field(
     "description",
     FieldKind.FILE,
     "",
-    description="What is new about the attack, as Markdown; the run's plots and tables are added.",
+    "What is new about the attack, as Markdown; the run's plots and tables are added.",
     empty_means=f"{DESCRIPTION}, here or in {SUBMISSIONS}/",
-    is_option=True,
 )
-_OUT = Field(
+_OUT = option_field(
     "out",
     FieldKind.DESTINATION,
     "",
-    description="Where to write the zip: a directory, or a name that ends in .zip.",
+    "Where to write the zip: a directory, or a name that ends in .zip.",
     empty_means=f"{SUBMISSIONS}/",
-    is_option=True,
 )
-_REDACT = Field(
-    "redact",
-    FieldKind.SWITCH,
-    "false",
-    description="Replace suffixes in the description with their length and hash.",
-    is_option=True,
+_REDACT = option_field(
+    "redact", FieldKind.SWITCH, "false", "Replace suffixes in the description with their length and hash."
 )
 FIELDS = (_TEAM, _DESCRIPTION, _OUT, _REDACT)
 # The name of an attack never contains a space.
@@ -258,9 +251,7 @@ def run_header(summary: RunSummary) -> tuple[str, str]:
     if summary.is_blind:
         score = "blind round"
     elif summary.recall_at_cap is not None:
-        interval = summary.recall_interval
-        bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
-        score = f"Recall@{summary.error_cap} {summary.recall_at_cap:.3f}{bounds}"
+        score = f"Recall@{summary.error_cap} {summary.recall_at_cap:.3f}{summary.interval_text}"
     note = (shorten(summary.note, 200),) if summary.note else ()
     return (
         f"{summary.shown_attack} on {summary.round}, {score}",

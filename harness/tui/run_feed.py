@@ -83,10 +83,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         """Read new guesses for at most `_READING_SECONDS`, so that a large store does not delay the first snapshot."""
         deadline = time.monotonic() + _READING_SECONDS
         while True:
-            arrivals = reader.arrivals(
-                after=self._seq,
-                limit=_BATCH_ROWS,
-            )
+            arrivals = reader.arrivals(after=self._seq, limit=_BATCH_ROWS)
             if not len(arrivals.seq):
                 return
             self._add(arrivals)

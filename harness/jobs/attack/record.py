@@ -19,6 +19,8 @@ from harness.runs.reader import RunReader
 class AttackRunRecord(JobRecord[AttackSpec]):
     """The record of one attack run."""
 
+    screen = "guesses"
+
     def labels(self, spec: AttackSpec) -> Labels:
         return Labels(
             attack=spec.attack.name,

@@ -23,6 +23,7 @@ def plan_audit(
     budget: float,
     seed: int,
     folder: Path,
+    shares_device: bool = False,
 ) -> AuditSpec:
     """Write `inputs` into `folder` and return the spec of an audit. `budget` is in seconds.
 
@@ -36,6 +37,7 @@ def plan_audit(
         params=audit.params.model_dump(mode="json"),
         paths={name: PathRecord(path=path.resolve(), sha256=content_sha256(path)) for name, path in sources.items()},
         seed=seed,
+        shares_device=shares_device,
         network="endpoint" if audit.needs_network else "none",
         budget=budget,
         versions=versions(),

@@ -15,6 +15,9 @@ from harness.runs.reader import RunReader
 class AuditRecord(JobRecord[AuditSpec]):
     """The record of one audit."""
 
+    show_command = "harness audit show"
+    screen = "figures"
+
     def labels(self, spec: AuditSpec) -> Labels:
         return Labels(attack=f"audit {spec.audit}", round=spec.subject)
 

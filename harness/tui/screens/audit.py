@@ -94,7 +94,6 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self._draw()
 
     def action_next_figure(self, step: int) -> None:
-        """Plot the next figure."""
         table = self.query_one(FigureTable)
         if table.row_count:
             table.move_cursor(row=(table.cursor_row + step) % table.row_count)

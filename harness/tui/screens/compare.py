@@ -3,7 +3,6 @@
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from threading import Event
 from typing import ClassVar
@@ -14,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, ScrollableContainer, Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from harness.analysis import comparison_tables as tables
@@ -72,18 +70,6 @@ class CompareScreen(PanelScreen[None]):
         Binding("y", "copy_command", "Copy command", tooltip="Copy the command that prints this comparison"),
     ]
 
-    @dataclass
-    class Compared(Message):
-        """The comparison as it is now."""
-
-        comparison: Comparison
-
-    @dataclass
-    class Failed(Message):
-        """Why the runs cannot be compared now."""
-
-        reason: str
-
     def __init__(self, folders: Sequence[RunFolder]) -> None:
         super().__init__()
         self._folders = tuple(folders)
@@ -110,11 +96,9 @@ class CompareScreen(PanelScreen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Start comparing."""
         self._compare()
 
     def on_unmount(self) -> None:
-        """Stop comparing."""
         self._is_closed.set()
 
     @work(thread=True, exclusive=True, group="compare")
@@ -123,20 +107,18 @@ class CompareScreen(PanelScreen[None]):
             started = time.monotonic()
             try:
                 comparison = compare_runs(self._folders)
-                self.post_message(self.Compared(comparison))
+                self.call_later(self._apply, comparison)
                 if all(run.status.is_over for run in comparison.runs):
                     return
             except HarnessError as error:
-                self.post_message(self.Failed(str(error)))
+                self.call_later(self._show_error, str(error))
             self._is_closed.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
 
-    @on(Failed)
-    def _show_error(self, event: Failed) -> None:
-        self.query_one("#header", Static).update(Content(sanitize(event.reason)))
+    def _show_error(self, reason: str) -> None:
+        self.query_one("#header", Static).update(Content(sanitize(reason)))
 
-    @on(Compared)
-    def _apply(self, event: Compared) -> None:
-        self._comparison = event.comparison
+    def _apply(self, comparison: Comparison) -> None:
+        self._comparison = comparison
         with self.app.batch_update():
             self.query_one("#body").remove_class("-empty")
             self._update()
@@ -215,7 +197,6 @@ class CompareScreen(PanelScreen[None]):
             self.app.push_screen(ExampleScreen(self._folders, ids, int(event.row_key.value)))
 
     def action_part(self) -> None:
-        """Switch between all examples and those whose answers no training row contains."""
         comparison = self._comparison
         if comparison is not None and comparison.unreachable is None:
             self.notify(sanitize(tables.unreachable_heading(comparison)), markup=False)
@@ -224,7 +205,6 @@ class CompareScreen(PanelScreen[None]):
         self._update()
 
     def action_copy_command(self) -> None:
-        """Copy the command that prints this comparison."""
         command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
         self.app.copy_to_clipboard(command)
         self.notify(f"Copied {sanitize(command)}", markup=False)

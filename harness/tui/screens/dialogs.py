@@ -109,13 +109,11 @@ class RoundDialog(Dialog[str | None]):
             yield Static("", id="words")
 
     def on_mount(self) -> None:
-        """Highlight the current round."""
         known = self.query_one(OptionList)
         known.highlighted = self._known.index(self._current)
         known.focus()
 
     def action_focus_list(self) -> None:
-        """Move from the field to the list."""
         self.query_one(OptionList).focus()
 
     @on(OptionList.OptionHighlighted)

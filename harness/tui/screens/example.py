@@ -1,15 +1,13 @@
 """The screen of one example: its prefix, its answer if known, and the candidates of one or more runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -38,14 +36,6 @@ class ExampleScreen(Screen[None]):
         Binding("y", "copy_answer", "Copy", tooltip="Copy prefix and answer"),
     ]
 
-    @dataclass
-    class Loaded(Message):
-        """An example in each of the runs, or why it cannot be read."""
-
-        id_: int
-        found: tuple[_RunExample, ...] = ()
-        fault: str = ""
-
     def __init__(self, folders: Sequence[RunFolder], ids: Sequence[int], first: int) -> None:
         super().__init__()
         self._folders = tuple(folders)
@@ -60,12 +50,10 @@ class ExampleScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Load the first example."""
         self.query_one("#example").focus()
         self.action_step(0)
 
     def action_step(self, step: int) -> None:
-        """Go forward by `step` examples, and from the last to the first."""
         self._index = (self._index + step) % len(self._ids)
         id_ = self._ids[self._index]
         self.query_one("#which", Static).update(Content(f"example {id_:,} · {self._index + 1:,} of {len(self._ids):,}"))
@@ -77,21 +65,19 @@ class ExampleScreen(Screen[None]):
             found = tuple(
                 (folder.id, load_example(folder, id_), text_of_run(folder, folder.spec())) for folder in self._folders
             )
-            self.post_message(self.Loaded(id_, found))
+            self.call_later(self._show, id_, found)
         except HarnessError as error:
-            self.post_message(self.Loaded(id_, fault=str(error)))
+            self.call_later(self._show, id_, (), str(error))
 
-    @on(Loaded)
-    def _show(self, event: Loaded) -> None:
-        if event.id_ != self._ids[self._index]:
+    def _show(self, id_: int, found: tuple[_RunExample, ...], fault: str = "") -> None:
+        if id_ != self._ids[self._index]:
             return
-        self._shown = event.found
-        content = Content(sanitize(event.fault)) if event.fault else example_content(event.found)
+        self._shown = found
+        content = Content(sanitize(fault)) if fault else example_content(found)
         self.query_one("#example-text", Static).update(content)
         self.query_one("#example").scroll_home(animate=False)
 
     def action_copy_answer(self) -> None:
-        """Copy the prefix and the answer as text."""
         if self._shown:
             _, example, text = self._shown[0]
             answer = "" if example.answer is None else text.text(example.answer.tolist())

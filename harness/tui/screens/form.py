@@ -2,24 +2,22 @@
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual import on
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 from textual.worker import get_current_worker
 
 from harness.core.text import sanitize
+from harness.tui.commands import run_command
 from harness.tui.widgets.key_footer import KeyFooter
 
-AnswerT = TypeVar("AnswerT")
 ResultT = TypeVar("ResultT")
 
 
@@ -29,12 +27,6 @@ class FormScreen(Screen[ResultT]):
     AUTO_FOCUS = None
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (110, "-wide")]  # noqa: RUF012  as Textual declares it
 
-    @dataclass
-    class Progress(Message):
-        """The running command printed a progress line."""
-
-        line: str
-
     def __init__(self) -> None:
         super().__init__()
         self._cancelled = Event()
@@ -43,6 +35,10 @@ class FormScreen(Screen[ResultT]):
     @abstractmethod
     def command_line(self) -> list[str]:
         """Return the arguments of `harness` for the values of the form."""
+
+    @abstractmethod
+    def show_progress(self, line: str) -> None:
+        """Show the last line that the running command printed."""
 
     def compose_foot(self, label: str) -> Iterator[Widget]:
         """Yield the command line, the button and the message, and the footer."""
@@ -54,15 +50,15 @@ class FormScreen(Screen[ResultT]):
                 yield Static(Content(""), id="message")
         yield KeyFooter()
 
-    def run_harness(self, run: Callable[..., AnswerT], command: Sequence[str], cancelled: Event) -> AnswerT:
-        """Call `run_command` or `start_run` in a thread worker; the command continues if the application exits.
+    def run_harness(self, command: Sequence[str], cancelled: Event) -> dict[str, Any] | None:
+        """Call `run_command` in a thread worker; the command continues if the application exits.
 
         Raises HarnessError if the command fails.
         """
         worker = get_current_worker()
-        return run(
+        return run_command(
             command,
-            on_progress=lambda line: self.post_message(self.Progress(line)),
+            on_progress=lambda line: self.call_later(self.show_progress, line),
             is_cancelled=cancelled.is_set,
             is_abandoned=lambda: worker.is_cancelled,
         )

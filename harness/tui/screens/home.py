@@ -28,10 +28,10 @@ from harness.tui.attack_description import attack_description
 from harness.tui.editor import open_in_editor
 from harness.tui.folder_watcher import watch_folders
 from harness.tui.overview import Overview, OverviewFeed
+from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import NameDialog, RoundDialog
 from harness.tui.screens.new_run import NewRunScreen
-from harness.tui.screens.run_or_audit import screen_for
 from harness.tui.widgets.home_tables import NEWEST_FIRST, AttackTable, RunTable, next_sort_key, sort_key_of_column
 from harness.tui.widgets.key_footer import KeyFooter
 
@@ -58,19 +58,6 @@ class HomeScreen(Screen[None]):
         Binding("q", "app.quit", "Quit", tooltip="Close the application; runs continue"),
         Binding("escape", "back_out", show=False),
     ]
-
-    @dataclass
-    class Updated(Message):
-        """All attacks and runs as they are now."""
-
-        overview: Overview
-
-    @dataclass
-    class Described(Message):
-        """The description of the attack with this key."""
-
-        key: str
-        text: str
 
     @dataclass
     class RunEnded(Message):
@@ -104,7 +91,6 @@ class HomeScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Start polling."""
         self.query_one("#description").border_title = "Attack"
         self.query_one("#filter").display = False
         self.query_one("#attacks").focus()
@@ -115,7 +101,7 @@ class HomeScreen(Screen[None]):
     def _poll(self) -> None:
         while not self._is_closed.is_set():
             self._poll_now.clear()
-            self.post_message(self.Updated(self._feed.poll()))
+            self.call_later(self._apply, self._feed.poll())
             self._poll_now.wait(_POLL_SECONDS)
 
     @work(thread=True, exclusive=True, group="watch")
@@ -131,18 +117,16 @@ class HomeScreen(Screen[None]):
         self.call_after_refresh(self._update)
 
     def on_unmount(self) -> None:
-        """Stop polling."""
         self._is_closed.set()
         self._poll_now.set()
 
-    @on(Updated)
-    def _apply(self, event: Updated) -> None:
-        if event.overview != self._overview:
-            for run in event.overview.runs:
+    def _apply(self, overview: Overview) -> None:
+        if overview != self._overview:
+            for run in overview.runs:
                 if run.id in self._running_ids and run.status.is_over:
                     self.post_message(self.RunEnded(run))
-            self._running_ids = {run.id for run in event.overview.runs if not run.status.is_over}
-            self._overview = event.overview
+            self._running_ids = {run.id for run in overview.runs if not run.status.is_over}
+            self._overview = overview
             self._update()
 
     def _update(self) -> None:
@@ -192,16 +176,14 @@ class HomeScreen(Screen[None]):
             text = attack_description(attack, fetch_schema(attack.path, digest=attack.sha256))
         except HarnessError as error:
             text = sanitize(str(error))
-        self.post_message(self.Described(key, text))
+        self.call_later(self._apply_description, key, text)
 
-    @on(Described)
-    def _apply_description(self, event: Described) -> None:
-        if event.key == self._described:
-            self._show_description(event.text)
+    def _apply_description(self, key: str, text: str) -> None:
+        if key == self._described:
+            self._show_description(text)
 
     @on(DataTable.RowSelected, "#attacks")
     def action_new_run(self) -> None:
-        """Open the form of a new run of the chosen attack."""
         attack = self._attack()
         if attack is None:
             return
@@ -228,7 +210,6 @@ class HomeScreen(Screen[None]):
         self.query_one("#runs").focus()
 
     def action_filter(self) -> None:
-        """Filter the runs."""
         field = self.query_one("#filter", Input)
         field.display = True
         field.focus()
@@ -279,7 +260,6 @@ class HomeScreen(Screen[None]):
         return [id_ for id_ in readable if id_ in chosen]
 
     def action_round(self) -> None:
-        """Choose the round for best recalls and new runs."""
 
         def chosen(name: str | None) -> None:
             if name is not None:
@@ -290,12 +270,10 @@ class HomeScreen(Screen[None]):
         self.app.push_screen(RoundDialog(self._round), chosen)
 
     def action_about(self) -> None:
-        """Show the description in place of the attacks, or hide it."""
         self.toggle_class("-about")
         self.query_one("#description" if self.has_class("-about") else "#attacks").focus()
 
     def action_sort(self) -> None:
-        """Sort the runs by the next column."""
         self._sort_by(next_sort_key(self._sort_key))
 
     @on(DataTable.HeaderSelected, "#runs")
@@ -307,7 +285,6 @@ class HomeScreen(Screen[None]):
         self._update()
 
     def action_new_attack(self) -> None:
-        """Ask for a name, create an attack from the template and open it in the editor."""
         folder = self._attacks_folder or Path("attacks")
 
         def named(name: str | None) -> None:
@@ -327,7 +304,6 @@ class HomeScreen(Screen[None]):
         self.app.push_screen(NameDialog(label, f"my_attack_{number}"), named)
 
     def action_edit(self) -> None:
-        """Open the chosen attack in the editor."""
         attack = self._attack()
         if attack is not None:
             self._edit(attack.path)

@@ -1,6 +1,5 @@
 """The form of a new run, made from the attack's own schema and validated while it is typed."""
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -11,14 +10,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Button, Static
 
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import fetch_schema
-from harness.tui.commands import start_run
 from harness.tui.form import Form, form_for
 from harness.tui.form_history import load_values, save_values
 from harness.tui.screens.form import FormScreen, show_text
@@ -56,32 +53,6 @@ class NewRunScreen(FormScreen[str | None]):
         Binding("escape", "cancel", "Back", tooltip="Cancel the start, or close the form"),
     ]
 
-    @dataclass
-    class Loaded(Message):
-        """The attack's form, and the values that it opens with."""
-
-        form: Form
-        values: dict[str, str]
-
-    @dataclass
-    class LoadFailed(Message):
-        """Why the attack's schema cannot be read."""
-
-        reason: str
-
-    @dataclass
-    class StartFailed(Message):
-        """Why the run was not started: errors by field key, or the error of the command."""
-
-        errors: dict[str, str]
-        reason: str = ""
-
-    @dataclass
-    class Started(Message):
-        """The run is observable."""
-
-        run_id: str
-
     def __init__(self, attack: AttackFile, *, attacks_folder: Path | None, round_name: str) -> None:
         super().__init__()
         self._attack = attack
@@ -109,7 +80,6 @@ class NewRunScreen(FormScreen[str | None]):
     # The form.
 
     def action_retry(self) -> None:
-        """Read the attack's file again, which may have been corrected."""
         self._load(is_retry=True)
 
     def _load(self, *, is_retry: bool) -> None:
@@ -127,24 +97,22 @@ class NewRunScreen(FormScreen[str | None]):
                 raise HarnessError(attack.error)
             schema = fetch_schema(attack.path, digest=attack.sha256)
         except (HarnessError, OSError) as error:
-            self.post_message(self.LoadFailed(str(error)))
+            self.call_later(self._show_load_error, str(error))
             return
         form = form_for(attack, schema, attacks_folder=self._attacks_folder)
         values = {field.key: field.default or "" for field in form.fields}
         values |= load_values(attack.name, form.fields)
-        self.post_message(self.Loaded(form, values | {"--round": self._round_name}))
+        self.call_later(self._show_form, form, values | {"--round": self._round_name})
 
-    @on(LoadFailed)
-    def _show_load_error(self, event: LoadFailed) -> None:
+    def _show_load_error(self, reason: str) -> None:
         self._enter(Phase.FAILED)
-        self._show_state(event.reason, is_error=True)
+        self._show_state(reason, is_error=True)
 
-    @on(Loaded)
-    async def _show_form(self, event: Loaded) -> None:
-        self._form = event.form
-        more = event.form.omitted
+    async def _show_form(self, form: Form, values: dict[str, str]) -> None:
+        self._form = form
+        more = form.omitted
         self._show_state(f"{more} more parameters have no field: use --set name=value." if more else "")
-        await self.query_one(FormFields).show(event.form.fields, event.values)
+        await self.query_one(FormFields).show(form.fields, values)
         self._enter(Phase.EDITING)
         self.show_command()
 
@@ -157,7 +125,6 @@ class NewRunScreen(FormScreen[str | None]):
 
     @on(Button.Pressed, "#submit")
     def action_start(self) -> None:
-        """Validate the values and start the run."""
         self._cancelled = Event()
         start = partial(self._start, self._form, self.query_one(FormFields).values(), self._cancelled)
         self._enter(Phase.STARTING)
@@ -167,32 +134,28 @@ class NewRunScreen(FormScreen[str | None]):
     def _start(self, form: Form, values: dict[str, str], cancelled: Event) -> None:
         errors = {field.key: error for field in form.fields if (error := validation_error(field, values[field.key]))}
         if errors:
-            self.post_message(self.StartFailed(errors))
+            self.call_later(self._show_start_error, f"{pluralize(len(errors), 'invalid value')}.", errors)
             return
         try:
-            run_id = self.run_harness(start_run, form.command_line(values), cancelled)
+            answer = self.run_harness([*form.command_line(values), "--detach"], cancelled)
         except HarnessError as error:
             if not cancelled.is_set():
-                self.post_message(self.StartFailed({}, str(error)))
+                self.call_later(self._show_start_error, str(error), {})
             return
-        if run_id is not None:
+        if answer is not None:
             save_values(form.attack, form.changed_values(values))
-            self.post_message(self.Started(run_id))
+            self.call_later(self._close_with_run, answer["id"])
 
-    @on(FormScreen.Progress)
-    def _show_progress(self, event: FormScreen.Progress) -> None:
+    def show_progress(self, line: str) -> None:
         if self._phase is Phase.STARTING:
-            self.show_message(f"starting … {event.line}")
+            self.show_message(f"starting … {line}")
 
-    @on(StartFailed)
-    def _show_start_error(self, event: StartFailed) -> None:
-        reason = event.reason or f"{pluralize(len(event.errors), 'invalid value')}."
+    def _show_start_error(self, reason: str, errors: dict[str, str]) -> None:
         self._return_to_form(reason, is_error=True)
-        self.query_one(FormFields).show_errors(event.errors)
+        self.query_one(FormFields).show_errors(errors)
 
-    @on(Started)
-    def _close_with_run(self, event: Started) -> None:
-        self._run_id = event.run_id
+    def _close_with_run(self, run_id: str) -> None:
+        self._run_id = run_id
         self.on_screen_resume()
 
     def on_screen_resume(self) -> None:
@@ -201,7 +164,6 @@ class NewRunScreen(FormScreen[str | None]):
             self.dismiss(self._run_id)
 
     def action_cancel(self) -> None:
-        """Cancel the start, or close the form."""
         if self._phase is Phase.STARTING:
             self._cancelled.set()
             self._return_to_form("cancelled before the run started.")

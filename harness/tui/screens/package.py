@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from dataclasses import dataclass
 from enum import Enum
 from threading import Event
 from typing import ClassVar
@@ -12,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Button, Static
 
 from harness.core.errors import HarnessError
@@ -20,7 +18,6 @@ from harness.core.text import sanitize
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.tui import package_state
-from harness.tui.commands import run_command
 from harness.tui.package_state import FIELDS, PackageResult, PackageSnapshot, PackageState
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.form import FormScreen
@@ -61,29 +58,6 @@ class PackageScreen(FormScreen[None]):
         Binding("escape", "cancel", "Back", tooltip="Cancel the packaging, or close the screen"),
     ]
 
-    @dataclass
-    class Opened(Message):
-        """The initial texts of the fields."""
-
-        values: dict[str, str]
-
-    @dataclass
-    class Updated(Message):
-        """A new snapshot."""
-
-        snapshot: PackageSnapshot
-
-    @dataclass
-    class DestinationExists(Message):
-        """A file exists at the destination."""
-
-    @dataclass
-    class Ended(Message):
-        """The command has ended: with a result, with an error, or with neither if it was cancelled."""
-
-        result: PackageResult | None
-        error: str = ""
-
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
@@ -103,14 +77,12 @@ class PackageScreen(FormScreen[None]):
         yield from self.compose_foot("Package")
 
     def on_mount(self) -> None:
-        """Start polling."""
         self.query_one("#checklist").border_title = "Checklist"
         self.query_one("#result").display = False
         self._clock = self.set_interval(_CLOCK_SECONDS, self._update_message, pause=True)
         self._poll()
 
     def on_unmount(self) -> None:
-        """Stop polling."""
         self._is_closed.set()
         self._poll_now.set()
 
@@ -119,28 +91,26 @@ class PackageScreen(FormScreen[None]):
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
         values = package_state.initial_values()
-        self.post_message(self.Opened(values))
+        self.call_later(self._show_fields, values)
         while not self._is_closed.is_set():
             started = time.monotonic()
             # The packaging command runs the same checks, and should have the machine to itself.
             if self._phase is not Phase.PACKAGING:
-                self.post_message(self.Updated(package_state.read_snapshot(self._folder, values)))
+                self.call_later(self._apply_snapshot, package_state.read_snapshot(self._folder, values))
             self._poll_now.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
             # Before the values are read: an edit after this starts the next poll at once.
             self._poll_now.clear()
             values = dict(self._state.values)
 
-    @on(Opened)
-    async def _show_fields(self, event: Opened) -> None:
-        self._state = self._state.with_values(event.values)
-        await self.query_one(PackageFields).show(FIELDS, event.values)
+    async def _show_fields(self, values: dict[str, str]) -> None:
+        self._state = self._state.with_values(values)
+        await self.query_one(PackageFields).show(FIELDS, values)
         self.query_one(Checklist).focus()
         self._phase = Phase.EDITING
         self._update()
 
-    @on(Updated)
-    def _apply_snapshot(self, event: Updated) -> None:
-        self._state = self._state.with_snapshot(event.snapshot)
+    def _apply_snapshot(self, snapshot: PackageSnapshot) -> None:
+        self._state = self._state.with_snapshot(snapshot)
         self._update()
 
     @on(FormFields.Edited)
@@ -164,7 +134,6 @@ class PackageScreen(FormScreen[None]):
 
     @on(Button.Pressed, "#submit")
     def action_package(self) -> None:
-        """Write the zip, or show what blocks it and move the cursor there."""
         self._package(force=False)
 
     def _package(self, *, force: bool) -> None:
@@ -181,19 +150,18 @@ class PackageScreen(FormScreen[None]):
     def _write(self, state: PackageState, cancelled: Event, *, force: bool) -> None:
         with contextlib.suppress(OSError):
             if not force and state.destination.exists():
-                self.post_message(self.DestinationExists())
+                self.call_later(self._ask_to_replace)
                 return
         try:
-            answer = self.run_harness(run_command, state.command_line(force=force), cancelled)
+            answer = self.run_harness(state.command_line(force=force), cancelled)
             result = None if answer is None else package_state.parse_result(answer)
         except HarnessError as error:
-            self.post_message(self.Ended(None, "" if cancelled.is_set() else str(error)))
+            self.call_later(self._show_result, None, "" if cancelled.is_set() else str(error))
             return
         if result is not None:
             package_state.save_initial_values(state.values)
-        self.post_message(self.Ended(result))
+        self.call_later(self._show_result, result)
 
-    @on(DestinationExists)
     def _ask_to_replace(self) -> None:
         def answered(is_confirmed: bool | None) -> None:
             if is_confirmed:
@@ -203,20 +171,18 @@ class PackageScreen(FormScreen[None]):
         question = f"{self._state.destination} already exists. Replace it?"
         self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
 
-    @on(FormScreen.Progress)
-    def _show_progress(self, event: FormScreen.Progress) -> None:
-        self._progress_line = event.line
+    def show_progress(self, line: str) -> None:
+        self._progress_line = line
         self._update_message()
 
-    @on(Ended)
-    def _show_result(self, event: Ended) -> None:
+    def _show_result(self, result: PackageResult | None, error: str = "") -> None:
         self._enter(Phase.EDITING)
         self._poll_now.set()
-        if event.result is None:
-            self.show_message(event.error or "cancelled.", is_error=bool(event.error))
+        if result is None:
+            self.show_message(error or "cancelled.", is_error=bool(error))
             return
         self.show_message(f"packaged in {format_duration(time.monotonic() - self._started_at)}.")
-        first, *others = event.result.lines
+        first, *others = result.lines
         lines = [
             Content.styled(f"✓ {sanitize(first)}", "bold $text-success"),
             *(Content(f"  {sanitize(one)}") for one in others),
@@ -225,7 +191,6 @@ class PackageScreen(FormScreen[None]):
         self.query_one("#result").display = True
 
     def action_cancel(self) -> None:
-        """Cancel the packaging, or close the screen."""
         if self._phase is Phase.PACKAGING:
             self._cancelled.set()
             self._update_message()

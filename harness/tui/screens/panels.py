@@ -59,7 +59,6 @@ class PanelScreen(Screen[ResultT]):
         self._panel = next(iter(self.PANELS))
 
     def on_mount(self) -> None:
-        """Set the titles and show the first panel."""
         for name, title in self.PANELS.items():
             self.panel(name).border_title = Content(title)
         self._show_panel()
@@ -69,13 +68,11 @@ class PanelScreen(Screen[ResultT]):
         return self.query_one(f"#{name}")
 
     def action_panel_number(self, number: int) -> None:
-        """Go to the panel with this number."""
         names = list(self.PANELS)
         if number <= len(names):
             self.go_to_panel(names[number - 1])
 
     def action_next_panel(self, step: int) -> None:
-        """Go to the next panel."""
         names = list(self.PANELS)
         self.go_to_panel(names[(names.index(self._panel) + step) % len(names)])
 
@@ -88,7 +85,6 @@ class PanelScreen(Screen[ResultT]):
         self.set_focus(next(focusable, None))
 
     def action_leave(self) -> None:
-        """Close this screen."""
         self.dismiss(None)
 
     def _show_panel(self) -> None:

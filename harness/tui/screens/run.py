@@ -1,7 +1,6 @@
 """The screen of one run. Closing it does not affect the run."""
 
 import logging
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from harness.analysis.decoded_text import TokenText, text_of_run
@@ -59,20 +57,6 @@ class RunScreen(WatchScreen[RunSnapshot]):
         Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the run's id"),
     ]
 
-    @dataclass
-    class Opened(Message):
-        """The feed and the decoder of the run; fault: why its tokenizer cannot be used."""
-
-        feed: RunFeed
-        text: TokenText
-        fault: str | None
-
-    @dataclass
-    class ReferenceLoaded(Message):
-        """The curve to compare this run with."""
-
-        reference: ReferenceCurve
-
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
         self._feed: RunFeed | None = None
@@ -94,13 +78,13 @@ class RunScreen(WatchScreen[RunSnapshot]):
         yield KeyFooter()
 
     def open_feed(self) -> RunFeed:
-        """Return the run's feed, and post its decoder."""
-        feed, fault = RunFeed(self._folder), None
+        """Return the run's feed, and let the guesses be decoded."""
+        feed, fault = RunFeed(self._folder), ""
         try:
             text = text_of_run(feed.folder, feed.spec)
         except HarnessError as error:
             text, fault = TokenText(None), str(error)
-        self.post_message(self.Opened(feed, text, fault))
+        self.call_later(self._use_feed, feed, text, fault)
         return feed
 
     @work(thread=True, exclusive=True, group="reference")
@@ -111,19 +95,17 @@ class RunScreen(WatchScreen[RunSnapshot]):
             _LOG.warning("no reference curve: %s", error)
             return
         if reference is not None:
-            self.post_message(self.ReferenceLoaded(reference))
+            self.call_later(self._use_reference, reference)
 
-    @on(Opened)
-    def _use_feed(self, event: Opened) -> None:
-        self._feed = event.feed
-        self.query_one(GuessPanel).set_source(event.feed, event.text)
-        if event.fault is not None:
-            self.notify(sanitize(event.fault), severity="error", markup=False)
-        self._load_reference(event.feed)
+    def _use_feed(self, feed: RunFeed, text: TokenText, fault: str) -> None:
+        self._feed = feed
+        self.query_one(GuessPanel).set_source(feed, text)
+        if fault:
+            self.notify(sanitize(fault), severity="error", markup=False)
+        self._load_reference(feed)
 
-    @on(ReferenceLoaded)
-    def _use_reference(self, event: ReferenceLoaded) -> None:
-        self._reference = reference = event.reference
+    def _use_reference(self, reference: ReferenceCurve) -> None:
+        self._reference = reference
         title = f"{self.PANELS['curve']} · dim: {sanitize(reference.id)} {reference.recall_at_cap:.3f}"
         self.panel("curve").border_title = Content(title)
         if self._snapshot is not None:
@@ -169,7 +151,6 @@ class RunScreen(WatchScreen[RunSnapshot]):
         )
 
     def action_search(self) -> None:
-        """Search the guesses by example id or text."""
         self.go_to_panel("guesses")
         self.query_one(GuessPanel).open_search()
 
@@ -179,15 +160,12 @@ class RunScreen(WatchScreen[RunSnapshot]):
             self.app.push_screen(ExampleScreen([self._folder], range(self._feed.spec.examples), event.line.example))
 
     def action_example(self) -> None:
-        """Open the example of the guess under the cursor."""
         self.query_one(GuessStream).action_choose()
 
     def action_follow(self) -> None:
-        """Follow the newest guess, or stop following; this closes a search."""
         self.query_one(GuessPanel).toggle_follow()
 
     def action_package(self) -> None:
-        """Open the Package screen."""
         # Imported here to keep the first paint fast.
         from harness.tui.screens.package import PackageScreen
 

@@ -2,14 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from threading import Event
 from typing import Any, ClassVar, Generic, Literal
 
-from textual import on, work
+from textual import work
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -19,7 +17,7 @@ from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.status import Status
-from harness.tui.commands import start_run
+from harness.tui.commands import run_command
 from harness.tui.feed import Feed, SnapshotT
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.panels import PanelScreen
@@ -54,18 +52,6 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
     MAIN_PANEL: ClassVar[str]
     """The panel whose title says that the view is paused."""
 
-    @dataclass
-    class Updated(Message):
-        """A new snapshot."""
-
-        snapshot: Any
-
-    @dataclass
-    class Unreadable(Message):
-        """Why the run cannot be read, before the first snapshot."""
-
-        reason: str
-
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
         self._folder = folder
@@ -89,11 +75,9 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
         yield Static("", id="tabs")
 
     def on_mount(self) -> None:
-        """Start polling."""
         self._poll()
 
     def on_unmount(self) -> None:
-        """Stop polling."""
         self._is_closed.set()
 
     @work(thread=True, exclusive=True, group="poll")
@@ -105,20 +89,17 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
                 if feed is None:
                     feed = self.open_feed()
                 snapshot = feed.poll()
-                self.post_message(self.Updated(snapshot))
+                self.call_later(self._apply_snapshot, snapshot)
                 if snapshot.loaded < 1 and snapshot.fault is None:
                     wait = 0.0
             except HarnessError as error:
-                self.post_message(self.Unreadable(str(error)))
+                self.call_later(self._show_error, str(error))
             self._is_closed.wait(wait)
 
-    @on(Unreadable)
-    def _show_error(self, event: Unreadable) -> None:
-        self.query_one("#how-far", Static).update(Content(sanitize(event.reason)))
+    def _show_error(self, reason: str) -> None:
+        self.query_one("#how-far", Static).update(Content(sanitize(reason)))
 
-    @on(Updated)
-    def _apply_snapshot(self, event: Updated) -> None:
-        snapshot: SnapshotT = event.snapshot
+    def _apply_snapshot(self, snapshot: SnapshotT) -> None:
         with self.app.batch_update():
             who, how_far = header_lines(snapshot, width=self.size.width - 2)
             self.query_one("#who", Static).update(Content(who))
@@ -146,11 +127,9 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
         self.notify(f"Copied {sanitize(self._folder.id)}.", markup=False)
 
     def action_stop(self) -> None:
-        """Ask for confirmation, then stop the run."""
         self._confirm("stop", f"Stop this {self.NOUN}? Its results are kept, and it can be resumed.")
 
     def action_resume(self) -> None:
-        """Ask for confirmation, then resume the run."""
         self._confirm("resume", f"Resume this {self.NOUN} with the rest of its budget?")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -178,8 +157,8 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
             else:
                 self.notify("Resuming …")
                 worker = get_current_worker()
-                start_run(
-                    ["resume", self._folder.id],
+                run_command(
+                    ["resume", self._folder.id, "--detach"],
                     on_progress=lambda line: self.notify(sanitize(line), markup=False),
                     is_cancelled=lambda: False,
                     is_abandoned=lambda: worker.is_cancelled,

@@ -72,7 +72,6 @@ class Checklist(OptionList):
             self.show(self._state)
 
     def action_accept(self) -> None:
-        """Accept the check under the cursor, or take the acceptance back."""
         if self.highlighted_option is not None and self.highlighted_option.id is not None:
             self.post_message(self.Toggled(self.highlighted_option.id))
 

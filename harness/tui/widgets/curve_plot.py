@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from textual.app import ComposeResult
@@ -111,9 +111,11 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
     }
     """
 
-    def __init__(self, x_axis: AxisFormatter, *, id: str) -> None:
+    X_AXIS: ClassVar[type[AxisFormatter]] = ClockAxis
+
+    def __init__(self, *, id: str) -> None:
         super().__init__(id=id, allow_pan_and_zoom=False)
-        self._x_axis = x_axis
+        self._x_axis = self.X_AXIS()
         # Read when the ticks are drawn, because the size may change.
         self._y_axis = _RoundAxis(lambda: self.size.height - 3)
         self._shown: tuple[object, ...] = ()
@@ -127,7 +129,6 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
         yield Legend(id="legend")
 
     def on_mount(self) -> None:
-        """Set small margins and the axes."""
         super().on_mount()
         self.margin_bottom = 1
         self.margin_left = 6
@@ -182,13 +183,11 @@ class CurvePlot(PlotWidget, can_focus=True, inherit_bindings=False):
 class ErrorsPlot(CurvePlot):
     """Recall vs. errors."""
 
+    X_AXIS = ErrorsAxis
     HELP = (
         "Recall (the fraction of examples solved) when the walk down the submission stops at this many errors, on a "
         "logarithmic axis. The vertical line is the round's error cap, where the score is taken."
     )
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(ErrorsAxis(), id=id)
 
 
 class HistoryPlot(CurvePlot):
@@ -196,17 +195,11 @@ class HistoryPlot(CurvePlot):
 
     HELP = "Recall at the round's error cap against the budget spent."
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(ClockAxis(), id=id)
-
 
 class FigurePlot(CurvePlot):
     """A figure of an audit vs. time."""
 
     HELP = "The chosen figure against the budget spent; the dim curves are its 95 % interval."
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(ClockAxis(), id=id)
 
 
 def marker(number: int) -> str:

@@ -1,7 +1,6 @@
 """The fields of a form, one below the other, validated while they are edited."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from textual import on
@@ -24,16 +23,6 @@ class FormFields(VerticalScroll):
 
     class Edited(Message):
         """A value has changed."""
-
-    @dataclass
-    class Checked(Message):
-        """The result of a validation that reads the disk; round_values: the round's own values by field key."""
-
-        row: FieldRow
-        text: str
-        error: str | None
-        note: str = ""
-        round_values: Mapping[str, str] = field(default_factory=dict)
 
     async def show(self, fields: Sequence[Field], values: Mapping[str, str]) -> None:
         """Mount the fields with `values`, by field key, and focus the first one."""
@@ -69,22 +58,23 @@ class FormFields(VerticalScroll):
             row.show_error(validation_error(row.field, row.text))
 
     def _validate_in_thread(self, row: FieldRow, text: str) -> None:
-        checked = self.Checked(row, text, validation_error(row.field, text))
-        if checked.error is None and row.field.kind is FieldKind.ROUND:
+        error, note = validation_error(row.field, text), ""
+        values: Mapping[str, str] = {}
+        if error is None and row.field.kind is FieldKind.ROUND:
             try:
-                checked.note, checked.round_values = round_description(text), round_values(text)
-            except HarnessError as error:
-                checked.error = str(error)
-        self.post_message(checked)
+                note, values = round_description(text), round_values(text)
+            except HarnessError as unreadable:
+                error = str(unreadable)
+        self.call_later(self._show_check, row, text, error, note, values)
 
-    @on(Checked)
-    def _show_check(self, event: Checked) -> None:
-        event.stop()
-        if event.row.text != event.text:
+    def _show_check(
+        self, checked: FieldRow, text: str, error: str | None, note: str, round_values: Mapping[str, str]
+    ) -> None:
+        if checked.text != text:
             return
-        event.row.show_error(event.error, note=event.note)
-        if event.row.field.kind is FieldKind.ROUND:
+        checked.show_error(error, note=note)
+        if checked.field.kind is FieldKind.ROUND:
             for row in self.query(FieldRow):
                 if row.field.empty_means == FROM_ROUND:
-                    value = event.round_values.get(row.field.key)
+                    value = round_values.get(row.field.key)
                     row.show_placeholder(FROM_ROUND if value is None else f"{value} ({FROM_ROUND})")

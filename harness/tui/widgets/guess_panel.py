@@ -1,13 +1,11 @@
 """The panel of guesses: the live stream, and a search through all guesses of the run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
@@ -25,15 +23,6 @@ _TITLE = "Guesses"
 class GuessPanel(Vertical):
     """Shows the newest guesses or the results of a search."""
 
-    @dataclass
-    class SearchUpdated(Message):
-        """The results of a search, or its progress as a fraction, or its error."""
-
-        query: str
-        lines: tuple[GuessLine, ...] | None = None
-        progress: float = 0.0
-        error: str = ""
-
     def __init__(self, *, id: str, classes: str) -> None:
         super().__init__(id=id, classes=classes)
         self._feed: RunFeed | None = None
@@ -45,7 +34,6 @@ class GuessPanel(Vertical):
         yield GuessStream(id="stream")
 
     def on_mount(self) -> None:
-        """Hide the search field."""
         self.query_one(Input).display = False
 
     @property
@@ -106,25 +94,20 @@ class GuessPanel(Vertical):
 
         def on_progress(progress: float) -> bool:
             if not worker.is_cancelled:
-                self.post_message(self.SearchUpdated(query, progress=progress))
+                self.call_later(self._show_search, query, f"searching: {progress:.0%}")
             return not worker.is_cancelled
 
         try:
             lines = search_guesses(query, feed, text, on_progress=on_progress)
-            if not worker.is_cancelled:
-                self.post_message(self.SearchUpdated(query, lines))
         except HarnessError as error:
-            self.post_message(self.SearchUpdated(query, error=str(error)))
-
-    @on(SearchUpdated)
-    def _show_results(self, event: SearchUpdated) -> None:
-        if not self.is_searching:
+            self.notify(sanitize(str(error)), severity="error", markup=False)
+            self.call_later(self._show_search, query, "search failed, Escape shows all")
             return
-        status = f"searching: {event.progress:.0%}"
-        if event.error:
-            status = "search failed, Escape shows all"
-            self.notify(sanitize(event.error), severity="error", markup=False)
-        if event.lines is not None:
-            status = f"{len(event.lines):,} found, Escape shows all"
-            self.stream.show_fixed(event.lines)
-        self.border_title = Content(f"{_TITLE} · {sanitize(event.query)[:40]} · {status}")
+        if not worker.is_cancelled:
+            self.call_later(self._show_search, query, f"{len(lines):,} found, Escape shows all", lines)
+
+    def _show_search(self, query: str, status: str, lines: Sequence[GuessLine] | None = None) -> None:
+        if self.is_searching:
+            self.border_title = Content(f"{_TITLE} · {sanitize(query)[:40]} · {status}")
+            if lines is not None:
+                self.stream.show_fixed(lines)

@@ -104,7 +104,6 @@ class GuessStream(ScrollView, can_focus=True):
             self.is_following = False
 
     def action_move(self, lines: int) -> None:
-        """Move the cursor."""
         if not self._lines:
             return
         self.is_following = False
@@ -113,11 +112,9 @@ class GuessStream(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
         self.action_move(pages * max(1, self.size.height - 1))
 
     def action_choose(self) -> None:
-        """Open the example of the guess under the cursor."""
         line = self.line_under_cursor
         if line is not None:
             self.post_message(self.Chosen(line))
@@ -131,11 +128,9 @@ class GuessStream(ScrollView, can_focus=True):
                 self.action_choose()
 
     def on_focus(self) -> None:
-        """Draw the cursor."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Hide the cursor."""
         self.refresh()
 
     def render_line(self, y: int) -> Strip:

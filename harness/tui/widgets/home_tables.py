@@ -115,8 +115,7 @@ def _run_row(run: RunSummary, *, is_marked: bool, is_narrow: bool) -> Row:
     elapsed, budget = format_duration(run.elapsed_s), format_duration(run.budget_s)
     cells: tuple[str, ...] = (name, run.status.words, result, elapsed, started)
     if not is_narrow:
-        if run.recall_interval is not None:
-            result += " [{:.3f}, {:.3f}]".format(*run.recall_interval)
+        result += run.interval_text
         cells = (name, run.status.words, run.shown_attack, run.round, result, f"{elapsed} / {budget}", started)
     return Row(run.id, cells, "bold" if is_marked else "")
 

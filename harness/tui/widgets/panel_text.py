@@ -57,10 +57,8 @@ def metric_lines(snapshot: RunSnapshot) -> list[str]:
             _labelled("histogram", _histogram(figures.score_counts.tolist())),
         ]
     else:
-        interval = summary.recall_interval
-        bounds = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
         lines = [
-            _labelled(f"Recall@{summary.error_cap}", f"{figures.recall_at_cap:.3f}{bounds}"),
+            _labelled(f"Recall@{summary.error_cap}", f"{figures.recall_at_cap:.3f}{summary.interval_text}"),
             _labelled("exact@1", f"{figures.exact_at_1:.3f}"),
             _labelled("upper bound (any guess)", f"{figures.any_of_n:.3f}"),
         ]

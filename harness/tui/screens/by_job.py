@@ -1,15 +1,17 @@
-"""The screen that shows a run: one for attacks, another for audits."""
+"""The screen that shows a run, as its kind of job names it."""
 
 from harness.core.errors import HarnessError
-from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
+from harness.runs.job_record import job_record
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.run import RunScreen
+
+_SCREENS: dict[str, type[RunScreen | AuditScreen]] = {"guesses": RunScreen, "figures": AuditScreen}
 
 
 def screen_for(folder: RunFolder) -> RunScreen | AuditScreen:
     """Return the screen of the run; a run that cannot be read gets a RunScreen, which shows the error."""
     try:
-        return AuditScreen(folder) if isinstance(folder.job(), AuditSpec) else RunScreen(folder)
+        return _SCREENS[job_record(folder.job()).screen](folder)
     except HarnessError:
         return RunScreen(folder)

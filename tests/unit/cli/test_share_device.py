@@ -1,0 +1,34 @@
+"""The option `--share-device` is recorded in the spec."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.core.spec import JobSpec
+from harness.runs import launch
+from harness.runs.folder import RunFolder
+from tests.unit.cli.command_line import CommandLine
+
+
+@pytest.mark.parametrize("options", [(), ("--share-device",)])
+def test_a_run_records_whether_it_shares_the_device(harness: CommandLine, options: tuple[str, ...]) -> None:
+    spec = harness("run", "lookup", "--dry-run", "--json", *options).json["spec"]
+    assert spec["shares_device"] == bool(options)
+
+
+@pytest.mark.parametrize("options", [(), ("--share-device",)])
+def test_an_audit_records_whether_it_shares_the_device(
+    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    specs = []
+
+    def start_job(id_: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder:
+        folder = RunFolder(home / id_)
+        folder.path.mkdir()
+        specs.append(prepare(folder))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launch, "start_job", start_job)
+    harness("audit", "leakage", "--names", "--target", "demo-tiny", *options)
+    assert [spec.shares_device for spec in specs] == [bool(options)]
