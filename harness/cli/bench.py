@@ -1,5 +1,6 @@
 """`harness bench`: how fast this machine samples and searches a target."""
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,8 +66,23 @@ def bench(
 
 
 def measured_text(measured: "Measured") -> str:
-    """Return a measurement as text: a table, and the ratios."""
-    header = ["", "dtype", "suffixes/s", "lowest", "highest", "× official", "evaluations/suffix", "peak MiB"]
+    """Return a measurement as text: the rates of the machine, a table, and the ratios."""
+    rates = [
+        f"{dtype}: {rate.matmul / 1e9:,.0f} GFLOP/s in products, {rate.copy / 1e9:.1f} GB/s copied"
+        for dtype, rate in measured.rates.items()
+    ]
+    header = [
+        "",
+        "dtype",
+        "suffixes/s",
+        "lowest",
+        "highest",
+        "× official",
+        "evaluations/suffix",
+        "peak MiB",
+        "roofline¹",
+        "of it",
+    ]
     rows = [
         (
             row.what,
@@ -77,14 +93,18 @@ def measured_text(measured: "Measured") -> str:
             f"{row.times_official:.1f}",
             f"{row.evaluations_a_suffix:.1f}",
             f"{row.peak_bytes / 2**20:,.0f}",
+            " + ".join(f"{part / 1e3:.3g}" for part in astuple(row.roofline)) + " ms",
+            f"{row.of_roofline:.2f}",
         )
         for row in measured.rows
     ]
     parts = [
         f"{Path(measured.target).name} on {measured.device}, {measured.threads} threads, "
         f"{measured.prefixes} prefixes in {measured.turns} turns",
+        *rates,
         align_columns([header, *rows]),
         align_columns([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
+        "¹ time of a suffix at the rates above: weights + attention's keys and values + head",
     ]
     if measured.device == "cpu":
         parts.append("GPU: not measured (there is none, or --device cpu was given)")

@@ -1,7 +1,8 @@
-"""The speed of sampling and searching, relative to the official arithmetic.
+"""The speed of sampling and searching, relative to the official arithmetic and to the hardware's limits.
 
 Everything runs in one process. Each turn measures each method once, on prefixes of its own, so that a ratio compares
-measurements that are close in time. Rates and ratios are medians over turns.
+measurements that are close in time. Rates and ratios are medians over turns; the roofline is that of all turns
+together.
 """
 
 import gc
@@ -13,14 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from transformers import PreTrainedModel
 
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Tokens
 from harness.core.policy import Policy
 from harness.engine.loading import load_target
+from harness.engine.official import BATCH, official_suffixes
 from harness.engine.target import Target
 
 TRIALS = (1, 10, 100)
@@ -28,9 +28,8 @@ WIDTHS = (1, 8, 32)
 OFFICIAL = "official arithmetic"
 ON_DEVICE = "official arithmetic, logits kept on the device"
 _POLICY = Policy(top_k=10)
-OnProgress = Callable[[str, int, int], None]
-"""Called with the name of the next measurement, the number of completed measurements, and their total."""
-_BATCH = 32
+_RATE_SECONDS = 0.5
+_LEAST_TIMES = 5
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class Row:
 
     suffixes_a_second: the median over turns, with lowest and highest. evaluations_a_suffix: next-token distributions
     computed per suffix. peak_bytes: the maximum additional memory, on the device or, for a CPU, in the process.
-    times_official: the median over turns of the rate relative to the official arithmetic in the same dtype.
+    roofline: the minimum cost of a suffix on this machine. of_roofline: this minimum as a fraction of the measured
+    time. times_official: the median over turns of the rate relative to the official arithmetic in the same dtype.
     """
 
     what: str
@@ -49,7 +49,36 @@ class Row:
     highest: float
     evaluations_a_suffix: float
     peak_bytes: int
+    roofline: "Roofline"
+    of_roofline: float
     times_official: float
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The minimum microseconds of a suffix at the machine's measured rates (Williams et al. 2009).
+
+    Each part takes the time of its operations or of its bytes, whichever is longer. weights: products with the weights
+    of the blocks. keys_and_values: attention; branches that share a prefix read its keys and values once per step.
+    head: products with the output embedding, and writing the logits.
+    """
+
+    weights: float
+    keys_and_values: float
+    head: float
+
+    @property
+    def whole(self) -> float:
+        """The sum of the three parts."""
+        return self.weights + self.keys_and_values + self.head
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The machine's rates in one dtype: operations per second in a matrix product, and bytes copied per second."""
+
+    matmul: float
+    copy: float
 
 
 @dataclass(frozen=True)
@@ -61,6 +90,7 @@ class Measured:
     threads: int
     prefixes: int
     turns: int
+    rates: dict[str, Rates]
     rows: list[Row]
     ratios: dict[str, float]
 
@@ -74,7 +104,12 @@ class _Turn:
     seconds: float
     suffixes: int
     evaluations: int
+    prefixes: int
     peak_bytes: int
+
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with the name of the next measurement, the number of completed measurements, and their total."""
 
 
 def measure(
@@ -107,6 +142,7 @@ def measure(
         for dtype, target in targets.items()
         for what, make in _methods(target, length, trials, widths, keeps_logits=is_gpu)
     ]
+    rates = {dtype: _rates(target) for dtype, target in targets.items()}
     for dtype, _, make in plans:
         on_progress(f"warming up in {dtype}", 0, turns * len(plans))
         make(prefixes[:2])
@@ -115,6 +151,10 @@ def measure(
         for number, (dtype, what, make) in enumerate(plans):
             on_progress(f"{what}, {dtype}", turn * len(plans) + number, turns * len(plans))
             found[dtype, what].append(_time_turn(targets[dtype], make, prefixes[turn::turns]))
+    rows = [
+        _row(what, dtype, turns_, found[dtype, OFFICIAL], rates[dtype], targets[dtype], prefixes.shape[1], length)
+        for (dtype, what), turns_ in found.items()
+    ]
     one = next(iter(targets.values()))
     return Measured(
         target=str(path),
@@ -122,7 +162,8 @@ def measure(
         threads=torch.get_num_threads(),
         prefixes=len(prefixes),
         turns=turns,
-        rows=[_row(what, dtype, turns_, found[dtype, OFFICIAL]) for (dtype, what), turns_ in found.items()],
+        rates=rates,
+        rows=rows,
         ratios=_ratios(found),
     )
 
@@ -159,7 +200,7 @@ def _time_turn(target: Target, make: Callable[[Tokens], int], prefixes: Tokens) 
     suffixes = make(prefixes)
     seconds = time.perf_counter() - started
     evaluations = target.evaluations - before or suffixes * target.suffix_length
-    return _Turn(seconds, suffixes, evaluations, max(0, _peak(target.device) - held))
+    return _Turn(seconds, suffixes, evaluations, len(prefixes), max(0, _peak(target.device) - held))
 
 
 def _begin_peak(device: torch.device) -> int:
@@ -187,17 +228,90 @@ def _resident(which: str) -> int:
     return 0
 
 
-def _row(what: str, dtype: str, turns: list[_Turn], official: list[_Turn]) -> Row:
+def _row(
+    what: str,
+    dtype: str,
+    turns: list[_Turn],
+    official: list[_Turn],
+    rates: Rates,
+    target: Target,
+    prefix_length: int,
+    length: int,
+) -> Row:
     speeds = [turn.suffixes / turn.seconds for turn in turns]
+    suffixes = sum(turn.suffixes for turn in turns)
+    roofline = _roofline(_work(what, turns, prefix_length, length), suffixes, rates, target)
     return Row(
         what=what,
         dtype=dtype,
         suffixes_a_second=statistics.median(speeds),
         lowest=min(speeds),
         highest=max(speeds),
-        evaluations_a_suffix=sum(turn.evaluations for turn in turns) / sum(turn.suffixes for turn in turns),
+        evaluations_a_suffix=sum(turn.evaluations for turn in turns) / suffixes,
         peak_bytes=max(turn.peak_bytes for turn in turns),
+        roofline=roofline,
+        of_roofline=1e-6 * roofline.whole * suffixes / sum(turn.seconds for turn in turns),
         times_official=_median_ratio(turns, official),
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The work of a model.
+
+    passes: forward passes, at least. positions: positions that go through the blocks. logits: positions whose logits
+    are computed. seen: pairs of a position and one that it attends to. read: positions whose keys and values are read.
+    """
+
+    passes: float
+    positions: float
+    logits: float
+    seen: float
+    read: float
+
+
+def _work(what: str, turns: list[_Turn], prefix_length: int, length: int) -> _Work:
+    """Return the work of all turns, for suffixes of `length` tokens after prefixes of `prefix_length`."""
+    whole = prefix_length + length
+    suffixes, evaluations, prefixes = (
+        sum(getattr(turn, name) for turn in turns) for name in ("suffixes", "evaluations", "prefixes")
+    )
+    if what in (OFFICIAL, ON_DEVICE):
+        # Each suffix is decoded alone. Then prefix and suffix go through the model once more for the loss.
+        decoded = length * (prefix_length + length / 2)
+        again = whole * whole / 2
+        return _Work(
+            passes=sum(-(-turn.suffixes // BATCH) for turn in turns) * (length + 1),
+            positions=suffixes * 2 * whole,
+            logits=suffixes * (length + whole),
+            seen=suffixes * (decoded + again),
+            read=suffixes * (decoded + whole),
+        )
+    own = evaluations * length / 2
+    return _Work(
+        passes=len(turns) * length,
+        # The first evaluation of a prefix is the end of the pass over the prefix.
+        positions=evaluations + prefixes * (prefix_length - 1),
+        logits=evaluations,
+        seen=own + (evaluations - prefixes) * prefix_length + prefixes * prefix_length**2 / 2,
+        read=own + prefixes * length * prefix_length,
+    )
+
+
+def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofline:
+    """Return the roofline, with two operations per weight and position (Kaplan et al. 2020, section 2.1)."""
+    config = target.model.config
+    layers, width, itemsize = config.num_hidden_layers, config.hidden_size, target.dtype.itemsize
+    block_weights, head_weights = 12 * layers * width * width, width * target.vocabulary
+    logits = work.logits * target.vocabulary
+
+    def microseconds(operations: float, bytes_: float) -> float:
+        return float(1e6 * max(operations / rates.matmul, bytes_ / rates.copy) / suffixes)
+
+    return Roofline(
+        weights=microseconds(2 * work.positions * block_weights, work.passes * block_weights * itemsize),
+        keys_and_values=microseconds(4 * layers * width * work.seen, 2 * layers * width * itemsize * work.read),
+        head=microseconds(2 * work.logits * head_weights, (work.passes * head_weights + logits) * itemsize),
     )
 
 
@@ -227,38 +341,26 @@ def _median_seconds(turns: list[_Turn]) -> float:
     return statistics.median(turn.seconds / turn.suffixes for turn in turns)
 
 
-def official_suffixes(
-    model: PreTrainedModel, prefixes: Tokens, *, length: int, logits_to_host: bool = True
-) -> tuple[Ints, Floats]:
-    """Return one suffix for each of `prefixes` [prefixes, prefix length], and its mean loss over the official window.
+def _rates(target: Target) -> Rates:
+    """Return the best rates of repeated products of square matrices and of copies of a table larger than any cache."""
+    side = 8192 if target.device.type == "cuda" else 2048
+    one, other = (torch.randn(side, side, device=target.device, dtype=target.dtype) for _ in range(2))
+    table = torch.zeros((1 << 31 if target.device.type == "cuda" else 1 << 28), dtype=torch.uint8, device=target.device)
+    copy = torch.empty_like(table)
+    return Rates(
+        matmul=2 * side**3 / _best_seconds(target.device, lambda: one @ other),
+        copy=2 * table.numel() / _best_seconds(target.device, lambda: copy.copy_(table)),
+    )
 
-    The arithmetic is that of baseline/simple_baseline.py in github.com/google-research/lm-extraction-benchmark: top-k
-    10, then a second pass over prefix and suffix. logits_to_host: copy all logits to the CPU before computing the loss,
-    as the script does. Returns [prefixes, length] int64 and [prefixes] float64.
-    """
-    suffixes, losses = [], []
-    for first in range(0, len(prefixes), _BATCH):
-        tokens = torch.as_tensor(prefixes[first : first + _BATCH].astype(np.int64), device=model.device)
-        whole = tokens.shape[1] + length
-        with torch.no_grad():
-            # The script lets generate() infer the mask, which costs the same and prints a warning.
-            generated = model.generate(  # type: ignore[operator]
-                tokens,
-                attention_mask=torch.ones_like(tokens),
-                max_length=whole,
-                do_sample=True,
-                top_k=10,
-                top_p=1,
-                pad_token_id=0,
-            )
-            # If every suffix of a batch has ended early, the rest is padding.
-            generated = F.pad(generated, (0, whole - generated.shape[1]))
-            logits = model(generated, labels=generated).logits
-            if logits_to_host:
-                logits, generated = logits.cpu(), generated.cpu()
-            logits = logits[:, :-1].reshape(-1, logits.shape[-1]).float()
-            loss = F.cross_entropy(logits, generated[:, 1:].flatten(), reduction="none")
-            loss = loss.reshape(-1, whole - 1)[:, -length - 1 : -1].mean(1)
-        suffixes.append(generated[:, -length:].cpu().numpy())
-        losses.append(loss.cpu().numpy().astype(np.float64))
-    return np.concatenate(suffixes), np.concatenate(losses)
+
+def _best_seconds(device: torch.device, work: Callable[[], Any]) -> float:
+    work()
+    best, ends, times = float("inf"), time.perf_counter() + _RATE_SECONDS, 0
+    while times < _LEAST_TIMES or time.perf_counter() < ends:
+        times += 1
+        started = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - started)
+    return best

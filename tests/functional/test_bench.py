@@ -25,13 +25,13 @@ def test_the_object_has_the_ratios_at_its_top_and_a_row_for_each_way_and_dtype(m
     ]
     for row in told["rows"]:
         assert 0 < row["lowest"] <= row["suffixes_a_second"] <= row["highest"]
-        assert row["evaluations_a_suffix"] > 0
+        assert row["evaluations_a_suffix"] > 0 and min(row["roofline"].values()) > 0
     of = {(row["dtype"], row["what"]): row for row in told["rows"]}
     # A suffix of 50 tokens alone takes 50 evaluations; draws and beams that share beginnings take fewer.
     assert of["float32", "sample 1"]["evaluations_a_suffix"] == 50
     assert of["float32", "sample 100"]["evaluations_a_suffix"] < 50
     assert of["float32", "official arithmetic"]["times_official"] == 1
-    assert told["prefixes"] == 2 and told["turns"] == 1
+    assert {"float32", "bfloat16"} == set(told["rates"]) and told["prefixes"] == 2 and told["turns"] == 1
 
 
 @pytest.mark.slow

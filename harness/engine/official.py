@@ -1,0 +1,51 @@
+"""The arithmetic of the challenge's own baseline script, the reference that `harness bench` measures against.
+
+It follows baseline/simple_baseline.py in github.com/google-research/lm-extraction-benchmark: `generate` with its
+defaults and top-k 10, then a second forward pass over prefix and suffix with labels, and the losses of its logits. No
+attack uses it.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from transformers import PreTrainedModel
+
+from harness.core.arrays import Floats, Ints, Tokens
+
+BATCH = 32
+
+
+def official_suffixes(
+    model: PreTrainedModel, prefixes: Tokens, *, length: int, logits_to_host: bool = True
+) -> tuple[Ints, Floats]:
+    """Return one suffix for each of `prefixes` [prefixes, prefix length], and its mean loss over the official window.
+
+    logits_to_host: copy all logits to the CPU before computing the loss, as the script does. Returns [prefixes, length]
+    int64 and [prefixes] float64.
+    """
+    suffixes, losses = [], []
+    for first in range(0, len(prefixes), BATCH):
+        tokens = torch.as_tensor(prefixes[first : first + BATCH].astype(np.int64), device=model.device)
+        whole = tokens.shape[1] + length
+        with torch.no_grad():
+            # The script lets generate() infer the mask, which costs the same and prints a warning.
+            generated = model.generate(  # type: ignore[operator]
+                tokens,
+                attention_mask=torch.ones_like(tokens),
+                max_length=whole,
+                do_sample=True,
+                top_k=10,
+                top_p=1,
+                pad_token_id=0,
+            )
+            # If every suffix of a batch has ended early, the rest is padding.
+            generated = F.pad(generated, (0, whole - generated.shape[1]))
+            logits = model(generated, labels=generated).logits
+            if logits_to_host:
+                logits, generated = logits.cpu(), generated.cpu()
+            logits = logits[:, :-1].reshape(-1, logits.shape[-1]).float()
+            loss = F.cross_entropy(logits, generated[:, 1:].flatten(), reduction="none")
+            loss = loss.reshape(-1, whole - 1)[:, -length - 1 : -1].mean(1)
+        suffixes.append(generated[:, -length:].cpu().numpy())
+        losses.append(loss.cpu().numpy().astype(np.float64))
+    return np.concatenate(suffixes), np.concatenate(losses)
