@@ -119,7 +119,7 @@ def rm(
     from harness.cli.tunings import find_run_or_tuning, tuning_file
     from harness.core.errors import HarnessError
     from harness.runs.folder import RunFolder, remove_run
-    from harness.runs.launch import stop_run
+    from harness.runs.launch import is_over, stop_run
     from harness.runs.tuning import runs_of
 
     found = [find_run_or_tuning(name) for name in runs]
@@ -130,11 +130,15 @@ def rm(
     if is_terminal() and not yes:
         shown = ", ".join(ids[:5]) + (", …" if len(ids) > 5 else "")
         typer.confirm(f"Delete {pluralize(len(folders), 'run')} ({shown})?", abort=True, err=True)
+    if not force:
+        for folder in folders:
+            if folder.is_alive and not is_over(folder):
+                raise HarnessError(
+                    f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force."
+                )
     for folder in folders:
         if force:
             stop_run(folder)
-        elif folder.is_alive:
-            raise HarnessError(f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force.")
         remove_run(folder)
         if not json:
             print(folder.id, flush=True)

@@ -75,7 +75,6 @@ def tune(
     from harness.runs.folder import new_run_id
     from harness.runs.tuning import (
         Tuning,
-        begin_tuning,
         best_of,
         require_optuna,
         runs_of,
@@ -113,11 +112,9 @@ def tune(
         tuning = Tuning(id=new_run_id(f"tune-{attack}"), created_at=time.time(), options=options, **wanted)
     space, defaults = space_and_defaults(tuning)
     require_optuna()
-    if resume is None:
-        begin_tuning(tuning)
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")
     try:
-        _run_until(runs, tuning, space, defaults)
+        _run_until(runs, tuning, space, defaults, is_new=resume is None)
     except KeyboardInterrupt:
         say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
         raise typer.Exit(130) from None
@@ -145,8 +142,13 @@ def _refuse_other_options(context: typer.Context, tuning: "Tuning", given: dict[
             )
 
 
-def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] | None) -> None:
-    """Run one setting after the other until the tuning has `runs` runs, or every setting was tried."""
+def _run_until(
+    runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] | None, *, is_new: bool
+) -> None:
+    """Run one setting after the other until the tuning has `runs` runs, or every setting was tried.
+
+    The record of a new tuning is written once its first run is resolved, so that a usage error leaves none.
+    """
     from harness.cli.resolving import current_weights, resolve_run
     from harness.cli.tunings import recall_text
     from harness.core.times import format_duration
@@ -154,7 +156,7 @@ def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: 
     from harness.runs.launch import resume_run
     from harness.runs.status import Status
     from harness.runs.summary import run_status
-    from harness.runs.tuning import next_step, runs_of
+    from harness.runs.tuning import begin_tuning, next_step, runs_of
 
     for run in runs_of(tuning.id):
         if run_status(run.folder) in (Status.LOST, Status.STOPPED):
@@ -176,6 +178,9 @@ def _run_until(runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: 
             attacks=None if directory is None else Path(directory),
             **options,
         )
+        if is_new:
+            begin_tuning(tuning)
+            is_new = False
         folder = start_attack(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
         _wait_for_end(folder)
         recall = recall_text(runs_of(tuning.id)[-1].recall)

@@ -66,7 +66,7 @@ def status_line(summary: RunSummary) -> str:
     """Return the run in one line: status, time spent of the budget, progress, ETA, guesses, recall at the error cap."""
     parts = [
         summary.id,
-        summary.status.words,
+        f"queued ({sanitize(summary.reason.rstrip('.'))})" if summary.status is Status.QUEUED else summary.status.words,
         f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}",
     ]
     if summary.progress is not None:

@@ -18,6 +18,7 @@ from harness.jobs.audit.spec import AuditSpec
 from harness.runs.errors import as_harness_error
 
 _ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+_DELETE_SECONDS = 6.0
 SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
@@ -175,7 +176,8 @@ def remove_run(folder: RunFolder) -> None:
     """Delete a run that is not alive. Raises HarnessError if its supervisor holds the lock."""
     with contextlib.ExitStack() as stack:
         if folder.path.is_dir():
-            lock = try_lock(folder.lock)
+            # The supervisor of a run that is over holds the lock until it has closed the store.
+            lock = try_lock(folder.lock, patience=_DELETE_SECONDS)
             if lock is None:
                 raise HarnessError(f"{folder.id} is still running and was not deleted. Stop it first.")
             stack.enter_context(lock)

@@ -140,6 +140,14 @@ def _signal_supervisor(folder: RunFolder, supervisor: Process) -> bool:
     return True
 
 
+def is_over(folder: RunFolder) -> bool:
+    """Return True if the run is over. A record that cannot be read counts as over if no supervisor is alive."""
+    try:
+        return run_status(folder).is_over
+    except HarnessError:
+        return not folder.is_alive
+
+
 def _wait_until_unlocked(folder: RunFolder) -> None:
     """Wait for a supervisor that has recorded its last phase and is about to exit."""
     until = time.monotonic() + _GONE_WITHIN_SECONDS

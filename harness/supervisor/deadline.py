@@ -17,7 +17,8 @@ class Deadline:
         self._end = end
         self._is_cancelled = threading.Event()
         self._has_passed = threading.Event()
-        threading.Thread(target=self._wait, name="deadline", daemon=True).start()
+        self._thread = threading.Thread(target=self._wait, name="deadline", daemon=True)
+        self._thread.start()
 
     @property
     def has_passed(self) -> bool:
@@ -25,8 +26,9 @@ class Deadline:
         return self._has_passed.is_set()
 
     def cancel(self) -> None:
-        """Cancel the deadline, because the worker has ended."""
+        """Cancel the deadline, because the worker has ended; wait for an `end` that is under way."""
         self._is_cancelled.set()
+        self._thread.join()
 
     def _wait(self) -> None:
         # Waits are measured on a clock that stops while the machine sleeps; the clock of the budget does not stop.

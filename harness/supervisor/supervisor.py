@@ -90,7 +90,7 @@ class Supervisor:
         try:
             device: Device | None = None
             if devices:
-                device = devices[0] if self._spec.shares_device else self._wait_for_device(lock)
+                device = (lock.try_acquire() or devices[0]) if self._spec.shares_device else self._wait_for_device(lock)
                 if device is None:
                     return Ending(Status.STOPPED, "it was stopped before it started.")
                 with self._store.transaction():
