@@ -196,4 +196,4 @@ def test_two_step_without_training_examples_says_so_and_is_done(machine: Machine
     assert "8 of 1,000 examples, no training examples" in machine.run("show", summary["id"]).stdout
     refused = machine.attack("ethicist", "--limit", "8", round_="untaught.toml", code=1)
     assert (refused["status"], refused["guesses"]) == ("crashed", 0)
-    assert refused["reason"].startswith("the round has no training examples, and the attack asks for them: take a")
+    assert refused["reason"].startswith("the attack needs training examples, and the round has none. Use a")

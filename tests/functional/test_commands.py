@@ -227,7 +227,7 @@ def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) 
         (("run", "drawz"), ("unknown attack 'drawz'", "did you mean draws?")),
         (("run", "draws", "--round", "demmo"), ("unknown round 'demmo'", "did you mean demo?")),
         (("run", "greedy", "--target", "demo"), ("predicts 384 tokens and the round has 50,257",)),
-        (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or folder",)),
+        (("run", "draws", "--set", "file=/nowhere/at/all"), ("/nowhere/at/all: no such file or directory",)),
         (("export", "latest", "--out", "a.parquet"), ("there is no run yet",)),
         (("run", "\x1b[31mred"), ("unknown attack",)),
         (("show", "nothing"), ("unknown run 'nothing'", "harness runs lists them")),

@@ -43,19 +43,19 @@ def _read(machine: Machine) -> dict[str, Any]:
                 "the attack raised Mute at misbehaving.py:{line}: with a message that raised ValueError.",
             ),
             ("polite_exit", "the attack asked to exit with 0 before its end."),
-            ("silent_exit", "the attack's process ended without a word, with exit code 0."),
+            ("silent_exit", "the attack's process exited with code 0 before its end."),
             ("segfault_signal", "the attack's process was killed by SIGSEGV."),
             ("segfault", "the attack's process was killed by SIGSEGV."),
             ("killed", "the attack's process was killed by SIGKILL (the kernel does that when memory runs out)."),
-            ("wrong_length", "the attack emitted suffixes of 7 tokens where the round has 8."),
-            ("wrong_id", "the attack emitted example id 64 where the round has 0..63."),
-            ("wrong_token", "the attack emitted token 50257 where the vocabulary is 0..50256."),
-            ("negative_token", "the attack emitted token -1 where the vocabulary is 0..50256."),
-            ("nan", "the attack emitted a score that is not a number, for example id 3."),
-            ("no_guesses", "the attack yielded str where Guesses are expected."),
+            ("wrong_length", "the attack emitted suffixes of 7 tokens, but the round has suffixes of 8."),
+            ("wrong_id", "the attack emitted example id 64, but the round has the ids 0..63."),
+            ("wrong_token", "the attack emitted token 50257, but the vocabulary is 0..50256."),
+            ("negative_token", "the attack emitted token -1, but the vocabulary is 0..50256."),
+            ("nan", "the attack emitted a score that is NaN, for example id 3."),
+            ("no_guesses", "the attack yielded str, but must yield Guesses."),
             (
                 "two_stages",
-                "the attack has two loops over batches of the stage 'guess': give one another name.",
+                "the attack has two loops over batches of the stage 'guess'. Rename one of them.",
             ),
         ],
         fast=2,
@@ -72,7 +72,11 @@ def test_an_attack_that_goes_wrong_is_crashed_with_a_sentence(machine: Machine, 
 @pytest.mark.parametrize("deed", ["silent_exit", "segfault", "killed"])
 def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: str) -> None:
     summary = _misbehaved(bare_machine, deed)
-    words = {"silent_exit": "with exit code 0.", "segfault": "killed by SIGSEGV.", "killed": "killed by SIGKILL (the"}
+    words = {
+        "silent_exit": "exited with code 0 before its end.",
+        "segfault": "killed by SIGSEGV.",
+        "killed": "killed by SIGKILL (the",
+    }
     assert summary["status"] == "crashed" and words[deed] in summary["reason"]
 
 
@@ -90,14 +94,14 @@ def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: 
             ("same_sequence", "frame 3 instead of 4"),
             ("wrong_sequence", "frame 1000 instead of 3"),
             ("wrong_checksum", "frame 3 does not match its checksum"),
-            ("unknown_table", "a frame for the table 'ledger', which there is none of"),
-            ("wrong_column", "ids must be integers with 1 axes; found float64 [1]"),
-            ("unknown_batch", "a frame for guess that lacks what it needs (KeyError('never begun'))"),
-            ("nan_score", "a score that is not a number, for example id 0"),
-            ("wrong_id", "example id -9223372036854775808 where the round has 0..63"),
+            ("unknown_table", "a frame for the unknown table 'ledger'"),
+            ("wrong_column", "an invalid frame for guess (ValueError('column example is float64 [1], not integer'))"),
+            ("unknown_batch", "an invalid frame for guess (KeyError('never begun'))"),
+            ("nan_score", "a score that is NaN, for example id 0"),
+            ("wrong_id", "an invalid frame for guess (ValueError('column example is uint64 [1], not integer'))"),
             ("deep_header", "a header that cannot be read (RecursionError)"),
             ("forked_child", "bytes that do not begin a frame"),
-            ("after_the_end", "a frame after the worker's last word"),
+            ("after_the_end", "a frame after the worker's last message"),
         ],
         fast=2,
     ),
@@ -115,7 +119,7 @@ def test_a_forged_frame_ends_the_run_and_keeps_what_was_honest(machine: Machine,
 def test_half_a_frame_is_no_last_word(machine: Machine) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", "deed=truncated", code=1)
     summary = _read(machine)
-    assert summary["reason"] == "the attack's process ended without a word, with exit code 0."
+    assert summary["reason"] == "the attack's process exited with code 0 before its end."
     assert summary["guesses"] == 5
 
 
@@ -150,7 +154,7 @@ def test_an_attack_that_fills_its_scratch_folder_is_ended(machine: Machine) -> N
     machine.run("run", "hoarding", *machine.plugin(), "--budget", "60s", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and summary["rows"] == 1
-    assert summary["reason"] == "the attack wrote more than 4 GiB into its scratch folder."
+    assert summary["reason"] == "the attack wrote more than 4 GiB into its scratch directory."
     assert not any(RunFolder(Path(summary["directory"])).path.rglob("hoard"))
 
 
@@ -235,7 +239,7 @@ def test_of_a_million_guesses_the_best_are_submitted_and_show_says_so(machine: M
     assert [int(row.split(b",")[0]) for row in rows[:3]] == [999, 998, 997]
     assert int(rows[-1].split(b",")[0]) == 900_000 % 1000
     shown = machine.run("show", summary["id"]).stdout
-    assert "900,000 rows beyond the 100,000" in shown
+    assert "900,000 rows beyond the row cap" in shown
     with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
         ledger, points = reader.ledger(), reader.points()
     # However long a ranking takes, what has been spent is committed once a second; a busy machine may miss one beat.

@@ -89,29 +89,29 @@ class Forging(Attack[ForgingParams]):
         self._send(pipe, Frame("ledger", fields={"entry": "end", "spent": 0.0}))
 
     def _wrong_column(self, context: Context, pipe: int) -> None:
-        columns = {"ids": np.zeros(1), "suffixes": np.zeros((1, context.suffix_length)), "score": np.zeros(1)}
+        columns = {"example": np.zeros(1), "suffix": np.zeros((1, context.suffix_length)), "score": np.zeros(1)}
         self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
 
     def _unknown_batch(self, context: Context, pipe: int) -> None:
         columns = {
-            "ids": np.zeros(1, np.int64),
-            "suffixes": np.zeros((1, context.suffix_length), np.uint16),
+            "example": np.zeros(1, np.int64),
+            "suffix": np.zeros((1, context.suffix_length), np.uint16),
             "score": np.zeros(1),
         }
         self._send(pipe, Frame("guess", 1, columns, {"key": "never begun"}))
 
     def _nan_score(self, context: Context, pipe: int) -> None:
         columns = {
-            "ids": np.zeros(1, np.int64),
-            "suffixes": np.zeros((1, context.suffix_length), np.uint16),
+            "example": np.zeros(1, np.int64),
+            "suffix": np.zeros((1, context.suffix_length), np.uint16),
             "score": np.full(1, np.nan),
         }
         self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
 
     def _wrong_id(self, context: Context, pipe: int) -> None:
         columns = {
-            "ids": np.full(1, 1 << 63, np.uint64),
-            "suffixes": np.zeros((1, context.suffix_length), np.uint16),
+            "example": np.full(1, 1 << 63, np.uint64),
+            "suffix": np.zeros((1, context.suffix_length), np.uint16),
             "score": np.zeros(1),
         }
         self._send(pipe, Frame("guess", 1, columns, {"key": ""}))
