@@ -77,7 +77,15 @@ def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "truncated"
         raise HarnessError(f"{archive}: cannot be unpacked ({reason}).") from None
-    except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+        IndexError,
+    ) as error:
         raise HarnessError(f"{archive}: not a valid zip file ({shorten(str(error), 120)}).") from None
     return sorted(entry.filename for entry in entries)
 

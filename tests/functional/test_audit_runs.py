@@ -77,7 +77,7 @@ def test_an_audit_whose_inputs_were_changed_is_not_resumed(machine: Machine) -> 
     wait_until(lambda: rows_of(folder) > 0)
     machine.run("stop", folder.id)
     (folder.inputs / "inputs.json").write_text((folder.inputs / "inputs.json").read_text() + " ")
-    assert "what it measures with" in machine.run("resume", folder.id, code=1).stderr
+    assert "its inputs in" in machine.run("resume", folder.id, code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_target_that_overflows_in_the_middle_is_crashed_with_a_sentence(
 ) -> None:
     summary = machine.attack(attack, "--target", str(models / "overflowing"), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
-    assert summary["reason"].startswith("the target returned NaN") and " in float32: " in summary["reason"]
+    assert summary["reason"].startswith("the target returned NaN") and " in float32. " in summary["reason"]
 
 
 def test_damaged_weights_are_named_by_the_run(machine: Machine, models: Path) -> None:

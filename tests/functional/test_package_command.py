@@ -239,7 +239,7 @@ def test_the_checklist_tells_every_point_and_how_to_mend_it(team: Machine) -> No
         (("code", "draws"), 2, "Missing option '--round'"),
         (("code", "nonsense", "--round", "round.toml"), 1, "unknown attack 'nonsense'"),
         (("latest", "--team", "absent.toml"), 1, "team: absent.toml: no such file"),
-        (("latest", "--out", "team.toml/x.zip"), 1, "cannot make team.toml"),
+        (("latest", "--out", "team.toml/x.zip"), 1, "team.toml: File exists"),
         (("latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),
     ],
 )

@@ -118,7 +118,7 @@ def test_run_sh_killed_in_the_middle_goes_on_and_writes_the_same_bytes(workshop:
     wait_until(lambda: not processes_that_name(str(folder.scratch)))
     again = _run_sh(code, _prefixes(workshop), out, tmp_path)
     _, told = again.communicate(timeout=120)
-    assert again.returncode == 0 and f"run {folder.id} goes on where it was" in told
+    assert again.returncode == 0 and f"continuing run {folder.id}" in told
     assert [one.id for one in runs.folders()] == [folder.id]
     assert out.read_bytes() == files_of(packed.zip)["submission.csv"]
 

@@ -78,14 +78,14 @@ def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_can_be_resumed(ma
         starting = machine.start("run", "draws", *machine.plugin(), "--set", "pause=0", "--detach")
         (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != whole["id"]])
         time.sleep(chance.uniform(0.0, 0.25))
-        for process in processes_that_name("harness.supervisor.supervisor"):
+        for process in processes_that_name("harness.supervisor"):
             if str(folder.path) in process.cmdline():
                 process.kill()
         starting.communicate(timeout=60)
         listed = machine.json_list("runs")
         assert {row["id"] for row in listed} == {folder.id, whole["id"]}
+        wait_until(lambda folder=folder: run_status(folder).is_over)
         if str(run_status(folder)) != "finished":
-            wait_until(lambda folder=folder: run_status(folder).is_over)
             resume_run(folder, weights_sha256=())
         wait_until(lambda folder=folder: run_status(folder).is_over)
         assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
@@ -157,7 +157,7 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
 
     spec = folder.spec()
     assert str(run_status(folder)) == "stopped"
-    with pytest.raises(HarnessError, match="the weights of some/model changed"):
+    with pytest.raises(HarnessError, match="changed since it began: the weights of some/model"):
         _resume_with_target(folder, spec.model_dump_json())
 
 

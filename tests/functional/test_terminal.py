@@ -135,7 +135,7 @@ def test_an_editor_is_lent_the_terminal_and_the_screen_comes_back(
     try:
         opened.until("baseline", "greedy")
         opened.press("a")
-        opened.until("a new attack in attacks", "my_attack_1")
+        opened.until("the new attack in attacks", "my_attack_1")
         opened.press("Enter")
         opened.until("editing")
         opened.press(*"mended", "Enter")

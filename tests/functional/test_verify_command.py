@@ -145,7 +145,7 @@ def test_the_budget_is_the_organizers_round_s_and_not_the_bundle_s(
 ) -> None:
     rules = files_of(drawn.zip)["code/round.toml"].replace(b"budget = 60.0", b"budget = 86400.0")
     bundle = altered(drawn.zip, tmp_path / "x.zip", {"code/round.toml": rules})
-    assert workshop.verified(bundle)["budget"] == 60.0
+    assert workshop.verified(bundle)["budget_s"] == 60.0
 
 
 @pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
@@ -309,7 +309,7 @@ def test_a_sandbox_that_does_not_work_here_is_no_verdict_on_the_bundle(
     bundle = Path(shutil.copy(drawn.zip, tmp_path / "mine.zip"))
     bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
     done = bare.run("verify", str(bundle), *workshop.round, *OWN, code=1)
-    assert "--unsafe runs it" in done.stderr and not bundle.with_name("mine.verdict.json").exists()
+    assert "--unsafe runs the code" in done.stderr and not bundle.with_name("mine.verdict.json").exists()
     unsafe = bare.json("verify", str(bundle), *workshop.round, *OWN, "--unsafe")
     assert unsafe["outcome"] == "reproduced" and finding(unsafe, "sandbox")["holds"] is None
 

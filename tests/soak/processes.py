@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.runs.folder import RunFolder
 from tests.functional.machine import kill_and_wait
 
-_WORKER, _SUPERVISOR = b"harness.worker", b"harness.supervisor.supervisor"
+_WORKER, _SUPERVISOR = b"harness.worker", b"harness.supervisor"
 
 
 def processes_of(folder: RunFolder) -> dict[int, list[bytes]]:

@@ -65,7 +65,7 @@ def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFolder],
             assert line in printed
         for run in compare_runs(pair).runs:
             row = next(line for line in scores.splitlines() if run.id in line)
-            assert f"{run.score.recall_at_cap:.3f}" in row and row.lstrip("●■ ").split() in [
+            assert f"{run.whole.score.recall_at_cap:.3f}" in row and row.lstrip("●■ ").split() in [
                 line.split() for line in printed.splitlines()
             ]
         assert "48 examples whose answers are unreachable from the training rows" in scores

@@ -16,6 +16,9 @@ from harness.core import paths
 from harness.submit import wheel
 from harness.submit.wheel import harness_wheel, installed_lock
 
+UNSEEN = "harness/engine/demo/unseen.npz"
+"""Generated paragraphs that the demo target was not trained on: the control of `audit sequence`, no answers."""
+
 
 @pytest.fixture(scope="module")
 def built() -> tuple[str, bytes]:
@@ -42,7 +45,7 @@ def test_the_wheel_contains_every_module_and_attack(files: dict[str, bytes]) -> 
 def test_the_wheel_contains_no_answers(files: dict[str, bytes]) -> None:
     arrays = [path for path in paths.SHIPPED_ROUNDS.rglob("*") if path.is_file() and path.suffix != ".toml"]
     assert arrays
-    assert not [name for name in files if name.endswith((".npy", ".npz")) or "__pycache__" in name]
+    assert not [name for name in files if (name.endswith((".npy", ".npz")) and name != UNSEEN) or "__pycache__" in name]
     hashes = {hashlib.sha256(content).hexdigest() for content in files.values()}
     assert not [path for path in arrays if hashlib.sha256(path.read_bytes()).hexdigest() in hashes]
 
