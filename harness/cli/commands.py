@@ -1,4 +1,4 @@
-"""What all commands share: options accepted everywhere, the layout of help texts, and a default sub-command."""
+"""The base of all commands: options accepted everywhere, the layout of help texts, and a default sub-command."""
 
 import os
 from collections.abc import Callable
@@ -64,7 +64,7 @@ _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)}
 
 
 class _WithCommonOptions:
-    """What commands and groups share. Mixed into Typer's classes, which call these methods."""
+    """The common part of commands and groups, mixed into Typer's classes, which call these methods."""
 
     params: list[Any]
 

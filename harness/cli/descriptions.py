@@ -1,4 +1,4 @@
-"""What `harness show` prints of a run, and of one example."""
+"""The output of `harness show` for a run and for one example."""
 
 from typing import Any
 

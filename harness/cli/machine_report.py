@@ -1,4 +1,4 @@
-"""What a bug report needs to know about a machine. Each line is measured or tried, none is guessed."""
+"""The description of a machine for a bug report. Each line is measured or tried, none is guessed."""
 
 import os
 import shutil

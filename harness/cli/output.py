@@ -1,4 +1,4 @@
-"""How commands print: data on stdout, messages on stderr, untrusted text made visible."""
+"""Output of commands: data on stdout, messages on stderr, untrusted text made visible."""
 
 import json
 import sys

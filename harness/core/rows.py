@@ -27,7 +27,7 @@ _BOOKKEEPING = ("seq", "batch", "attempt", "at")
 
 
 class Kind(StrEnum):
-    """What a column holds: int64, float64, a vector of float64, token ids, or text."""
+    """The type of a column: int64, float64, a vector of float64, token ids, or text."""
 
     INTEGER = "integer"
     REAL = "real"

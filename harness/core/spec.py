@@ -49,7 +49,7 @@ class TargetRecord(TargetConfig):
 
     @property
     def config(self) -> TargetConfig:
-        """How a worker loads the target."""
+        """The options with which a worker loads the target."""
         return TargetConfig(path=self.path, device=self.device, dtype=self.dtype, threads=self.threads)
 
 

@@ -82,7 +82,6 @@ def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
         zlib.error,
         struct.error,
         ValueError,
-        NotImplementedError,
         RuntimeError,
         IndexError,
     ) as error:
