@@ -1,4 +1,4 @@
-"""The tools of the machine that a test needs: where one is missing, the test is skipped.
+"""What all tests need: signals, a cache, and the tools of the machine. A test whose tool is missing is skipped.
 
 With HARNESS_REQUIRE_TOOLS=1 the test fails instead.
 """
@@ -6,10 +6,16 @@ With HARNESS_REQUIRE_TOOLS=1 the test fails instead.
 import functools
 import os
 import shutil
+import signal
 
 import pytest
 
 from harness.sandbox.backends import BACKENDS
+
+
+def pytest_configure() -> None:
+    """Let tests interrupt processes: a shell that starts pytest in the background makes it ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
