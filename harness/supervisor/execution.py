@@ -1,5 +1,6 @@
 """One execution of a run: the worker is started, followed to its end, and killed with all that it left behind."""
 
+import contextlib
 import os
 import selectors
 from collections import Counter
@@ -73,22 +74,21 @@ class Execution:
         Raises DiskFull, or the OSError of a full disk, if the run cannot begin or its ledger cannot be closed.
         """
         self._reserve.allocate(self._job.result_bytes)
-        log = CappedLog(self._folder.log)
-        worker = self._start_worker()
-        deadline = Deadline(self._budget, worker.kill)
-        ledger = LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot()))
-        try:
-            ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
-        except DiskFull:
-            ending = Ending(Status.CRASHED, DISK_FULL)
-        finally:
-            deadline.cancel()
-            ledger.stop()
-            is_clean = worker.kill()
-            refused = worker.refusals()
-            worker.close()
-            log.close()
-            self._close_ledger(refused)
+        with contextlib.closing(CappedLog(self._folder.log)) as log:
+            worker = self._start_worker()
+            try:
+                with (
+                    LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot())) as ledger,
+                    Deadline(self._budget, worker.kill) as deadline,
+                ):
+                    ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
+            except DiskFull:
+                ending = Ending(Status.CRASHED, DISK_FULL)
+            finally:
+                is_clean = worker.kill()
+                refused = worker.refusals()
+                worker.close()
+                self._close_ledger(refused)
         if not is_clean:
             reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
             return Ending(Status.CRASHED, reason)
