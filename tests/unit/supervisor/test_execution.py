@@ -37,6 +37,7 @@ class FakeWorker:
     """A worker process that is only killed and closed."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
+        self.process = self
         self.calls: list[str] = []
         workers.append(self)
 
