@@ -88,7 +88,7 @@ def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tup
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the sandbox of the attack, its limits, and what it refused."""
-    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).promise}")]
+    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}")]
     if summary.in_force is not None:
         rows.append(("in force", sanitize(AppliedSandbox.from_record(summary.in_force).summary)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the attack requested"))

@@ -226,7 +226,7 @@ def record(facts: RunFacts) -> Rows:
         ("Created", f"{utc_date_and_time(spec.created_at)}, started or resumed {started}"),
         ("Status", f"{summary.status.words}{f': {summary.reason}' if summary.reason else ''}"),
         ("Seed", f"{spec.seed}"),
-        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {backend_named(sandbox).promise}"),
+        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {backend_named(sandbox).description}"),
         ("Reproducible", reproducibility(facts)),
         ("Attack source", Monospace(f"{spec.attack.file}, sha256 {spec.attack.sha256}")),
         ("Data (sha256)", data),

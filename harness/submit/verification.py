@@ -173,7 +173,7 @@ class Verification:
         backend = detect_backend()
         self._report["sandbox"] = backend.name
         if backend.is_sandbox:
-            self._log.record("sandbox", f"{backend.name}: {backend.promise}")
+            self._log.record("sandbox", f"{backend.name}: {backend.description}")
         elif settings.may_run_without_sandbox:
             self._log.note("sandbox", "none: the code had all rights of the user who ran it")
         else:

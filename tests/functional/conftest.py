@@ -8,10 +8,12 @@ import psutil
 import pytest
 
 from harness.sandbox import detect_backend
-from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
+from harness.sandbox.backends import BACKENDS
+from tests.functional.machine import ROOT, SANDBOXES, Machine, homes, processes_that_name, write_round
 from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop
+from tests.tiers import slow_values
 
-SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
+_SANDBOX_PARAMETERS = [*slow_values(SANDBOXES[:-1]), SANDBOXES[-1]]
 """The fast tier takes the sandbox that needs nothing installed; what the other tests start takes the machine's best."""
 
 
@@ -46,14 +48,16 @@ def drawn(workshop: Workshop) -> Packed:
     return workshop.packed("draws", *SETTLED)
 
 
-@pytest.fixture(params=SANDBOXES)
+@pytest.fixture(params=_SANDBOX_PARAMETERS)
 def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop:
     """The workshop with each backend that is a sandbox."""
     return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.made)
 
 
-@pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
-def confined_machine(
+@pytest.fixture(
+    params=[*_SANDBOX_PARAMETERS, *slow_values(backend.name for backend in BACKENDS if not backend.is_sandbox)]
+)
+def machine_per_backend(
     request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Machine]:
     """The machine with each sandbox backend, and without a sandbox."""
@@ -61,7 +65,7 @@ def confined_machine(
     detect_backend.cache_clear()
 
 
-@pytest.fixture(params=SANDBOXES)
+@pytest.fixture(params=_SANDBOX_PARAMETERS)
 def sandboxed_machine(
     request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Machine]:
@@ -77,7 +81,7 @@ def bare_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     detect_backend.cache_clear()
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=SANDBOXES)
 def sandboxed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Each backend that is a sandbox, for the processes that the test itself starts."""
     monkeypatch.setenv("HARNESS_SANDBOX", request.param)

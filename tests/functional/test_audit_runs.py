@@ -125,9 +125,9 @@ def endpoint() -> Iterator[Any]:
 
 
 def test_an_endpoint_is_asked_from_within_the_sandbox_and_its_key_stands_nowhere(
-    confined_machine: Machine, endpoint: Any
+    machine_per_backend: Machine, endpoint: Any
 ) -> None:
-    machine = Machine(confined_machine.folder, {**confined_machine.environment, "OPENAI_API_KEY": KEY})
+    machine = Machine(machine_per_backend.folder, {**machine_per_backend.environment, "OPENAI_API_KEY": KEY})
     corpus = machine.folder / "corpus"
     corpus.mkdir()
     words = [" ".join(f"word{number}of{paragraph}" for number in range(60)) for paragraph in range(5)]

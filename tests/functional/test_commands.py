@@ -304,13 +304,14 @@ def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
+def test_runs_with_a_target_take_turns_on_the_device_unless_they_share_it(machine: Machine) -> None:
     weights = Path(__file__).parents[2] / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
     assert weights.exists()
     options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
     first, second, third = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(3))
     wait_until(lambda: str(run_status(second)) == str(run_status(third)) == "queued")
     assert machine.summary(second)["elapsed_s"] == 0
+    shared = RunFolder(Path(machine.json("run", *options, "--share-device")["directory"]))
     stopped = machine.json("stop", third.id)
     assert (stopped["status"], stopped["reason"]) == ("stopped", "it was stopped before it started.")
     spans = []
@@ -320,6 +321,10 @@ def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
             ledger = reader.ledger()
         spans.append((ledger[0].at, ledger[-1].at))
     assert spans[0][1] <= spans[1][0]
+    assert machine.json("watch", shared.id)["status"] == "finished"
+    with RunReader(shared.store) as reader:
+        assert "queued" not in {detail["phase"] for _, _, name, detail in reader.events() if name == "phase"}
+    assert shared.submission.read_bytes() == first.submission.read_bytes()
 
 
 def test_answers_that_are_fewer_than_the_prefixes_are_refused_before_any_clock(machine: Machine) -> None:

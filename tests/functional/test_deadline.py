@@ -32,24 +32,24 @@ def _lifetime(folder: RunFolder) -> float:
     return end - start
 
 
-def test_an_attack_that_clings_is_gone_with_its_children_at_the_deadline(confined_machine: Machine) -> None:
+def test_an_attack_that_clings_is_gone_with_its_children_at_the_deadline(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "8s")
+    folder = machine_per_backend.detached("clinging", "--set", f"marker={marker}", "--budget", "8s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
     assert processes_that_name(str(folder.scratch / "inputs")) == []
     assert 8.0 <= _lifetime(folder) <= 9.0
-    summary = confined_machine.summary(folder)
+    summary = machine_per_backend.summary(folder)
     assert (summary["status"], summary["reason"]) == ("out_of_time", "its budget ended before its work did.")
     assert summary["elapsed_s"] == 8.0
     assert summary["rows"] == 64
-    assert is_valid(Path(summary["submission"]), confined_machine.folder / "round.toml")
+    assert is_valid(Path(summary["submission"]), machine_per_backend.folder / "round.toml")
 
 
-def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(confined_machine: Machine) -> None:
+def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
+    folder = machine_per_backend.detached("clinging", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     kill_supervisor(folder)
     wait_until(lambda: not processes_that_name(marker))
@@ -57,19 +57,19 @@ def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(confined_machin
     assert str(run_status(folder)) == "lost"
 
 
-def test_children_of_an_attack_that_died_are_gone_with_it(confined_machine: Machine) -> None:
+def test_children_of_an_attack_that_died_are_gone_with_it(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
+    folder = machine_per_backend.detached("clinging", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     assert kill_worker(folder)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
-    summary = confined_machine.summary(folder)
+    summary = machine_per_backend.summary(folder)
     assert summary["status"] == "crashed" and "was killed by SIGKILL" in summary["reason"]
 
 
-def test_a_process_that_never_stays_is_caught(confined_machine: Machine) -> None:
-    summary = confined_machine.attack("hopping", "--budget", "2s", code=3)
+def test_a_process_that_never_stays_is_caught(machine_per_backend: Machine) -> None:
+    summary = machine_per_backend.attack("hopping", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
     # The supervisor's own end follows its last word by a moment.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])

@@ -42,13 +42,15 @@ def _spent(folder: RunFolder) -> float:
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_one(confined_machine: Machine) -> None:
-    whole = confined_machine.attack("draws", "--set", "pause=0")
+def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_one(
+    machine_per_backend: Machine,
+) -> None:
+    whole = machine_per_backend.attack("draws", "--set", "pause=0")
     assert whole["status"] == "finished"
     chance = random.Random(3)
-    folder = confined_machine.detached("draws", "--set", "pause=0.25")
+    folder = machine_per_backend.detached("draws", "--set", "pause=0.25")
     kills, spent = 0, 0.0
-    most = 6 if confined_machine.environment["HARNESS_SANDBOX"] == "none" else 12
+    most = 6 if machine_per_backend.environment["HARNESS_SANDBOX"] == "none" else 12
     while kills < most:
         if chance.random() < 0.8:
             wait_until(lambda: str(run_status(folder)) != "starting")
@@ -64,7 +66,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_
         resume_run(folder, weights_sha256=())
     wait_until(lambda: run_status(folder).is_over)
     assert kills >= most // 2
-    assert confined_machine.summary(folder)["status"] == "finished"
+    assert machine_per_backend.summary(folder)["status"] == "finished"
     assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
     curve = run_summary(folder)
     assert curve.recall_at_cap == whole["recall_at_cap"] and curve.progress == 1.0

@@ -150,8 +150,8 @@ def test_the_budget_is_the_organizers_round_s_and_not_the_bundle_s(
 
 @pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
 def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Workshop, is_caught: str) -> None:
-    unconfined = Workshop(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.made)
-    packed = unconfined.packed("calling", "--set", f"is_caught={is_caught}", accept=("sandbox",))
+    without_sandbox = Workshop(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.made)
+    packed = without_sandbox.packed("calling", "--set", f"is_caught={is_caught}", accept=("sandbox",))
     name, sentence = reason(each_sandbox.verified(packed.zip, code=1))
     assert name == "network" and sentence.startswith("the sandbox refused the code a network socket (1 ")
 
