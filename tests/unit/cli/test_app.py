@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from harness.cli.app import app
-from harness.cli.commands import EXIT_CODES, PANELS, summary_of
+from harness.cli.app import PANELS, app
+from harness.cli.typer_classes import EXIT_CODES, summary_of
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
 
@@ -39,7 +39,7 @@ def test_every_command_has_a_short_summary_and_prints_json(path: str, command: A
 def test_help_groups_the_commands_and_shows_each_summary_whole_at_80_columns(harness: CommandLine) -> None:
     shown = harness("--help").out
     headings = re.findall(r"^(\S.*):$", shown, re.MULTILINE)
-    assert tuple(heading for heading in headings if heading in PANELS) == PANELS
+    assert tuple(heading for heading in headings if heading in PANELS) == tuple(PANELS)
     for command in get_command(app).commands.values():  # type: ignore[attr-defined]
         assert re.search(rf"^  {command.name} +{re.escape(summary_of(command))}$", shown, re.MULTILINE)
     assert " ".join(EXIT_CODES.split()) in " ".join(shown.split())

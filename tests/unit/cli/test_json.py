@@ -12,7 +12,7 @@ import pytest
 from harness.core.rounds import load_round
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_app import DOCS, commands
-from tests.unit.cli.test_runs import make_tuning
+from tests.unit.cli.test_run_records import make_tuning
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 TYPES = {"string": str, "number": (int, float), "boolean": bool, "object": dict, "any": object}

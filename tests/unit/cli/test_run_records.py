@@ -55,7 +55,7 @@ def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home
 
 def test_rm_asks_in_a_terminal(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ended_run(home)
-    monkeypatch.setattr("harness.cli.runs.is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.run_records.is_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: (_ for _ in ()).throw(EOFError))
     assert harness("runs", "rm", folder.id).code == 1
     assert folder.path.exists()
