@@ -124,7 +124,7 @@ def _exit_code() -> int | str | None:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        from harness.core.errors import HarnessError
+        from harness.core.errors import HarnessError, UnknownNameError
 
         if output.is_debug:
             raise
@@ -132,5 +132,5 @@ def _exit_code() -> int | str | None:
         output.print_error(
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"
         )
-        return 1
+        return 2 if isinstance(error, UnknownNameError) else 1
     return 0

@@ -208,7 +208,7 @@ def test_what_cannot_be_compared_is_one_sentence_and_exit_code_1(runs: Runs, wor
 
 
 def test_an_unknown_run_is_refused_by_name(runs: Runs) -> None:
-    refused = runs.machine.run("compare", *runs.named("better"), "absent", code=1)
+    refused = runs.machine.run("compare", *runs.named("better"), "absent", code=2)
     assert "unknown run 'absent'" in refused.stderr
 
 

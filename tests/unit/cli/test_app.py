@@ -112,6 +112,32 @@ def test_an_option_of_a_group_before_its_command_is_a_usage_error(harness: Comma
     assert done.code == 2 and "harness runs rm --json" in done.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("attacks", "show", "absent"),
+        ("run", "absent"),
+        ("run", "lookup", "--round", "absent"),
+        ("tune", "absent"),
+        ("tune", "--resume", "absent"),
+        ("tune", "greedy", "--vary", "absent=1..2"),
+        ("tune", "sampling", "--vary", "trials=3..1"),
+        ("rounds", "show", "absent"),
+        ("data", "fetch", "absent"),
+        ("show", "absent"),
+        ("run", "greedy", "--device", "gpu0"),
+        ("run", "greedy", "--device", "cuda:99"),
+        ("run", "greedy", "--budget", "soon"),
+        ("run", "greedy", "--set", "absent=1"),
+        ("run", "greedy", "--dtype", "float8"),
+    ],
+)
+def test_a_wrong_name_or_value_is_a_usage_error(harness: CommandLine, arguments: tuple[str, ...]) -> None:
+    done = harness(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert not harness("runs", "--json").json["runs"]
+
+
 def test_package_without_a_command_packages_a_run(harness: CommandLine) -> None:
     assert "unknown run 'absent'" in harness("package", "absent").err
     assert "unknown run 'absent'" in harness("package", "--check", "absent").err
