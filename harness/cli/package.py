@@ -173,7 +173,7 @@ def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool
         print(f"{sign} {check.name:<{width}}  {sanitize(check.sentence)}")
         if not check.is_met:
             accept = f"; or --accept {check.name}" if check.can_be_accepted else ""
-            print(f"  {'':<{width}}  → {sanitize(check.mend)}{accept}")
+            print(f"  {'':<{width}}  → {sanitize(check.fix)}{accept}")
 
 
 @contextlib.contextmanager
