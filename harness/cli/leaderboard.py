@@ -118,13 +118,13 @@ def _print(entries: "list[Entry]") -> None:
 
 def _row(entry: "Entry") -> tuple[str, ...]:
     recall, difference, time = "blind", "", "–"
-    if entry.recall is not None and entry.interval is not None:
-        recall = f"{entry.recall:.3f} [{entry.interval[0]:.3f}, {entry.interval[1]:.3f}]"
+    if entry.recall_at_cap is not None and entry.recall_interval is not None:
+        recall = f"{entry.recall_at_cap:.3f} [{entry.recall_interval[0]:.3f}, {entry.recall_interval[1]:.3f}]"
     if entry.difference is not None and entry.difference_interval is not None:
         low, high = entry.difference_interval
         difference = f"{entry.difference:+.3f} [{low:+.3f}, {high:+.3f}]{' tie' if entry.ties else ''}"
-    if entry.seconds is not None:
-        time = f"{entry.seconds:.0f} s"
+    if entry.elapsed_s is not None:
+        time = f"{entry.elapsed_s:.0f} s"
         time += "" if entry.time_of_leader is None else f", × {entry.time_of_leader:.2f}"
     place = "–" if entry.place is None else str(entry.place)
     return (place, entry.team, entry.attack, recall, difference, time, entry.verified, entry.hardware)

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -93,7 +93,7 @@ def verify(
             work=work,
             out=out,
         )
-    print_json(_as_json(verdict)) if json else _print(verdict)
+    print_json(verdict.as_json()) if json else _print(verdict)
     if verdict.outcome.exit_code:
         raise typer.Exit(verdict.outcome.exit_code)
 
@@ -187,12 +187,6 @@ def _write(verdict: "Verdict", path: Path) -> None:
     write_output(path, dumps(verdict.as_json(), indent=2) + "\n")
     write_output(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
     say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
-
-
-def _as_json(verdict: "Verdict") -> dict[str, Any]:
-    """Return the verdict with the names of printed JSON."""
-    printed = verdict.as_json()
-    return {"elapsed_s": printed.pop("seconds"), "budget_s": printed.pop("budget"), **printed}
 
 
 def _print(verdict: "Verdict") -> None:

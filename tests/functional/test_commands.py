@@ -209,7 +209,7 @@ def test_a_run_is_exported_as_its_submission_and_as_every_guess(listed: tuple[Ma
 def test_a_dry_run_starts_nothing(machine: Machine) -> None:
     spec = machine.attack("draws", "--dry-run", "--limit", "10", "--set", "trials=7", "--budget", "2h")
     assert (spec["attack"], spec["examples"], spec["round_examples"], spec["budget_s"]) == ("draws", 10, 64, 7200)
-    assert spec["params"]["trials"] == 7 and spec["schema_version"] == 1
+    assert spec["params"]["trials"] == 7 and "schema_version" in spec
     printed = machine.run("run", "draws", *machine.plugin(), "--dry-run", "--limit", "10", "--budget", "2h").stdout
     assert "\nround         small, 10 of 64 examples" in printed and "\nbudget        2:00:00\n" in printed
     assert not machine.runs.exists()

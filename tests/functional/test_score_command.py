@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.cli.output import SCHEMA_VERSION
 from harness.core.submission import write_submission
 from tests.functional.command import run_command
 
@@ -137,7 +138,7 @@ def test_a_submission_that_keeps_the_rules_is_valid_without_answers(folder: Path
     done = harness("validate", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
-    assert printed == {"schema_version": 1, "valid": True, "round": "small", "rows": 5, "faults": []}
+    assert printed == {"schema_version": SCHEMA_VERSION, "valid": True, "round": "small", "rows": 5, "faults": []}
 
 
 def test_faults_are_listed_by_line_with_exit_code_1(folder: Path):
