@@ -31,7 +31,7 @@ class Entry:
     """One bundle of the leaderboard.
 
     `place` counts from 1, and is None for the reason in `unranked`. `difference` is recall minus the leader's recall,
-    paired, with its 95 % interval; `ties` is True if that interval contains 0. `seconds` is the verified time, or the
+    paired, with its 95 % interval; `ties` is True if that interval contains 0. `elapsed_s` is the verified time, or the
     time of the team's run. `time_of_leader` is the time relative to the leader's on equal hardware.
     """
 
@@ -39,13 +39,13 @@ class Entry:
     team: str = ""
     attack: str = ""
     place: int | None = None
-    recall: float | None = None
-    interval: tuple[float, float] | None = None
-    unit: str | None = None
+    recall_at_cap: float | None = None
+    recall_interval: tuple[float, float] | None = None
+    recall_interval_unit: str | None = None
     difference: float | None = None
     difference_interval: tuple[float, float] | None = None
     ties: bool = False
-    seconds: float | None = None
+    elapsed_s: float | None = None
     time_of_leader: float | None = None
     hardware: str = ""
     verified: str = ""
@@ -83,7 +83,7 @@ def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBund
         return [_entry(one, None, None, judging) for one in ranked] + unranked
     entries: list[Entry] = []
     for one in ranked:
-        is_equal = bool(entries) and one.score is not None and one.score.recall_at_cap == entries[-1].recall
+        is_equal = bool(entries) and one.score is not None and one.score.recall_at_cap == entries[-1].recall_at_cap
         place = entries[-1].place if is_equal else len(entries) + 1
         entries.append(_entry(one, ranked[0], place, judging))
     return entries + unranked
@@ -165,13 +165,13 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
         team=one.team,
         attack=one.manifest.attack,
         place=place,
-        recall=None if score is None else score.recall_at_cap,
-        interval=None if score is None else (score.interval.low, score.interval.high),
-        unit=None if score is None else str(score.interval.unit),
+        recall_at_cap=None if score is None else score.recall_at_cap,
+        recall_interval=None if score is None else (score.interval.low, score.interval.high),
+        recall_interval_unit=None if score is None else str(score.interval.unit),
         difference=difference,
         difference_interval=bounds,
         ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
-        seconds=seconds,
+        elapsed_s=seconds,
         time_of_leader=relative_time,
         hardware=hardware,
         verified=_verified(one.verdict),
@@ -182,8 +182,8 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
 
 def _time_and_hardware(one: _ScoredBundle) -> tuple[float | None, str]:
     """Return seconds and the hardware they were measured on: the verifier's if the code was verified."""
-    if one.verdict is not None and one.verdict.seconds is not None:
-        return one.verdict.seconds, _hardware(one.verdict.hardware)
+    if one.verdict is not None and one.verdict.elapsed_s is not None:
+        return one.verdict.elapsed_s, _hardware(one.verdict.hardware)
     run = one.manifest.run
     return (None, "") if run is None else (run.spent_s, _hardware(run.hardware))
 

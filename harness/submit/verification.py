@@ -214,7 +214,7 @@ class Verification:
             on_line=settings.on_step,
         )
         step = result.step
-        self._report |= {"seconds": round(step.seconds, 3), "budget": budget}
+        self._report |= {"elapsed_s": round(step.seconds, 3), "budget_s": budget}
         for refusal, count in step.refusals.items():
             sentence = f"the sandbox refused the code {refusal.words} ({count:,} times)"
             if refusal is Refusal.NETWORK:

@@ -209,7 +209,9 @@ def test_a_run_is_exported_as_its_submission_and_as_every_guess(listed: tuple[Ma
 def test_a_dry_run_starts_nothing(machine: Machine) -> None:
     spec = machine.attack("draws", "--dry-run", "--limit", "10", "--set", "trials=7", "--budget", "2h")
     assert (spec["attack"], spec["examples"], spec["round_examples"], spec["budget_s"]) == ("draws", 10, 64, 7200)
-    assert spec["params"]["trials"] == 7
+    assert spec["params"]["trials"] == 7 and "schema_version" in spec
+    printed = machine.run("run", "draws", *machine.plugin(), "--dry-run", "--limit", "10", "--budget", "2h").stdout
+    assert "\nround         small, 10 of 64 examples" in printed and "\nbudget        2:00:00\n" in printed
     assert not machine.runs.exists()
 
 
@@ -241,7 +243,7 @@ def test_a_mistake_is_one_sentence_with_a_suggestion(
     options: tuple[str, ...] = ()
     if arguments[0] == "run":
         options = machine.plugin()[:2] if "--round" in arguments else machine.plugin()
-    done = machine.run(*arguments, *options, code=1)
+    done = machine.run(*arguments, *options, code=2 if words[0].startswith("unknown ") else 1)
     assert done.stdout == "" and done.stderr.startswith("harness: ")
     assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
     for word in words:
@@ -258,6 +260,7 @@ def test_a_mistake_is_one_sentence_with_a_suggestion(
         (("draws", "--target", "gpt2"), "Invalid value for --target: draws does not use a target. Remove --target."),
         (("draws", "--device", "cpu"), "Invalid value for --device: draws does not use a target. Remove --device."),
         (("greedy", "--device", "gpu0"), "Invalid value for --device: unknown device 'gpu0'."),
+        (("greedy", "--device", "cuda:99"), "Invalid value for --device: cuda:99 is not available"),
         (("greedy", "--threads", "99999"), "Invalid value for --threads: 99999 is too many"),
     ],
 )
@@ -271,7 +274,7 @@ def test_a_run_is_named_by_an_unambiguous_start(machine: Machine) -> None:
     ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
     assert machine.json("show", ids[0][:4])["id"] == ids[0]
     assert machine.json("show", "latest")["id"] == ids[1]
-    near = machine.run("show", ids[0][:-1] + "x", code=1).stderr
+    near = machine.run("show", ids[0][:-1] + "x", code=2).stderr
     assert f"did you mean {ids[0]}" in near or ids[0] in near
 
 

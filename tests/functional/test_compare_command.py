@@ -74,7 +74,7 @@ def test_the_unreachable_part_is_given_in_time_as_well(runs: Runs) -> None:
 def test_each_run_has_the_score_that_score_gives_it(runs: Runs) -> None:
     for run in runs.compared("better worse")["runs"]:
         curve = run["score"].pop("curve")
-        assert run["score"] | {"schema_version": 1} == runs.machine.json("score", run["id"])
+        assert run["score"].items() <= runs.machine.json("score", run["id"]).items()
         assert curve["recall"][curve["errors"].index(CAP)] == run["score"]["recall_at_cap"]
 
 
@@ -208,7 +208,7 @@ def test_what_cannot_be_compared_is_one_sentence_and_exit_code_1(runs: Runs, wor
 
 
 def test_an_unknown_run_is_refused_by_name(runs: Runs) -> None:
-    refused = runs.machine.run("compare", *runs.named("better"), "absent", code=1)
+    refused = runs.machine.run("compare", *runs.named("better"), "absent", code=2)
     assert "unknown run 'absent'" in refused.stderr
 
 

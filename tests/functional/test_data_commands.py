@@ -30,8 +30,8 @@ def fetched_data(tmp_path_factory):
     return data
 
 
-def assert_one_sentence(done, *words):
-    assert done.returncode == 1 and done.stdout == ""
+def assert_one_sentence(done, *words, code=1):
+    assert done.returncode == code and done.stdout == ""
     assert done.stderr.startswith("harness: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:
         assert word in done.stderr
@@ -132,8 +132,8 @@ def test_overlap_without_the_files_is_one_sentence(tmp_path, small_round):
 
 def test_unknown_names_suggest_the_nearest(tmp_path):
     for command in (["rounds", "show"], ["data", "status"], ["data", "overlap"]):
-        assert_one_sentence(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev")
-    assert_one_sentence(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml")
+        assert_one_sentence(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev", code=2)
+    assert_one_sentence(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml", code=2)
 
 
 def test_rounds_lists_the_shipped_rounds_and_the_state_of_their_files(fetched_data):

@@ -48,7 +48,7 @@ def test_bundles_are_ranked_by_recall_and_equals_share_a_place(entered: Workshop
     entries = _ranked(entered)
     assert list(entries) == ["also.zip", "half.zip", "quarter.zip", "none.zip"]
     assert [entry["place"] for entry in entries.values()] == [1, 1, 3, 4]
-    assert [entry["recall"] for entry in entries.values()] == [0.5, 0.5, 0.25, 0.0]
+    assert [entry["recall_at_cap"] for entry in entries.values()] == [0.5, 0.5, 0.25, 0.0]
     assert [entry["team"] for entry in entries.values()] == ["team also half", "team half", "team quarter", "team none"]
     assert {entry["verified"] for entry in entries.values()} == {"not verified"}
 
@@ -139,7 +139,7 @@ def test_a_blind_round_is_scored_when_its_answers_arrive(entered: Workshop) -> N
     (folder / "blind.toml").write_text(blind)
     on = ("--round", str(folder / "blind.toml"))
     before = entered.machine.json("leaderboard", "entries", *on)["entries"]
-    assert {(entry["place"], entry["recall"], entry["unranked"]) for entry in before} == {
+    assert {(entry["place"], entry["recall_at_cap"], entry["unranked"]) for entry in before} == {
         (None, None, "the round is blind: its answers are not known yet")
     }
     answers = str(folder / f"answer-{EXAMPLES}.npy")
@@ -162,7 +162,7 @@ def test_each_bundle_without_a_verdict_is_verified_first_and_one_that_comes_to_n
     altered(folder / "half.zip", folder / "astray.zip", astray, target=target, attack=manifest["attack"])
     entries = _ranked(entered, "--verify", *OWN, folder=str(folder))
     assert entries["half.zip"]["verified"] == entries["quarter.zip"]["verified"] == "reproduced"
-    assert entries["half.zip"]["seconds"] > 0 and entries["astray.zip"]["verified"] in ("not verified", "")
+    assert entries["half.zip"]["elapsed_s"] > 0 and entries["astray.zip"]["verified"] in ("not verified", "")
     verdict = folder / "half.verdict.json"
     at = verdict.stat().st_mtime_ns
     again = _ranked(entered, "--verify", *OWN, folder=str(folder))

@@ -67,6 +67,6 @@ def test_the_parameters_of_a_shipped_attack_are_tuned_on_the_demo(machine: Machi
 
 
 def test_a_tuning_that_is_not_there_is_one_sentence(machine: Machine) -> None:
-    assert "no-such" in machine.run("tune", "--resume", "no-such", code=1).stderr
+    assert "unknown tuning 'no-such'" in machine.run("tune", "--resume", "no-such", code=2).stderr
     assert "name an attack" in machine.run("tune", code=2).stderr
     assert "nothing to tune" in machine.run("tune", "greedy", code=1).stderr
