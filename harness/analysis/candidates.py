@@ -95,15 +95,8 @@ def _example(folder: RunFolder, spec: AttackSpec, id_: int) -> Example:
 
 
 def _guesses_for(folder: RunFolder, spec: AttackSpec, id_: int) -> Guesses:
-    rules = spec.round
-    parts: list[Guesses] = []
-    if folder.store.exists():
-        with GuessReader.of_run(folder, spec) as reader:
-            repeated, after = reader.repeated_batches(), 0
-            while True:
-                arrived = reader.arrivals(after=after, example=id_)
-                if not len(arrived.seq):
-                    break
-                after = int(arrived.seq[-1])
-                parts.append(arrived.guesses.part(arrived.valid_rows(repeated)))
-    return concatenate_guesses(parts, suffix_length=rules.suffix_length)
+    if not folder.store.exists():
+        return concatenate_guesses([], suffix_length=spec.round.suffix_length)
+    with GuessReader.of_run(folder, spec) as reader:
+        arrived = reader.arrivals(example=id_, limit=-1)
+        return arrived.guesses.part(arrived.valid_rows(reader.repeated_batches()))

@@ -18,9 +18,9 @@ from harness.cli.progress import StatusLine
 
 if TYPE_CHECKING:
     from harness.core.rounds import Round
+    from harness.submit.bundle_checks import LocalTarget
     from harness.submit.manifest import TargetIdentity
     from harness.submit.verdict import Verdict
-    from harness.submit.verification import LocalTarget
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -132,7 +132,7 @@ def verified(
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.run(given, RunSettings(place, install, device, options.unsafe, on_step))
+        verdict = verification.run(given, RunSettings(install, device, options.unsafe, on_step))
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
             write_output(produced_path(beside), verification.produced.read_bytes())
@@ -165,7 +165,7 @@ def _found_target(named: "TargetIdentity", asked: str | None, round_: "Round | N
     from harness.core.errors import HarnessError
     from harness.core.spec import SHIPPED_TARGETS
     from harness.engine.resolving import resolve_target
-    from harness.submit.verification import LocalTarget
+    from harness.submit.bundle_checks import LocalTarget
 
     if asked is not None:
         found = resolve_target(asked)

@@ -88,7 +88,7 @@ def test_the_table_and_the_page_say_the_same(entered: Workshop, tmp_path: Path) 
         ("altered", "submission.csv was changed: its SHA-256 is"),
         ("garbage", "not a valid zip file"),
         ("code", "the bundle contains code only"),
-        ("other prefixes", "the submission is for other prefixes than those of small"),
+        ("other prefixes", "the submission was made for other prefixes"),
         ("no team", "team.toml: no such file"),
         ("bad rows", "submission.csv, line 2: "),
     ],

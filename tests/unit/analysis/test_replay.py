@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis import replay
-from harness.analysis.contrast import Part
+from harness.analysis.parts import Part
 from harness.analysis.replay import recall_after_guesses
 from harness.core.examples import load_answers
 from harness.core.scoring import correct_rows
