@@ -1,8 +1,6 @@
 """The entities audit on small models: findings, resume, partial rows, unusual inputs."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -295,16 +293,6 @@ def test_names_from_a_corpus_and_a_query(root):
     inputs = read_inputs(conll=[root / "train.conll"], wikidata=root / "wikidata.csv")
     assert sorted(inputs.texts["in_dev"] + inputs.texts["in_test"]) == sorted(NAMES.read)
     assert sorted(inputs.texts["out_dev"] + inputs.texts["out_test"]) == sorted(NAMES.unread)
-
-
-def test_importing_the_audit_loads_no_slow_library():
-    code = (
-        "import harness.audits.entities.audit, harness.audits.entities.inputs, sys\n"
-        "harness.audits.entities.inputs.read_prompts(None)\n"
-        "print(*sorted({'torch', 'transformers', 'tokenizers', 'scipy', 'statsmodels', 'pandas'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
 
 
 def test_findings_without_rows(inputs):
