@@ -101,7 +101,9 @@ def _without(target: Target, leave_out: Callable[[], AbstractContextManager[obje
 def _means(target: Target) -> dict[str, Callable[[], AbstractContextManager[object]]]:
     """Each of the means, and a context that leaves it out."""
     found: dict[str, Callable[[], AbstractContextManager[object]]] = {
-        "maxima of blocks before the selection": lambda: patch.object(selection, "_highest", _highest_of_whole_rows),
+        "maxima of blocks before the selection": lambda: patch.object(
+            selection, "top_scores", _top_scores_of_whole_rows
+        ),
         "reused tables": lambda: patch.object(model_runner.ModelRunner, "_table", _fresh_table),
         "rows aligned to cache lines": lambda: _unaligned(target.runner),
         "logits in blocks that fit into a cache": lambda: patch.object(target.runner, "logit_bytes", _LARGE_BLOCK),
@@ -115,7 +117,7 @@ def _means(target: Target) -> dict[str, Callable[[], AbstractContextManager[obje
     return found if target.device.type == "cpu" else dict(list(found.items())[:1])
 
 
-def _highest_of_whole_rows(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _top_scores_of_whole_rows(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     found = scores.topk(count, dim=1)
     return found.values, found.indices
 
