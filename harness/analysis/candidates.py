@@ -69,7 +69,7 @@ def load_example(folder: RunFolder, id_: int) -> Example:
 
     Raises HarnessError if the run did not attack this example or cannot be read.
     """
-    spec = folder.spec()
+    spec = folder.attack_spec()
     if not 0 <= id_ < spec.examples:
         raise HarnessError(f"{folder.id} has no example {id_:,}: it attacked the examples 0 to {spec.examples - 1:,}.")
     with as_harness_error(folder.path):

@@ -129,7 +129,7 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     Raises HarnessError if there are fewer than two runs, a run is given twice, the runs differ in their round, data or
     number of examples, the round is blind, or a record or file cannot be read.
     """
-    specs = [folder.spec() for folder in folders]
+    specs = [folder.attack_spec() for folder in folders]
     _require_comparable(specs)
     rules = specs[0].round
     answers = load_answers(rules)

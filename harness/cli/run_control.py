@@ -91,7 +91,7 @@ def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
     from harness.runs.launch import resume_run
 
     folder = run_folder(run)
-    resume_run(folder, weights_sha256=current_weights(folder.job()))
+    resume_run(folder, weights_sha256=current_weights(folder.spec()))
     _follow_or_detach(folder, detach=detach, json=json)
 
 

@@ -55,7 +55,7 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
 
     Raises HarnessError if it is alive, finished, out of time, or if an input changed.
     """
-    spec, status = folder.job(), run_status(folder)
+    spec, status = folder.spec(), run_status(folder)
     if not status.is_over:
         raise HarnessError(f"{folder.id} is {status.words}. Follow it with harness watch {folder.id}.")
     if status is Status.FINISHED:

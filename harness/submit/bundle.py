@@ -52,7 +52,7 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     The same run, team and description give the same bytes. Raises HarnessError if the description is too long, and as
     `code_files` does.
     """
-    spec = folder.spec()
+    spec = folder.attack_spec()
     source = _code_source(spec, (folder.code / spec.attack.file).read_bytes())
     prefixes = load_prefixes(spec.round)
     run = _run_record(folder, spec)

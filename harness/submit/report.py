@@ -35,7 +35,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     With `redact`, guesses and answers are replaced with their length and hash. Raises HarnessError if the runs are of
     several rounds, or a record or a file of the round cannot be read.
     """
-    require_one_round([folder.spec() for folder in folders])
+    require_one_round([folder.attack_spec() for folder in folders])
     runs = [run_facts(folder) for folder in folders]
     comparisons, no_comparison = _comparisons(runs)
     rules = runs[0].spec.round

@@ -73,7 +73,7 @@ class RunFacts:
 
 def run_facts(folder: RunFolder) -> RunFacts:
     """Return the facts of a run. Raises HarnessError if its record or its round's files cannot be read."""
-    spec = folder.spec()
+    spec = folder.attack_spec()
     # Read before the guesses, so that the record of a run that is over includes its last guess.
     summary = run_summary(folder)
     answers = load_answers(spec.round)

@@ -29,7 +29,7 @@ class Supervisor:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._spec = folder.job()
+        self._spec = folder.spec()
         self._store = RunStore(folder.store, self._spec.stored_tables)
         self._stop_is_asked = False
         self._reserve = Reserve(folder.reserve)

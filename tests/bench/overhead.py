@@ -102,7 +102,7 @@ def _run(place: Path, attack: str, round_: Path, setting: str) -> RunFolder:
         timeout=600,
     )
     folders = [RunFolder(path) for path in (Path(homes["HARNESS_HOME"]) / "runs").iterdir()]
-    return max(folders, key=lambda folder: folder.spec().created_at)
+    return max(folders, key=lambda folder: folder.attack_spec().created_at)
 
 
 def _clock_start(folder: RunFolder) -> float:

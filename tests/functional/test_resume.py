@@ -157,7 +157,7 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
     assert f"the round's file {data}" in machine.run("resume", folder.id, code=1).stderr
     data.write_bytes(content)
 
-    spec = folder.spec()
+    spec = folder.attack_spec()
     assert str(run_status(folder)) == "stopped"
     with pytest.raises(HarnessError, match="changed since it began: the weights of some/model"):
         _resume_with_target(folder, spec.model_dump_json())

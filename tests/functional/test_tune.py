@@ -21,7 +21,7 @@ def tuned(machine: Machine) -> Machine:
 
 
 def _specs(machine: Machine) -> list[AttackSpec]:
-    return sorted((folder.spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
+    return sorted((folder.attack_spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
 
 
 def test_a_tuning_is_runs_of_folds_under_one_parent(tuned: Machine) -> None:

@@ -205,7 +205,7 @@ def test_marked_runs_are_compared(plugins: Path, machine: Machine) -> None:
 
 
 def test_an_unreadable_run_is_not_compared(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
     spoilt.store.write_bytes(b"no store" * 1000)
@@ -274,7 +274,7 @@ def test_enter_opens_a_run_and_escape_returns(plugins: Path) -> None:
 
 
 def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
     spoilt.store.write_bytes(b"\x00[/ no store" * 1000)
@@ -291,7 +291,7 @@ def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Mach
 
 
 def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     torn = RunFolder(finished.path.with_name("zzzz-torn"))
     shutil.copytree(finished.path, torn.path)
     with contextlib.closing(sqlite3.connect(torn.store)) as db, db:
@@ -309,7 +309,7 @@ def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Mac
 
 
 def test_a_locked_run_delays_neither_the_others_nor_the_keys(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     # Its summary is cached otherwise.
     finished.summary.unlink(missing_ok=True)
     holder = sqlite3.connect(finished.store, isolation_level=None)

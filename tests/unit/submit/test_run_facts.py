@@ -17,7 +17,7 @@ from tests.unit.tui.recorded import EXAMPLES, recorded_run
 def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
     run = ended_run(home)
     facts = run_facts(run)
-    scorecard = scorecard_of(run.spec(), submission_now(run))
+    scorecard = scorecard_of(run.attack_spec(), submission_now(run))
     assert facts.score is not None
     assert facts.score.as_json().items() <= scorecard.items()
     assert (facts.exact_at_1, facts.any_guess_correct) == (6 / EXAMPLES, 6 / EXAMPLES)
@@ -63,7 +63,7 @@ def test_a_blind_run_has_no_scores(home: Path) -> None:
 
 def test_a_blind_curve_is_replayed_with_later_answers(home: Path) -> None:
     run = ended_run(home, is_blind=True)
-    spec = run.spec()
+    spec = run.attack_spec()
     answered = spec.round.model_copy(update={"answer_file": home / f"answer-{EXAMPLES}.npy"})
     run.spec_file.write_text(spec.model_copy(update={"round": answered}).model_dump_json())
     assert run_facts(run).curve[1] == (1.5, 6 / EXAMPLES)
@@ -74,7 +74,7 @@ def test_overlap_counts_attacked_examples_only(home: Path) -> None:
     for attacked, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):
         file = home / f"{trained}-{EXAMPLES}.npy"
         np.save(file, np.concatenate([np.load(file)[:8], np.load(home / f"{attacked}-{EXAMPLES}.npy")[8:]]))
-    assert overlap(run.spec().round).has_known_prefix.sum() == 8
+    assert overlap(run.attack_spec().round).has_known_prefix.sum() == 8
     facts = run_facts(run)
     rows = dict(training_overlap(facts))
     assert rows["Prefix occurs in a training row"] == rows["… with the answer as its suffix"] == "2 of 10 (20.0%)"

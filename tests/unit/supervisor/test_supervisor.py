@@ -47,7 +47,7 @@ def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Supervise:
     def supervise(*, shares_device: bool) -> RunFolder:
         run = recorded_run(tmp_path)
         target = MODEL.model_copy(update={"device": "cuda"})
-        spec = run.folder.spec().model_copy(update={"target": target, "shares_device": shares_device})
+        spec = run.folder.attack_spec().model_copy(update={"target": target, "shares_device": shares_device})
         run.folder.spec_file.write_text(spec.model_dump_json())
         run.store.close()
         Supervisor(run.folder).run()
