@@ -23,8 +23,8 @@ def visible_gpus() -> list[Gpu]:
     try:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        uuids = [_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
-        names = [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+        names = [pynvml.nvmlDeviceGetName(handle) for handle in handles]
     except pynvml.NVMLError:
         return []
     chosen = visible_indices(os.environ.get("CUDA_VISIBLE_DEVICES"), uuids)
@@ -60,8 +60,3 @@ def gpu_handle(uuid: str) -> Any:
         return pynvml.nvmlDeviceGetHandleByUUID(uuid)
     except pynvml.NVMLError:
         return None
-
-
-def _text(value: str | bytes) -> str:
-    """Return a string of NVML, which old bindings give as bytes."""
-    return value.decode() if isinstance(value, bytes) else value
