@@ -1,7 +1,7 @@
 """Which device a run computes on, and its lock: one run at a time, released by the kernel when the holder dies.
 
-CUDA_VISIBLE_DEVICES hides and reorders GPUs, so an index means nothing outside a process. The lock, the telemetry and the
-worker's environment all use the UUID of a GPU.
+CUDA_VISIBLE_DEVICES hides and reorders GPUs, so an index means nothing outside a process. The lock, the telemetry and
+the worker's environment all use the UUID of a GPU.
 """
 
 import os
