@@ -11,6 +11,7 @@ import signal
 import pytest
 
 from harness.sandbox.backends import BACKENDS
+from harness.sandbox.launching import is_available
 
 
 def pytest_configure() -> None:
@@ -46,7 +47,7 @@ def require_tool(name: str) -> None:
 
 @functools.cache
 def _available_backends() -> frozenset[str]:
-    return frozenset(backend.name for backend in BACKENDS if backend.is_available())
+    return frozenset(backend.name for backend in BACKENDS if is_available(backend))
 
 
 def _skip(reason: str) -> None:

@@ -39,9 +39,6 @@ class SandboxBackend(Protocol):
     If "pid" is missing, `SandboxedProcess` adds a reaper that kills the remaining descendants.
     """
 
-    def is_available(self) -> bool:
-        """Return True if a process can be started on this machine; tries it."""
-
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return what the launcher applies to enforce `policy`."""
 

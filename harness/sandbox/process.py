@@ -86,7 +86,7 @@ class SandboxedProcess:
     def wait_until_applied(self) -> AppliedSandbox:
         """Wait for the launcher's report, at most 10 s, and return what was applied to the process."""
         applied = () if self._notifier is None else self._notifier.wait_for_report(seconds=_WAIT_SECONDS)
-        mechanisms = {limit: f"cgroup v{version}" for limit, version in self._group.version_by_limit.items()}
+        mechanisms = {limit: f"cgroup v{version}" for limit, version in self._group.version_by_controller.items()}
         if "RLIMIT_NPROC" in applied:
             mechanisms.setdefault("pids", "RLIMIT_NPROC")
         return AppliedSandbox(

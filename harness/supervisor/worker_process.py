@@ -13,7 +13,8 @@ from harness.core.request import ENDPOINT_KEYS
 from harness.sandbox import SandboxedProcess, SandboxPolicy, reaper
 from harness.sandbox.environment import plain_environment
 
-_PIPE_BYTES = 1 << 20
+PIPE_BYTES = 1 << 20
+"""The capacity of a pipe from the worker, where the system allows it."""
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 
 
@@ -41,7 +42,7 @@ class WorkerProcess:
         log_in, log_out = os.pipe()
         for descriptor in (frames_in, log_in):
             with contextlib.suppress(OSError):
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         # -P: `import harness` must not find anything in the scratch directory or the current one.
         module = [sys.executable, "-P", "-m", "harness.worker"]
         self.process = SandboxedProcess(

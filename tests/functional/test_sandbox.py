@@ -17,6 +17,7 @@ from harness.runs.reader import RunReader
 from harness.sandbox import SandboxedProcess, SandboxPolicy, detect_backend
 from harness.sandbox.backends import BACKENDS, backend_named
 from harness.sandbox.environment import plain_environment
+from harness.sandbox.launching import is_available
 from harness.sandbox.refusals import Refusal
 from tests.functional.machine import PLUGINS, ROOT, Machine, last_event, processes_that_name, wait_until
 
@@ -187,6 +188,17 @@ except PermissionError:
     assert "reached the one, not the other" in _output(_start(argv, outside.folder, network=True))
 
 
+def test_the_kernel_refuses_what_needs_a_capability(sandboxed: str, tmp_path: Path) -> None:
+    script = """
+import ctypes, errno, socket
+libc = ctypes.CDLL(None, use_errno=True)
+name = socket.gethostname().encode()
+for call, arguments in ((libc.acct, [None]), (libc.swapoff, [b"/"]), (libc.sethostname, [name, len(name)])):
+    print(call(*arguments) == -1 and errno.errorcode[ctypes.get_errno()])
+"""
+    assert _output(_start([sys.executable, "-c", script], tmp_path)).split() == ["EPERM"] * 3
+
+
 def test_shared_memory_exists_and_is_limited(sandboxed: str, tmp_path: Path) -> None:
     script = """
 import multiprocessing, os
@@ -285,7 +297,7 @@ def test_an_attack_that_declares_network_access_does_not_start(machine: Machine)
 @pytest.mark.slow
 def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: Machine) -> None:
     submissions = set()
-    for backend in [backend.name for backend in BACKENDS if backend.is_available()]:
+    for backend in [backend.name for backend in BACKENDS if is_available(backend)]:
         options = ("--round", "demo", "--limit", "4", "--set", "trials=1", "--device", "cpu")
         summary = Machine(machine.folder, {"HARNESS_SANDBOX": backend}).json("run", "baseline", *options)
         assert (summary["status"], summary["sandbox"], summary["refused"]) == ("finished", backend, {})

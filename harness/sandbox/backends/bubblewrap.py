@@ -2,12 +2,10 @@
 
 import functools
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 from harness.sandbox.backend import LauncherSetup
-from harness.sandbox.launching import can_start_process
 from harness.sandbox.policy import SHARED_MEMORY_BYTES, SandboxPolicy
 from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
 
@@ -22,10 +20,6 @@ class Bubblewrap:
     advice = "Install bubblewrap (Debian: apt-get install bubblewrap), and allow user namespaces."
     is_sandbox = True
     namespaces = frozenset({"user", "mount", "pid", "ipc", "net"})
-
-    def is_available(self) -> bool:
-        """Return True if bwrap is installed and may create namespaces."""
-        return shutil.which("bwrap") is not None and can_start_process(self)
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return an empty setup: bwrap isolates files and creates the namespaces."""

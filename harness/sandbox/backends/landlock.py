@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.sandbox.backend import FileRule, LauncherSetup
-from harness.sandbox.launching import can_start_process
 from harness.sandbox.policy import SandboxPolicy
 from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
 
@@ -21,10 +20,6 @@ class Landlock:
     advice = "Use a kernel with landlock and seccomp (Linux 5.13 or newer)."
     is_sandbox = True
     namespaces: frozenset[str] = frozenset()
-
-    def is_available(self) -> bool:
-        """Return True if the kernel accepts the rules and the seccomp filter."""
-        return can_start_process(self)
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return a setup with a rule for each path that `policy` shows."""

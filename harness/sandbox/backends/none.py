@@ -15,10 +15,6 @@ class NoSandbox:
     is_sandbox = False
     namespaces: frozenset[str] = frozenset()
 
-    def is_available(self) -> bool:
-        """Return True."""
-        return True
-
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return an empty setup: only resources are limited."""
         return LauncherSetup()

@@ -20,25 +20,22 @@ class Backend:
     """A backend as somebody would add it."""
 
     name: str
-    works: bool
+    program: str
     description: str = ""
     advice: str = "Ask for a permit."
     is_sandbox: bool = True
     namespaces: frozenset[str] = frozenset()
 
-    def is_available(self) -> bool:
-        return self.works
-
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         return LauncherSetup()
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
-        return ["jail", str(cwd), *command]
+        return [self.program, f"--chdir={cwd}", *command]
 
 
 @pytest.fixture(autouse=True)
 def two_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SandboxBackend, SandboxBackend]]:
-    pair = (Backend("strong", works=False), Backend("weak", works=True))
+    pair = (Backend("strong", program="no-such-jail"), Backend("weak", program="env"))
     monkeypatch.setattr(backends, "BACKENDS", pair)
     monkeypatch.delenv("HARNESS_SANDBOX", raising=False)
     detect_backend.cache_clear()
@@ -79,7 +76,7 @@ def test_the_readme_describes_every_backend(backend: SandboxBackend) -> None:
 
 def test_a_backend_wraps_the_launcher(two_backends: tuple[SandboxBackend, SandboxBackend]) -> None:
     command = launcher_command(["run", "me"], 5, two_backends[1], SandboxPolicy(), cwd=Path("/x"))
-    assert command[:2] == ["jail", "/x"] and command[-4:] == ["5", "-1", "run", "me"]
+    assert command[:2] == ["env", "--chdir=/x"] and command[-4:] == ["5", "-1", "run", "me"]
     assert backend_named("weak") is two_backends[1]
 
 

@@ -14,7 +14,6 @@ from harness.runs.summary import run_summary
 from harness.supervisor import devices, supervisor
 from harness.supervisor.devices import Device, DeviceLock, matching_devices
 from harness.supervisor.execution import Ending
-from harness.supervisor.gpus import Gpu
 from harness.supervisor.supervisor import Supervisor
 from tests.functional.machine import homes
 from tests.unit.tui.recorded import recorded_run
@@ -41,7 +40,7 @@ def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Supervise:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     held.clear()
-    monkeypatch.setattr(devices, "visible_gpus", lambda: [Gpu(0, GPU.uuid, GPU.model)])
+    monkeypatch.setattr(devices, "visible_gpus", lambda: [GPU])
     monkeypatch.setattr(supervisor, "Execution", FakeExecution)
 
     def supervise(*, shares_device: bool) -> RunFolder:
