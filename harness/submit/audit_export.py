@@ -80,8 +80,9 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
     charts = []
     for chart, name in zip(findings.charts, _file_names(chart.name for chart in findings.charts), strict=True):
         file = _FIGURES / f"{name}.svg"
-        (folder / file).write_text(draw_chart(chart, is_titled=True).svg, encoding="utf-8")
-        charts.append(PageChart(chart.title, *draw_chart(chart, is_titled=False), file))
+        drawing = draw_chart(chart)
+        (folder / file).write_text(drawing.svg, encoding="utf-8")
+        charts.append(PageChart(chart.title, *drawing, file))
     page = audit_page(findings, header, charts=charts, files=tables, is_redacted=is_redacted)
     (folder / _PAGE).write_text(page, encoding="utf-8")
     files = [PurePosixPath(_PAGE), PurePosixPath(_RECORD), *(chart.file for chart in charts)]
