@@ -84,7 +84,7 @@ def _read_csv(path: Path, length: int) -> Tokens:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             for line, fields in enumerate(csv.reader(file), 1):
-                if not fields or (line == 1 and all(map(_has_letter, fields))):
+                if not fields or (line == 1 and all(any(map(str.isalpha, field)) for field in fields)):
                     continue  # An empty line or the header.
                 if len(fields) == length:
                     id_, cells = len(rows), fields
@@ -102,10 +102,6 @@ def _read_csv(path: Path, length: int) -> Tokens:
     if sorted(rows) != list(range(len(rows))):
         raise HarnessError(f"{path}: the example ids must be 0 to {len(rows) - 1}, each once.")
     return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
-
-
-def _has_letter(field: str) -> bool:
-    return any(character.isalpha() for character in field)
 
 
 def _number(field: str) -> int:
