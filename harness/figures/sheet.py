@@ -1,4 +1,4 @@
-"""The figure that every chart of an audit is drawn on: its style and the layout of its labels."""
+"""The figure that every plot of a document is drawn on: its style and the layout of its labels."""
 
 import contextlib
 import io
@@ -18,8 +18,24 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
-from harness.figures.panels import LOOK
 
+STYLE = {  # of every plot in a document
+    "svg.hashsalt": "harness",
+    "text.parse_math": False,  # a $ in a label must not start mathematics
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.35,
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1.3,
+}
 NARROW, WIDE = 5.2, 10.6
 """Widths in inches of a chart in half a page and of a chart in a full page."""
 INK, SOFT = "#1d2125", "#666666"
@@ -41,11 +57,11 @@ class Drawing(NamedTuple):
 def sheet(width: float, height: float, *, reserved: float = 0.0) -> Iterator[tuple[Axes, io.StringIO]]:
     """Yield axes to draw on and the buffer that holds their SVG, on white, after the block.
 
-    Sizes are in inches; `reserved` inches stay free above the axes.
+    Sizes are in inches; `reserved` inches stay free above the axes. Equal drawings give equal text, whatever the
+    Matplotlib settings of the user are.
     """
     svg = io.StringIO()
-    # A $ in a label must not start mathematics.
-    with matplotlib.style.context(["default", LOOK, {"text.parse_math": False, "axes.edgecolor": SOFT}]):
+    with matplotlib.style.context(["default", STYLE]):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         axes.set_axisbelow(True)

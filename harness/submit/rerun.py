@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import paths
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Floats
 from harness.core.errors import HarnessError
 from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
@@ -94,18 +94,17 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     return path
 
 
-def read_scores(path: Path, rows: int) -> tuple[Ints, Floats]:
-    """Read ids and scores, [rows] each, from scores.csv. Raises HarnessError unless it has `rows` valid rows."""
+def read_scores(path: Path, rows: int) -> Floats:
+    """Read the scores, [rows], in scores.csv. Raises HarnessError unless it has `rows` valid rows."""
     text = read_bounded_text(path, limit=_MAX_SCORE_BYTES * (rows + 1))
     try:
         pairs = [line.split(",") for line in text.splitlines()[1:]]
-        ids = np.array([int(id_) for id_, _ in pairs], np.int64)
         scores = np.array([float(score) for _, score in pairs], np.float64)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise HarnessError(f"{path}: expected `Example ID,Score` rows.") from None
-    if len(ids) != rows:
-        raise HarnessError(f"{path}: {len(ids):,} scores for {rows:,} rows.")
-    return ids, scores
+    if len(scores) != rows:
+        raise HarnessError(f"{path}: {len(scores):,} scores for {rows:,} rows.")
+    return scores
 
 
 def read_round_rules(code: Path) -> Round:

@@ -292,7 +292,7 @@ def _startup_allowance(budget: float) -> float:
 def _read_scores(path: Path, rows: int) -> Floats | None:
     """Return the scores that the code wrote next to its submission, or None if they are missing or not valid."""
     try:
-        return None if path.is_symlink() else read_scores(path, rows)[1]
+        return None if path.is_symlink() else read_scores(path, rows)
     except HarnessError:
         return None  # Scores only decide whether rows that moved are ties.
 
