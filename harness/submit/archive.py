@@ -10,7 +10,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from harness.core.errors import HarnessError
@@ -19,16 +18,10 @@ from harness.core.text import shorten
 _CHUNK_BYTES = 1 << 20
 _MAX_READ_BYTES = 16 << 20
 _PLAIN_NAME = re.compile(r"[^\x00-\x1f\x7f\\:*?\"<>|]{1,255}")
+_MAX_FILES = 5_000
+_MAX_BYTES = 4 << 30  # of all files together
+_MAX_RATIO = 200  # of the size of all files to that of the archive
 _KNOWN_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The largest archive that is unpacked. `ratio` is the maximum of uncompressed size to the size of the archive."""
-
-    files: int = 5_000
-    bytes: int = 4 << 30
-    ratio: int = 200
 
 
 def archive_bytes(files: Mapping[str, bytes]) -> bytes:
@@ -42,17 +35,17 @@ def archive_bytes(files: Mapping[str, bytes]) -> bytes:
     return content.getvalue()
 
 
-def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
+def unpack(archive: Path, folder: Path) -> list[str]:
     """Unpack the zip at `archive` into the empty directory `folder`, and return the sorted file names.
 
     Before anything is written, an archive is refused if it has a name outside the folder, two entries for one file, a
-    link or device, an encrypted entry, or more content than `limits` allow. While writing, it is refused if a file is
+    link or device, an encrypted entry, or too much content. While writing, it is refused if a file is
     shorter than declared or its checksum is wrong. Raises HarnessError.
     """
     try:
         with _BoundedFile(archive) as file, zipfile.ZipFile(file) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-            fault = _archive_fault(archive.stat().st_size, opened.infolist(), limits)
+            fault = _archive_fault(archive.stat().st_size, opened.infolist())
             if fault is not None:
                 raise HarnessError(f"{archive}: {fault}. Nothing was unpacked.")
             for entry in entries:
@@ -65,10 +58,10 @@ def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
     return sorted(entry.filename for entry in entries)
 
 
-def _archive_fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) -> str | None:
+def _archive_fault(size: int, entries: list[zipfile.ZipInfo]) -> str | None:
     """Return why an archive of `size` bytes with these entries is refused, or None."""
-    if len(entries) > limits.files:
-        return f"{len(entries):,} entries, at most {limits.files:,} are allowed"
+    if len(entries) > _MAX_FILES:
+        return f"{len(entries):,} entries, at most {_MAX_FILES:,} are allowed"
     seen: set[str] = set()
     for entry in entries:
         if (fault := _entry_fault(entry)) is not None:
@@ -83,9 +76,9 @@ def _archive_fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) ->
         if any(str(parent) in files for parent in PurePosixPath(name).parents):
             return f"{shorten(name)!r} lies below a file"
     total = sum(entry.file_size for entry in entries)
-    if total > limits.bytes:
-        return f"{total:,} uncompressed bytes, at most {limits.bytes:,} are allowed"
-    if total > limits.ratio * max(size, 1):
+    if total > _MAX_BYTES:
+        return f"{total:,} uncompressed bytes, at most {_MAX_BYTES:,} are allowed"
+    if total > _MAX_RATIO * max(size, 1):
         return f"compressed {total // max(size, 1):,} times, as in a zip bomb"
     return None
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
-from harness.core.submission_reader import Submission, read_submission
+from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import read_submission
 from harness.core.times import format_duration
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
@@ -127,7 +128,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
     return CheckedCode(spec, round_)
 
 
-def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: FindingLog) -> Submission | None:
+def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: FindingLog) -> SubmissionRows | None:
     """Return the submission of the bundle, or None if it contains code only."""
     if manifest.kind == "code":
         return None

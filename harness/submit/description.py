@@ -44,15 +44,13 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
         write_atomically(folder / name, svg)
     write_atomically(folder / _MARKDOWN, markdown)
     write_atomically(folder / MAIN, _document(facts, team, redact=redact))
-    write_atomically(folder / _METHOD, '#import "template.typ": *\n')
-    record_pages = TypesetDocument(folder / MAIN).pages
     write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
     typeset = TypesetDocument(folder / MAIN)
     write_atomically(folder / PDF, typeset.pdf)
     if typeset.pages > MAX_PAGES:
         raise HarnessError(
-            f"{folder / PDF}: {typeset.pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. The run's record "
-            f"takes {pluralize(record_pages, 'page')}. Shorten the team's Markdown to about {MAX_PAGES - record_pages}."
+            f"{folder / PDF}: {typeset.pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. Shorten the team's "
+            f"Markdown by about {pluralize(typeset.pages - MAX_PAGES, 'page')}."
         )
     return typeset.pages
 

@@ -11,7 +11,8 @@ from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.rounds import Round
 from harness.core.scoring import Score, correct_rows, score_rows
-from harness.core.submission_reader import Submission, SubmissionRules
+from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRules
 from harness.core.walk import JudgedRows
 from harness.submit.prefixes import read_prefixes
 
@@ -35,7 +36,7 @@ class JudgingData:
         rules = self.round
         return SubmissionRules(len(self.prefixes), rules.suffix_length, rules.vocabulary, rules.row_cap)
 
-    def judge(self, submission: Submission) -> tuple[JudgedRows, Score] | None:
+    def judge(self, submission: SubmissionRows) -> tuple[JudgedRows, Score] | None:
         """Return the judged rows of a submission and their score, or None if the answers are unknown."""
         if self.answers is None:
             return None

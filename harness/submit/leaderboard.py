@@ -12,7 +12,8 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.intervals import paired_difference
 from harness.core.scoring import Score
-from harness.core.submission_reader import Submission, SubmissionRules, read_submission
+from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
 from harness.submit.audit_tables import spreadsheet_safe
 from harness.submit.bundle_checks import error_in_bundle, open_bundle, read_submitted
@@ -127,7 +128,7 @@ def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     return _ScoredBundle(path, team, manifest, verdict, walk, score)
 
 
-def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Submission:
+def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> SubmissionRows:
     """Read the submission that verification produced. Raises HarnessError if the file is missing or was changed."""
     path = produced_path(bundle)
     if not path.is_file() or file_sha256(path) != verdict.produced_sha256:

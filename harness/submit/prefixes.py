@@ -1,18 +1,17 @@
 """Read the prefixes that a bundle's code attacks, from .npy, .npz or .csv."""
 
-import contextlib
 import csv
 import hashlib
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
 
 from harness.core.arrays import Tokens, checked_tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
@@ -54,38 +53,29 @@ def tokens_sha256(tokens: Tokens, vocabulary: int) -> str:
     return hashlib.sha256(narrow.tobytes()).hexdigest()
 
 
-@contextlib.contextmanager
-def opened_archive(path: Path) -> Iterator[NpzFile]:
-    """Open a .npz. Errors while it is opened or read become HarnessError, because the file may be hostile."""
+def read_archive(path: Path) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a .npz by name. Raises HarnessError if it is anything else: the file may be hostile."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, NpzFile):
-                raise ValueError
-            with archive:
-                yield archive
+            arrays = dict(archive) if isinstance(archive, NpzFile) else {}
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
     except MemoryError:
         raise HarnessError(f"{path}: contains an array that does not fit into memory.") from None
     except _ARCHIVE_ERRORS:
-        raise HarnessError(f"{path}: not a .npz file of plain arrays.") from None
+        arrays = {}
+    if not arrays or not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise HarnessError(f"{path}: not a .npz file of plain arrays.")
+    return arrays
 
 
-def archived_array(archive: NpzFile, name: str) -> Tokens:
-    """Return an array of an open archive. Raises ValueError if the entry is not an array."""
-    array = archive[name]
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{name} is not an array")
-    return array
-
-
-def _read_npz(path: Path) -> Tokens:
-    with opened_archive(path) as archive:
-        names = [name for name in _ARRAY_NAMES if name in archive.files] or archive.files
-        if len(names) != 1:
-            raise HarnessError(f"{path}: contains {len(archive.files)} arrays, none of them named `prefixes`.")
-        return archived_array(archive, names[0])
+def _read_npz(path: Path) -> NDArray[np.generic]:
+    arrays = read_archive(path)
+    names = [name for name in _ARRAY_NAMES if name in arrays] or list(arrays)
+    if len(names) != 1:
+        raise HarnessError(f"{path}: contains {len(arrays)} arrays, none of them named `prefixes`.")
+    return arrays[names[0]]
 
 
 def _read_csv(path: Path, length: int) -> Tokens:
@@ -94,7 +84,7 @@ def _read_csv(path: Path, length: int) -> Tokens:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             for line, fields in enumerate(csv.reader(file), 1):
-                if not fields or (line == 1 and all(map(_has_letter, fields))):
+                if not fields or (line == 1 and all(any(map(str.isalpha, field)) for field in fields)):
                     continue  # An empty line or the header.
                 if len(fields) == length:
                     id_, cells = len(rows), fields
@@ -112,10 +102,6 @@ def _read_csv(path: Path, length: int) -> Tokens:
     if sorted(rows) != list(range(len(rows))):
         raise HarnessError(f"{path}: the example ids must be 0 to {len(rows) - 1}, each once.")
     return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
-
-
-def _has_letter(field: str) -> bool:
-    return any(character.isalpha() for character in field)
 
 
 def _number(field: str) -> int:

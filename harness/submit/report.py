@@ -1,7 +1,6 @@
 """The HTML report on one run, or on several runs of one round side by side."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -22,11 +21,8 @@ _EXAMPLES = 4
 _DIFFERING = 8
 
 
-class PageFigure(NamedTuple):
-    """A figure of the page."""
-
-    svg: Markup
-    caption: str
+Figure = tuple[Markup, str]
+"""An SVG figure of the page and its caption."""
 
 
 def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
@@ -78,7 +74,7 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
     return rows
 
 
-def _figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
+def _figures(runs: Sequence[RunFacts]) -> list[Figure]:
     """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
     drawn = [run for run in runs if run.spec.examples == runs[0].spec.examples]
     scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
@@ -100,8 +96,8 @@ def _figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
     return figures
 
 
-def _figure(svg: str, name: str, caption: str) -> PageFigure:
-    return PageFigure(inline_svg(svg, name, caption), caption)
+def _figure(svg: str, name: str, caption: str) -> Figure:
+    return inline_svg(svg, name, caption), caption
 
 
 def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:

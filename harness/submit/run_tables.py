@@ -18,7 +18,6 @@ from harness.sandbox import backend_named
 from harness.submit.run_facts import RunFacts
 
 _MAX_VALUE = 160
-_MAX_PARAMETERS = 40
 _GIB = 1 << 30
 
 
@@ -116,9 +115,6 @@ def parameters(facts: RunFacts) -> Rows:
             rows.append((Monospace(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
         else:
             rows.append((Monospace(name), shorten(str(value), _MAX_VALUE)))
-    if len(rows) > _MAX_PARAMETERS:
-        rest = len(rows) - _MAX_PARAMETERS
-        rows = [*rows[:_MAX_PARAMETERS], ("…", f"{pluralize(rest, 'more parameter')} in spec.json")]
     return rows
 
 

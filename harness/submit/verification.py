@@ -11,7 +11,8 @@ from harness.core.arrays import Floats, Tokens
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
-from harness.core.submission_reader import Submission, read_submission
+from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import read_submission
 from harness.core.text import shorten
 from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
@@ -206,7 +207,7 @@ class Verification:
         # Exit code 3: the run ended at its budget, and what it had written by then counts.
         self._log.check("run", step.code in (0, 3), f"the code exited with code {step.code}", failure)
 
-    def _read_produced(self, judging: JudgingData) -> Submission:
+    def _read_produced(self, judging: JudgingData) -> SubmissionRows:
         try:
             if self._out.is_symlink() or not self._out.is_file():
                 raise HarnessError("out.csv is missing or not a regular file.")
@@ -218,7 +219,7 @@ class Verification:
         self._report["produced_sha256"] = file_sha256(self._out)
         return produced
 
-    def _score(self, name: str, submission: Submission, judging: JudgingData) -> None:
+    def _score(self, name: str, submission: SubmissionRows, judging: JudgingData) -> None:
         if (judged := judging.judge(submission)) is None:
             return
         _, scored = judged
@@ -227,7 +228,7 @@ class Verification:
         sentence = f"Recall@{scored.cap:,} {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] by {unit}"
         self._log.note(f"score, {name}", sentence)
 
-    def _compare(self, submitted: Submission, produced: Submission, reasons: list[str]) -> Verdict:
+    def _compare(self, submitted: SubmissionRows, produced: SubmissionRows, reasons: list[str]) -> Verdict:
         """Return the verdict. `reasons` are those why a difference is allowed."""
         agreement = compare_submissions(
             submitted, produced, _read_scores(self._out.with_name(SCORES), len(produced.ids))
@@ -291,7 +292,7 @@ def _startup_allowance(budget: float) -> float:
 def _read_scores(path: Path, rows: int) -> Floats | None:
     """Return the scores that the code wrote next to its submission, or None if they are missing or not valid."""
     try:
-        return None if path.is_symlink() else read_scores(path, rows)[1]
+        return None if path.is_symlink() else read_scores(path, rows)
     except HarnessError:
         return None  # Scores only decide whether rows that moved are ties.
 
