@@ -1,5 +1,6 @@
 """The leakage audit: the probability that each sequence leaks, by model, prefix length and decoding scheme."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -134,18 +135,9 @@ class LeakageAudit(Audit[LeakageParams]):
         key = {"model": model, "scheme": SCHEMES.index(scheme)}
         for number in range(1, errors + 1):
             probability, bound = found.probability[:, number], found.bound[:, number]
-            _emit(
-                context,
-                INEXACT,
-                len(sequences),
-                **key,
-                sequence=sequences,
-                errors=number,
-                probability=probability,
-                low=probability,
-                high=np.minimum(1, probability + bound),
-                how=np.where(bound > 0, Method.BOUNDED, Method.EXACT),
-            )
+            parts = (probability, probability, np.minimum(1, probability + bound))
+            method = np.where(bound > 0, Method.BOUNDED, Method.EXACT)
+            _emit_inexact(context, parts, method, **key, sequence=sequences, errors=number)
         of = sequences[found.row]
         wrong = (found.matches != pairs.suffixes[of]).sum(axis=1)
         tokens = found.matches.astype(float)
@@ -187,19 +179,8 @@ class LeakageAudit(Audit[LeakageParams]):
                     logprob=likely,
                     tokens=tokens.astype(float),
                 )
-        probability, low, high = np.array(results).T
-        how = np.where(np.isin(np.arange(len(plans)), needed), Method.SAMPLED, Method.EXACT)
-        _emit(
-            context,
-            INEXACT,
-            len(sequences),
-            **key,
-            sequence=sequences,
-            probability=probability,
-            low=low,
-            high=high,
-            how=how,
-        )
+        method = np.where(np.isin(np.arange(len(plans)), needed), Method.SAMPLED, Method.EXACT)
+        _emit_inexact(context, np.array(results).T, method, **key, sequence=sequences)
 
 
 def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
@@ -220,6 +201,12 @@ def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) 
     if rows:
         filled = {name: np.full(rows, value) if np.ndim(value) == 0 else value for name, value in columns.items()}
         context.emit(table.name, **filled)
+
+
+def _emit_inexact(context: AuditContext, parts: Iterable[Floats], method: Ints, **key: ArrayLike) -> None:
+    """Emit inexact probabilities and their bounds, [n] each."""
+    probability, low, high = parts
+    _emit(context, INEXACT, len(method), **key, probability=probability, low=low, high=high, how=method)
 
 
 def _distinct_matches(tokens: Ints, logprobs: Floats) -> tuple[Ints, Floats]:

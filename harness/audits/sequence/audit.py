@@ -63,10 +63,10 @@ class SequenceAudit(Audit[SequenceParams]):
         from harness.audits.sequence.endpoint import Endpoint
         from harness.audits.sequence.remote import RemoteCompleter
 
-        with Endpoint(self.params, key=context.api_key, seed=context.seed) as endpoint:
+        with contextlib.closing(Endpoint(self.params, key=context.api_key, seed=context.seed)) as endpoint:
             if endpoint.is_unencrypted:
                 context.warn("The endpoint's URL begins with http: the API key and the corpus are sent unencrypted.")
-            with RemoteCompleter(endpoint, dataset, self.params, seed=context.seed) as completer:
+            with contextlib.closing(RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)) as completer:
                 yield completer
 
     def _emit(
