@@ -64,9 +64,9 @@ class NameAttention(NamedTuple):
 class TokenClassifier:
     """A model that gives every token of a text a label.
 
-    labels: the names of the labels by id. room: the maximum number of tokens of a text, special tokens included, None
-    if unbounded. rows_at_once: how many texts go through the model together; each time memory runs out it is halved for
-    all later calls.
+    labels: the names of the labels by id. max_tokens: the maximum number of tokens of a text, special tokens included,
+    None if unbounded. rows_at_once: how many texts go through the model together; each time memory runs out it is
+    halved for all later calls.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, *, rows_at_once: int | None = None) -> None:
@@ -78,7 +78,7 @@ class TokenClassifier:
         self.tokenizer.no_truncation()
         names: Any = model.config.id2label or {}
         self.labels = tuple(str(names.get(number, number)) for number in range(model.config.num_labels or 0))
-        self.room = _room(model)
+        self.max_tokens = _max_tokens(model)
         self.rows_at_once = rows_at_once or _ROWS_AT_ONCE[self.device.type]
         self._padding = int(getattr(model.config, "pad_token_id", None) or 0)
         self._known = int(getattr(model.get_input_embeddings(), "num_embeddings", 1 << 62))
@@ -194,12 +194,12 @@ class TokenClassifier:
         return np.array([token in members for token in encoding.ids], bool)
 
     def _fits(self, encoding: Encoding) -> bool:
-        return len(encoding.ids) > 0 and (self.room is None or len(encoding.ids) <= self.room)
+        return len(encoding.ids) > 0 and (self.max_tokens is None or len(encoding.ids) <= self.max_tokens)
 
     def _windows(self, text: str) -> list[Encoding]:
         """Return encodings of the parts of a long text that fit into the model, with offsets in the whole text."""
-        assert self.room is not None
-        self.tokenizer.enable_truncation(self.room, stride=min(_STRIDE, self.room // 4))
+        assert self.max_tokens is not None
+        self.tokenizer.enable_truncation(self.max_tokens, stride=min(_STRIDE, self.max_tokens // 4))
         first = self.tokenizer.encode(text)
         self.tokenizer.no_truncation()
         return [first, *first.overflowing]
@@ -319,7 +319,7 @@ def _unknown_token(tokenizer: Tokenizer) -> int | None:
     return number if isinstance(number, int) else tokenizer.token_to_id(name) if isinstance(name, str) else None
 
 
-def _room(model: PreTrainedModel) -> int | None:
+def _max_tokens(model: PreTrainedModel) -> int | None:
     """Return the number of tokens that the position embeddings allow. RoBERTa's begin after the padding's position."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
