@@ -63,18 +63,18 @@ class SequenceAudit(Audit[SequenceParams]):
         from harness.audits.sequence.endpoint import Endpoint
         from harness.audits.sequence.remote import RemoteCompleter
 
-        with Endpoint(self.params, key=context.api_key, seed=context.seed) as endpoint:
+        with contextlib.closing(Endpoint(self.params, key=context.api_key, seed=context.seed)) as endpoint:
             if endpoint.is_unencrypted:
                 context.warn("The endpoint's URL begins with http: the API key and the corpus are sent unencrypted.")
-            with RemoteCompleter(endpoint, dataset, self.params, seed=context.seed) as completer:
+            with contextlib.closing(RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)) as completer:
                 yield completer
 
     def _emit(
-        self, context: AuditContext, dataset: Dataset, partner: Ints, asked: Ints, completions: list[Completion]
+        self, context: AuditContext, dataset: Dataset, partner: Ints, requested: Ints, completions: list[Completion]
     ) -> None:
-        """Emit the completions of the paragraphs `asked`, and their comparisons with the suffixes of paragraphs."""
+        """Emit the completions of the paragraphs `requested`, and their comparisons with the suffixes of paragraphs."""
         compared: list[tuple[int, int, Comparison]] = []
-        for paragraph, completion in zip(asked.tolist(), completions, strict=True):
+        for paragraph, completion in zip(requested.tolist(), completions, strict=True):
             if completion.state is not State.COMPLETED:
                 continue
             others = [paragraph]
@@ -86,7 +86,7 @@ class SequenceAudit(Audit[SequenceParams]):
                 )
         context.emit(
             COMPLETIONS.name,
-            paragraph=asked,
+            paragraph=requested,
             state=[completion.state.value for completion in completions],
             text=[completion.text for completion in completions],
             fault=[completion.fault for completion in completions],
@@ -98,7 +98,7 @@ class SequenceAudit(Audit[SequenceParams]):
                 against=[other for _, other, _ in compared],
                 **{name: [getattr(one, name) for *_, one in compared] for name in Comparison._fields},
             )
-        _warn_of_faults(context, asked, completions)
+        _warn_of_faults(context, requested, completions)
 
 
 def _requested(rows: RowsOf, *, times: int) -> Ints:
@@ -120,9 +120,9 @@ def _unanswered_at_first(rows: RowsOf) -> Ints:
     return np.array(sorted(paragraph for paragraph, is_unanswered in first.items() if is_unanswered), np.int64)
 
 
-def _warn_of_faults(context: AuditContext, asked: Ints, completions: list[Completion]) -> None:
+def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Completion]) -> None:
     """Warn of the first paragraphs that got no answer. The findings count all of them."""
-    faulty = [(paragraph, one) for paragraph, one in zip(asked.tolist(), completions, strict=True) if one.fault]
+    faulty = [(paragraph, one) for paragraph, one in zip(requested.tolist(), completions, strict=True) if one.fault]
     if not faulty:
         return
     so_far = sum(state == State.UNANSWERED for state in context.rows(COMPLETIONS.name)["state"])

@@ -210,7 +210,7 @@ def paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
             "longest_run_characters": own.run_characters[place] if is_compared else None,
             "edit_similarity": own.edit_similarity[place],
             **{
-                f"permuted_{one.value}": _verdict(results.by_chance.verdicts[one][place])
+                f"permuted_{one.value}": _verdict(results.permuted.verdicts[one][place])
                 for one in Threshold
                 if has_partners
             },

@@ -60,7 +60,7 @@ def contrast_sides(threshold: Threshold, dataset: Dataset, results: Results) -> 
     from scipy.stats import binomtest, fisher_exact  # slow to import, and not needed to list audits
 
     corpus, control = side_rates(threshold, dataset, results)
-    own, chance = results.own.verdicts[threshold], results.by_chance.verdicts[threshold]
+    own, chance = results.own.verdicts[threshold], results.permuted.verdicts[threshold]
     p_value = None
     if dataset.control is Control.PERMUTED:
         is_judged = (own != TOO_SHORT) & (chance != TOO_SHORT)
@@ -86,17 +86,17 @@ def run_p_value(dataset: Dataset, results: Results) -> float | None:
     """
     from scipy.stats import wilcoxon
 
-    both = results.own.is_compared & results.by_chance.is_compared
+    both = results.own.is_compared & results.permuted.is_compared
     if dataset.control is Control.CORPUS or not both.any():
         return None
-    differences = results.own.run_words[both] - results.by_chance.run_words[both]
+    differences = results.own.run_words[both] - results.permuted.run_words[both]
     return float(wilcoxon(differences, alternative="greater").pvalue) if differences.any() else 1.0
 
 
 def control_side(dataset: Dataset, results: Results) -> tuple[Measurements, Bools]:
     """Return the measurements of the control, and which paragraphs [n] belong to it."""
     if dataset.control is Control.PERMUTED:
-        return results.by_chance, ~dataset.is_control & results.by_chance.is_compared
+        return results.permuted, ~dataset.is_control & results.permuted.is_compared
     return results.own, dataset.is_control & ~dataset.is_shared & results.own.is_compared
 
 

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -45,12 +43,8 @@ class RemoteCompleter:
         self._threads = ThreadPoolExecutor(params.concurrency)
         self._answers: Iterator[tuple[int, Answer]] = iter(())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Wait for the requests in flight and drop the others."""
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:

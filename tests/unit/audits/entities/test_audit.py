@@ -16,7 +16,7 @@ from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, HeatMap, LineChart
 from harness.core.spec import TargetConfig
 from harness.engine.classification import Span
-from tests.demo_target.classifiers import Family, fine_tune, invented_names, write_names
+from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled, write_names
 from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
@@ -211,13 +211,7 @@ def test_own_prompts_are_marked_as_text_and_shipped_ones_are_not(whole, inputs, 
 
 
 def test_a_model_without_person_labels_is_left_out(root, inputs, tmp_path):
-    folder = tmp_path / "places"
-    folder.mkdir()
-    for file in (root / "roberta").iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"id2label": {"0": "O", "1": "ORG", "2": "LOC"}, "label2id": {"O": 0, "ORG": 1, "LOC": 2}}
-    (folder / "config.json").write_text(json.dumps(config))
+    folder = relabelled(root / "roberta", tmp_path / "places", ["O", "ORG", "LOC"])
     context = InMemory(AUDIT, inputs, target_configs(root / "bert", folder, root / "roberta")).run()
     cancelled = {stage for stage, items in context.announced.items() if not items}
     assert cancelled == {"confidence 2", "best prompt 2", "worst prompt 2", "attention 2"}

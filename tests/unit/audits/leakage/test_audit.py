@@ -1,15 +1,9 @@
 import json
-import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-import torch
-from tokenizers import Tokenizer
-from transformers import BertConfig, BertForTokenClassification
 
-from harness.audits.leakage import audit as audit_module
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import Model, PairSize, demo_name_pairs, read_documents, round_pairs
 from harness.audits.leakage.pairs import Pairs
@@ -19,8 +13,10 @@ from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap, LineChart
 from harness.core.rounds import load_round
 from harness.engine import load_target
+from harness.engine.classification import Entity, TokenClassifier
 from harness.engine.demo import SIZES
 from harness.engine.demo.names import NAME
+from tests.demo_target.classifiers import Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
@@ -195,17 +191,16 @@ def test_findings_without_rows():
     assert findings.figures["esp"] == {} and not findings.figures["is_complete"]
 
 
-class _Marked(NamedTuple):
-    start: int
-    end: int
-    kind: str
+@pytest.fixture
+def tagger(tmp_path, monkeypatch) -> Model:
+    """A barely trained token classifier that returns the invented names, as a trained one would."""
+    fine_tune(Family.BERT, invented_names(4), tmp_path / "tagger", steps=2)
 
+    def find_names(self, texts):
+        return [[Entity(*match.span(), "PER") for match in NAME.finditer(text)] for text in texts]
 
-class _Names:
-    """Returns the invented names, as a trained token classifier would."""
-
-    def find_entities(self, texts):
-        return [[_Marked(*match.span(), "PER") for match in NAME.finditer(text)] for text in texts]
+    monkeypatch.setattr(TokenClassifier, "find_entities", find_names)
+    return Model("tagger", tmp_path / "tagger")
 
 
 def _corpus_of(path: Path, documents: int) -> CorpusFiles:
@@ -213,12 +208,10 @@ def _corpus_of(path: Path, documents: int) -> CorpusFiles:
     return CorpusFiles(path)
 
 
-def test_a_corpus_is_cut_at_tagged_entities_and_resumes_to_the_same_pairs(tmp_path, monkeypatch):
-    monkeypatch.setattr(audit_module, "_load_tagger", lambda context: _Names())
+def test_a_corpus_is_cut_at_tagged_entities_and_resumes_to_the_same_pairs(tmp_path, tagger):
     pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 80), [TINY], PairSize(), 4)
     params = LeakageParams(inexact=4, entity_kinds=("PER",))
-    # The last model takes the place of the tagger.
-    whole, killed = (_context(params, pairs, TINY, DEMO, batches=batches) for batches in (None, 2))
+    whole, killed = (_context(params, pairs, TINY, tagger, batches=batches) for batches in (None, 2))
     findings = whole.run().findings("demo-tiny", "tagger")
     with pytest.raises(Killed):
         killed.run()
@@ -228,62 +221,7 @@ def test_a_corpus_is_cut_at_tagged_entities_and_resumes_to_the_same_pairs(tmp_pa
     assert findings.figures["sequences"] == len(cut["start"])
 
 
-def test_a_corpus_without_entities_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(audit_module, "_load_tagger", lambda context: _Names())
+def test_a_corpus_without_entities_is_refused(tmp_path, tagger):
     pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 5), [TINY], PairSize(), 4)
     with pytest.raises(HarnessError, match=r"no tagged entity of 4 tokens"):
-        _context(LeakageParams(entity_kinds=("ORG",)), pairs, TINY, DEMO).run()
-
-
-@pytest.fixture(scope="module")
-def tagger(tmp_path_factory) -> Model:
-    """A token classifier that was trained on the invented names of other documents."""
-    folder = tmp_path_factory.mktemp("tagger")
-    tokenizer = Tokenizer.from_file(str(TINY.path / "tokenizer.json"))
-    inputs, labels = [], []
-    for document in corpus(7, 300):
-        encoding = tokenizer.encode(document.text)
-        of_token = np.zeros(len(encoding.ids), np.int64)
-        for match in NAME.finditer(document.text):
-            inside = [place for place, (_, end) in enumerate(encoding.offsets) if match.start() < end <= match.end()]
-            of_token[inside] = 2
-            of_token[inside[:1]] = 1
-        inputs.append(encoding.ids[:64])
-        labels.append(of_token[:64])
-    rows = [row for row in range(300) if len(inputs[row]) == 64]
-    torch.manual_seed(0)
-    model = BertForTokenClassification(
-        BertConfig(
-            vocab_size=384,
-            hidden_size=48,
-            num_hidden_layers=1,
-            num_attention_heads=4,
-            intermediate_size=96,
-            max_position_embeddings=512,
-            id2label={0: "O", 1: "B-PER", 2: "I-PER"},
-            label2id={"O": 0, "B-PER": 1, "I-PER": 2},
-        )
-    )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(150):
-        some = [rows[(16 * step + place) % len(rows)] for place in range(16)]
-        loss = model(
-            input_ids=torch.tensor([inputs[row] for row in some]),
-            labels=torch.tensor(np.array([labels[row] for row in some])),
-        ).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    model.save_pretrained(folder)
-    shutil.copy(TINY.path / "tokenizer.json", folder)
-    return Model("tagger", folder)
-
-
-@pytest.mark.slow
-def test_a_corpus_is_cut_with_a_token_classifier(tmp_path, tagger):
-    pairs = read_documents(_corpus_of(tmp_path / "corpus.jsonl", 60), [TINY], PairSize(), 4)
-    context = _context(LeakageParams(inexact=0, entity_kinds=("PER",)), pairs, TINY, tagger).run()
-    tokenizer = Tokenizer.from_file(str(TINY.path / "tokenizer.json"))
-    texts = [tokenizer.decode(row.astype(int).tolist()).strip() for row in context.rows("pair")["suffix"]]
-    assert len(texts) > 20 and np.mean([NAME.fullmatch(text) is not None for text in texts]) > 0.5
-    assert context.findings("demo-tiny", "tagger").figures["model"] == "demo-tiny"
+        _context(LeakageParams(entity_kinds=("ORG",)), pairs, TINY, tagger).run()
