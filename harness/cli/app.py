@@ -1,62 +1,81 @@
 """The `harness` command: its sub-commands, its exit codes, and how errors are printed."""
 
+import importlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
-from harness.cli import (
-    attacks,
-    audit,
-    bench,
-    compare,
-    data,
-    demo,
-    doctor,
-    leaderboard,
-    output,
-    package,
-    report,
-    rerun,
-    rounds,
-    run_control,
-    run_records,
-    score,
-    tune,
-    verify,
-)
+from harness.cli import output
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
 
 PANELS = {
-    "Runs": (
-        run_control.run,
-        run_control.watch,
-        run_control.stop,
-        run_control.resume,
-        run_records.show,
-        run_records.logs,
-        run_records.export,
-        run_records.app,
-        demo.demo,
-    ),
-    "Attacks": (attacks.app, tune.tune),
-    "Scoring": (score.score, score.validate, compare.compare, report.report),
-    "Submissions": (package.app, verify.verify, rerun.rerun, leaderboard.leaderboard),
-    "Audits": (audit.app,),
-    "Data and set-up": (rounds.app, data.app, doctor.doctor, bench.bench),
+    "Runs": {
+        "run": ("run_control:run", "Run an attack on a round."),
+        "watch": ("run_control:watch", "Watch a run until it is over."),
+        "stop": ("run_control:stop", "Stop a run. Its guesses are kept; `resume` continues it."),
+        "resume": ("run_control:resume", "Continue a run that was stopped, crashed or lost."),
+        "show": ("run_records:show", "Show a run: what it was given, how it went, its score."),
+        "logs": ("run_records:logs", "Print the log of a run's worker."),
+        "export": ("run_records:export", "Write a run's submission, or all its guesses, to a file."),
+        "runs": ("run_records:app", "List, annotate and delete runs."),
+        "demo": ("demo:demo", "Run the baseline attack on the bundled demo target."),
+    },
+    "Attacks": {
+        "attacks": ("attacks:app", "List attacks, show one, or write a new one."),
+        "tune": ("tune:tune", "Search an attack's parameters on training examples."),
+    },
+    "Scoring": {
+        "score": ("score:score", "Score a submission against the answers."),
+        "validate": ("score:validate", "Check a submission against the rules of a round."),
+        "compare": ("compare:compare", "Compare two or more runs of one round."),
+        "report": ("report:report", "Write an HTML page about one or several runs."),
+    },
+    "Submissions": {
+        "package": ("package:app", "Package a run, or an attack's code, for the organizers."),
+        "verify": ("verify:verify", "Run a bundle's code again and compare the results."),
+        "rerun": ("rerun:rerun", "Run the code of a bundle on given prefixes."),
+        "leaderboard": ("leaderboard:leaderboard", "Rank the bundles in a directory."),
+    },
+    "Audits": {"audit": ("audit:app", "Measure what a model has memorized.")},
+    "Data and set-up": {
+        "rounds": ("rounds:app", "List rounds, or show the rules of one."),
+        "data": ("data:app", "Fetch, build and inspect data sets."),
+        "doctor": ("doctor:doctor", "Check this machine and print its set-up."),
+        "bench": ("bench:bench", "Measure the sampling and search speed of this machine."),
+    },
 }
-"""The commands by their heading in `harness --help`."""
+"""The commands by their heading in `harness --help`: module and attribute in harness.cli, and summary."""
 
 
 class _AllCommands(HarnessGroup):
+    """All commands. The module of a command is imported when it runs, so that --help and the screen start fast."""
+
     panels = tuple(PANELS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, placeholder, rest = super().resolve_command(ctx, args)
+        return name, None if placeholder is None else load_command(str(name)), rest
+
+
+def load_command(name: str) -> Any:
+    """Import the command or the group `name`."""
+    (place,) = (commands[name][0] for commands in PANELS.values() if name in commands)
+    module, _, attribute = place.partition(":")
+    loaded = getattr(importlib.import_module(f"harness.cli.{module}"), attribute)
+    if not isinstance(loaded, typer.Typer):
+        loaded, function = CommandLine(), loaded
+        loaded.command()(function)
+    return get_command(loaded)
 
 
 app = CommandLine(
     name="harness",
     group=_AllCommands,
+    add_completion=True,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -92,11 +111,8 @@ def open_screen(
 
 
 for panel, commands in PANELS.items():
-    for command in commands:
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, rich_help_panel=panel)
-        else:
-            app.command(rich_help_panel=panel)(command)
+    for name, (_, summary) in commands.items():
+        app.command(name, help=summary, rich_help_panel=panel)(lambda: None)
 
 
 def main() -> None:

@@ -2,16 +2,17 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli.options import AttackName, Attacks, Json
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.typer_classes import CommandLine
-
-if TYPE_CHECKING:
-    from harness.plugins.discovery import AttackFile
+from harness.plugins.discovery import AttackFile, attack_named, find_attacks
+from harness.plugins.parameters import parameters_in
+from harness.plugins.scaffold import new_attack
+from harness.plugins.schema import fetch_schema
 
 app = CommandLine(name="attacks", invoke_without_command=True)
 
@@ -24,8 +25,6 @@ def list_attacks(context: typer.Context, attacks: Attacks = None, json: Json = F
     """
     if context.invoked_subcommand is not None:
         return
-    from harness.plugins.discovery import find_attacks
-
     found = find_attacks(attacks)
     if json:
         print_json({"attacks": [_as_json(attack) for attack in found]})
@@ -38,10 +37,6 @@ def list_attacks(context: typer.Context, attacks: Attacks = None, json: Json = F
 @app.command("show")
 def show_attack(attack: AttackName, attacks: Attacks = None, json: Json = False) -> None:
     """Show what an attack does, its file and its parameters."""
-    from harness.plugins.discovery import attack_named
-    from harness.plugins.parameters import parameters_in
-    from harness.plugins.schema import fetch_schema
-
     file = attack_named(attack, attacks)
     schema = fetch_schema(file.path, digest=file.sha256)
     parameters = parameters_in(schema.schema)
@@ -72,8 +67,6 @@ def new(
     json: Json = False,
 ) -> None:
     """Write a new attack that runs as it is."""
-    from harness.plugins.scaffold import new_attack
-
     path = new_attack(name, directory)
     if json:
         print_json({"attack": name, "path": str(path.absolute())})
@@ -83,17 +76,17 @@ def new(
     say(f"next: harness run {name} --round demo{option}")
 
 
-def _row(attack: "AttackFile") -> tuple[str, str, str]:
+def _row(attack: AttackFile) -> tuple[str, str, str]:
     what = attack.summary if attack.error is None else f"broken: {attack.error}"
     return sanitize(attack.shown_name), sanitize(attack.origin), sanitize(what)
 
 
-def _as_json(attack: "AttackFile") -> dict[str, Any]:
+def _as_json(attack: AttackFile) -> dict[str, Any]:
     fields = asdict(attack)
     return {"attack": fields.pop("name"), **fields, "path": str(attack.path)}
 
 
-def _flags(attack: "AttackFile") -> str:
+def _flags(attack: AttackFile) -> str:
     flags = []
     if attack.control:
         flags.append("control, may not be submitted")

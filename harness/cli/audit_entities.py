@@ -6,8 +6,12 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.audit_run import AuditOptions, Targets
+from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
+from harness.audits.entities.inputs import read_inputs
+from harness.cli.audit_run import AuditOptions, Targets, run_audit
 from harness.cli.options import DeviceOptions
+from harness.cli.resolving import model_records
+from harness.core.errors import HarnessError
 
 
 class MatchOption(StrEnum):
@@ -50,12 +54,6 @@ def entities(
     options: AuditOptions,
 ) -> None:
     """Compare a NER model's confidence in trained and other names."""
-    from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
-    from harness.audits.entities.inputs import read_inputs
-    from harness.cli.audit_run import run_audit
-    from harness.cli.resolving import model_records
-    from harness.core.errors import HarnessError
-
     if not target:
         raise HarnessError("no token classification model is named. Give --target.")
     params = EntitiesParams.checked(match=match.value, labels=label or (), attention_prompts=attention_prompts)

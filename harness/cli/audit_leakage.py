@@ -5,8 +5,13 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.audit_run import AuditOptions, Round, Targets, TextField
+from harness.audits.leakage.audit import LeakageAudit
+from harness.audits.leakage.inputs import PairSize, PairSource, read_inputs
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.sources import CorpusFiles, select_source
+from harness.cli.audit_run import AuditOptions, Round, Targets, TextField, run_audit
 from harness.cli.options import DeviceOptions
+from harness.cli.resolving import model_records
 
 
 def leakage(
@@ -53,13 +58,6 @@ def leakage(
 
     Several --target of one tokenizer and several --prefix-lengths are swept over.
     """
-    from harness.audits.leakage.audit import LeakageAudit
-    from harness.audits.leakage.inputs import PairSize, PairSource, read_inputs
-    from harness.audits.leakage.params import LeakageParams
-    from harness.audits.sources import CorpusFiles, select_source
-    from harness.cli.audit_run import run_audit
-    from harness.cli.resolving import model_records
-
     source = PairSource.select(
         select_source(pairs, round_, field=field),
         names=names,

@@ -4,16 +4,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from harness.cli.audit_findings import print_findings
 from harness.cli.options import Detach, Json, Seed, ShareDevice, budget_seconds, round_option
 from harness.cli.output import print_json, say
-
-if TYPE_CHECKING:
-    from harness.core.audit import Audit, AuditInputs
-    from harness.core.spec import TargetRecord
+from harness.cli.watching import follow_audit
+from harness.core.audit import Audit, AuditInputs
+from harness.core.spec import TargetRecord
+from harness.jobs.audit.planning import plan_audit
+from harness.runs.folder import new_run_id
+from harness.runs.launch import start_job
+from harness.runs.summary import run_summary
 
 Targets = Annotated[list[str] | None, typer.Option("--target", help="Hub id or directory of a model; repeatable.")]
 Round = Annotated[str | None, round_option("Round whose answers are known.")]
@@ -39,12 +43,12 @@ class AuditOptions:
 
 
 def run_audit(
-    audit: "Audit[Any]",
-    inputs: "AuditInputs",
+    audit: Audit[Any],
+    inputs: AuditInputs,
     *,
     name: str,
     files: Mapping[str, Path],
-    models: "Sequence[TargetRecord]",
+    models: Sequence[TargetRecord],
     options: AuditOptions,
 ) -> None:
     """Start the audit, follow it to its end and print its findings. Ctrl-C leaves it running.
@@ -52,13 +56,6 @@ def run_audit(
     name: of the source, for the run's id; files: those that the user named, by option. Raises HarnessError if the audit
     cannot start or fails.
     """
-    from harness.cli.audit_findings import print_findings
-    from harness.cli.watching import follow_audit
-    from harness.jobs.audit.planning import plan_audit
-    from harness.runs.folder import new_run_id
-    from harness.runs.launch import start_job
-    from harness.runs.summary import run_summary
-
     if options.out is not None:
         from harness.submit.audit_export import check_audit_folder
 

@@ -5,9 +5,15 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.audit_run import AuditOptions, Round, TextField
+from harness.audits.sequence.audit import SequenceAudit
+from harness.audits.sequence.inputs import read_inputs, select_target
+from harness.audits.sequence.params import SequenceParams
+from harness.audits.sources import select_source, source_files, source_name
+from harness.cli.audit_run import AuditOptions, Round, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.output import say
+from harness.cli.resolving import model_records
+from harness.core.errors import HarnessError
 
 
 def sequence(
@@ -60,14 +66,6 @@ def sequence(
 
     The model completes the corpus's paragraphs, and its completions are compared with the originals.
     """
-    from harness.audits.sequence.audit import SequenceAudit
-    from harness.audits.sequence.inputs import read_inputs, select_target
-    from harness.audits.sequence.params import SequenceParams
-    from harness.audits.sources import select_source, source_files, source_name
-    from harness.cli.audit_run import run_audit
-    from harness.cli.resolving import model_records
-    from harness.core.errors import HarnessError
-
     params = SequenceParams.checked(
         prompt_length=prompt_length,
         longest_suffix=longest_suffix,

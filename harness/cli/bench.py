@@ -4,10 +4,17 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from harness.cli.options import Device, DeviceOptions, Json, Round, Threads, round_or_default
 from harness.cli.output import align_columns, print_json, say
+from harness.cli.resolving import require_device
+from harness.core.errors import HarnessError
+from harness.core.examples import load_prefixes
+from harness.core.rounds import load_round
+from harness.engine.resolving import require_capacity, resolve_target
+from harness.runs.machine import usable_cores
 
 if TYPE_CHECKING:
     from harness.engine.benchmark import Measured
@@ -28,15 +35,6 @@ def bench(
 
     Each turn runs the harness and the arithmetic of the official baseline in one process.
     """
-    import numpy as np
-
-    from harness.cli.resolving import require_device
-    from harness.core.errors import HarnessError
-    from harness.core.examples import load_prefixes
-    from harness.core.rounds import load_round
-    from harness.engine.resolving import require_capacity, resolve_target
-    from harness.runs.machine import usable_cores
-
     dtypes = tuple(dict.fromkeys(dtype or ()))
     for name in dtypes or ("auto",):
         device = require_device(DeviceOptions(device, name, threads))

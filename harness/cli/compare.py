@@ -1,16 +1,16 @@
 """`harness compare`: runs of one round side by side, as tables, a figure or JSON."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from harness.analysis import comparison_tables as tables
+from harness.analysis.comparison import ComparedRun, Comparison, Trajectory, compare_runs
+from harness.analysis.comparison_tables import Table
 from harness.cli.options import Json, Runs
 from harness.cli.output import align_columns, print_json, sanitize, shorten_middle
-
-if TYPE_CHECKING:
-    from harness.analysis.comparison import ComparedRun, Comparison, Trajectory
-    from harness.analysis.comparison_tables import Table
+from harness.runs.folder import run_folder
 
 _MAX_IDS = 10
 _MAX_CELL = 44
@@ -25,9 +25,6 @@ def compare(
 
     Prints recall, speed and the settings that differ. Two runs are also compared example by example.
     """
-    from harness.analysis.comparison import compare_runs
-    from harness.runs.folder import run_folder
-
     if plot is not None:
         from harness.figures.curves import figure_format
 
@@ -38,10 +35,10 @@ def compare(
     print_json(comparison.as_json()) if json else print("\n\n".join(_sections(comparison)))
 
 
-def _draw(comparison: "Comparison", path: Path) -> None:
+def _draw(comparison: Comparison, path: Path) -> None:
     from harness.figures.curves import PlottedRun, write_comparison
 
-    def plotted(run: "ComparedRun", on: "Trajectory") -> PlottedRun:
+    def plotted(run: ComparedRun, on: Trajectory) -> PlottedRun:
         return PlottedRun(sanitize(run.id), on.score, on.recall_over_time)
 
     runs = [plotted(run, run.whole) for run in comparison.runs]
@@ -49,9 +46,7 @@ def _draw(comparison: "Comparison", path: Path) -> None:
     write_comparison(runs, unreachable, path, title=f"round {comparison.round}")
 
 
-def _sections(comparison: "Comparison") -> list[str]:
-    from harness.analysis import comparison_tables as tables
-
+def _sections(comparison: Comparison) -> list[str]:
     first, second = (comparison.runs[0].id, comparison.runs[1].id)
     sections = [
         _section(f"round {comparison.round}, {len(comparison.whole):,} examples", tables.scores_and_pace(comparison)),
@@ -68,7 +63,7 @@ def _sections(comparison: "Comparison") -> list[str]:
     return sections
 
 
-def _section(title: str, table: "Table") -> str:
+def _section(title: str, table: Table) -> str:
     rows = [[shorten_middle(sanitize(cell), _MAX_CELL) for cell in row] for row in table]
     return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))
 

@@ -2,21 +2,25 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import ProgressBars
 from harness.cli.rounds import files_as_json, print_files, state_of
 from harness.cli.typer_classes import CommandLine
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from harness.data.fetch import Outcome
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.overlap import overlap
+from harness.core.paths import data_home
+from harness.core.rounds import load_round, shipped_rounds
+from harness.data.catalog import FOLDER, SATML, SPLITS
+from harness.data.fetch import Arrival, Outcome, fetch_files
+from harness.data.pointers import read_pointers
+from harness.data.status import round_status
 
 app = CommandLine(name="data", help="Fetch, build and inspect data sets.", no_args_is_help=True)
 
@@ -44,10 +48,6 @@ def fetch_data(
     Each file is checked. Files that exist are kept.
     Exit code 1: a file could not be fetched.
     """
-    from harness.core.errors import HarnessError
-    from harness.data.catalog import SATML
-    from harness.data.fetch import Arrival, fetch_files
-
     folder = _folder_of(data_set)
     outcomes: list[Outcome] = []
     names = max(len(file.name) for file in SATML)
@@ -70,11 +70,7 @@ def fetch_data(
         raise typer.Exit(1)
 
 
-def _say_what_is_there(outcomes: "list[Outcome]", source: str | None, folder: Path) -> None:
-    from harness.core.rounds import load_round, shipped_rounds
-    from harness.data.fetch import Arrival
-    from harness.data.status import round_status
-
+def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path) -> None:
     for outcome in outcomes:
         if outcome.fault:
             say(f"harness: {sanitize(outcome.fault)}")
@@ -98,9 +94,6 @@ def show_status(round_: RoundArgument, json: Json = False) -> None:
     Prints which files are missing or wrong, whether they are the official data, and the command that fetches them.
     Exit code 1: a file contradicts the round or the official MD5.
     """
-    from harness.core.rounds import load_round
-    from harness.data.status import round_status
-
     status = round_status(load_round(round_))
     if json:
         print_json(
@@ -154,10 +147,7 @@ def build_arrays(
 
     They are written only if they have the official MD5.
     """
-    from harness.core.errors import HarnessError
-    from harness.data.catalog import SPLITS
     from harness.data.pile import cut_rows, load_tokenizer, write_split
-    from harness.data.pointers import read_pointers
 
     folder, chosen = _folder_of(data_set), SPLITS[split]
     if not pile.is_dir():
@@ -182,11 +172,6 @@ def show_overlap(round_: RoundArgument, json: Json = False) -> None:
     through a whole suffix. Reachable: that suffix is right. Clustered: a chain of shared 32-token windows leads to a
     training row.
     """
-    import numpy as np
-
-    from harness.core.overlap import overlap
-    from harness.core.rounds import load_round
-
     loaded = load_round(round_)
     found = overlap(loaded)
     examples = len(found.is_stitched)
@@ -227,19 +212,15 @@ def show_overlap(round_: RoundArgument, json: Json = False) -> None:
         print(f"  clusters      {len(sizes):6,}  the largest of {int(sizes.max()):,} examples")
 
 
-def _count(claims: "NDArray[np.bool_] | None") -> int | None:
+def _count(claims: NDArray[np.bool_] | None) -> int | None:
     return None if claims is None else int(claims.sum())
 
 
-def _ids(claims: "NDArray[np.bool_] | None") -> Any:
+def _ids(claims: NDArray[np.bool_] | None) -> Any:
     return None if claims is None else claims.nonzero()[0].tolist()
 
 
 def _folder_of(data_set: str) -> Path:
-    from harness.core.errors import unknown_name
-    from harness.core.paths import data_home
-    from harness.data.catalog import FOLDER
-
     if data_set != FOLDER:
         raise unknown_name("data set", data_set, [FOLDER], see="harness data fetch --help")
     return data_home() / FOLDER

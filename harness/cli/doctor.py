@@ -1,9 +1,42 @@
-"""`harness doctor`: what a bug report needs."""
+"""`harness doctor`: what a bug report needs. Each line is measured or tried, none is guessed."""
 
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
 import typer
 
 from harness.cli.options import Json
 from harness.cli.output import print_json, sanitize
+from harness.core import paths
+from harness.core.errors import HarnessError
+from harness.core.paths import runs_home
+from harness.engine.devices import resolve_device
+from harness.runs.machine import ABSENT, hardware, versions
+from harness.sandbox.backends import BACKENDS, detect_backend
+from harness.sandbox.guarantees import check_guarantees
+from harness.sandbox.view import model_cache
+
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "gpfs", "beegfs", "9p"}
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    advice: what to do about it, None if nothing is wrong. is_missing: the harness needs this and does not have it, so
+    the advice is not optional.
+    """
+
+    name: str
+    value: str
+    advice: str | None = None
+    is_missing: bool = False
 
 
 def doctor(json: Json = False) -> None:
@@ -11,13 +44,12 @@ def doctor(json: Json = False) -> None:
 
     Prints versions, device, memory, disk, directories and sandbox. Exit code 1: something that runs need is missing.
     """
-    from harness.cli.machine_report import Finding, as_json, findings
-    from harness.engine.devices import resolve_device
-
     report = [*findings(), Finding("device", resolve_device())]
     missing = [finding.name for finding in report if finding.is_missing]
     if json:
-        print_json({"missing": missing, "findings": as_json(report)})
+        print_json(
+            {"missing": missing, "findings": {one.name: {"value": one.value, "advice": one.advice} for one in report}}
+        )
     else:
         width = max(len(finding.name) for finding in report)
         for finding in report:
@@ -26,3 +58,91 @@ def doctor(json: Json = False) -> None:
                 print(f"{'':<{width}}  → {sanitize(finding.advice)}")
     if missing:
         raise typer.Exit(1)
+
+
+def findings() -> list[Finding]:
+    """Return the report, in the order in which it is printed."""
+    machine = hardware()
+    memory = psutil.virtual_memory()
+    directories = {
+        "runs": runs_home(),
+        "data": paths.data_home(),
+        "cache": paths.cache_home(),
+        "model cache": model_cache(),
+    }
+    return [
+        *(_version(name, version) for name, version in versions().items()),
+        Finding("executable", sys.executable),
+        Finding("system", f"{machine['system']} {machine['machine']}"),
+        Finding("processor", f"{machine['processor']}, {machine['cores']} cores usable"),
+        Finding("gpus", ", ".join(machine["gpus"]) or "none found by the NVIDIA driver"),
+        Finding("memory", f"{_gigabytes(memory.available)} free of {_gigabytes(memory.total)}"),
+        *(_directory(name, path) for name, path in directories.items()),
+        *_sandbox(),
+        _after_logout(),
+    ]
+
+
+def _version(name: str, version: str) -> Finding:
+    if version == ABSENT:
+        return Finding(name, version, f"{name} is not installed. Install the harness again.", is_missing=True)
+    return Finding(name, version)
+
+
+def _directory(name: str, path: Path) -> Finding:
+    """Return the file system and the free space of a directory, from its nearest parent that exists."""
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
+    kind = file_system_of(existing)
+    free = shutil.disk_usage(existing).free
+    value = f"{path} ({kind}, {_gigabytes(free)} free)"
+    if not os.access(existing, os.W_OK):
+        return Finding(name, value, f"{existing} is not writable. Change its permissions.", is_missing=True)
+    if name == "runs" and (kind in _NETWORK_FILE_SYSTEMS or kind.startswith("fuse")):
+        return Finding(name, value, "run.db needs a local file system. Set HARNESS_HOME to a local directory.")
+    return Finding(name, value, "less than 1 GB is free." if free < 1 << 30 else None)
+
+
+def _sandbox() -> list[Finding]:
+    """Return the backend of this machine, and whether each guarantee of the sandbox holds."""
+    try:
+        backend = detect_backend()
+    except HarnessError as error:
+        return [Finding("sandbox", "the requested backend does not work", str(error), is_missing=True)]
+    strongest = BACKENDS[0]
+    stronger = None if backend is strongest else strongest.advice
+    found = [Finding("sandbox", f"{backend.name}: {backend.description}", None if backend.is_sandbox else stronger)]
+    for guarantee in check_guarantees():
+        name = f"  {guarantee.name}"
+        if guarantee.mechanism:
+            found.append(Finding(name, f"by {guarantee.mechanism}"))
+        else:
+            advice = (guarantee.advice or stronger) if backend.is_sandbox else None
+            found.append(Finding(name, "not guaranteed here", advice))
+    return found
+
+
+def _after_logout() -> Finding:
+    """Return whether a run continues after the user logs out of a machine with systemd."""
+    name = "after logout"
+    if not Path("/run/systemd/system").exists():
+        return Finding(name, "runs continue: this machine has no systemd")
+    linger = Path("/var/lib/systemd/linger") / (os.environ.get("USER") or str(os.getuid()))
+    if os.getuid() == 0 or linger.exists():
+        return Finding(name, "runs continue")
+    files = [Path("/etc/systemd/logind.conf"), *sorted(Path("/etc/systemd/logind.conf.d").glob("*.conf"))]
+    if any("KillUserProcesses=yes" in file.read_text(errors="replace") for file in files if file.is_file()):
+        value = "systemd kills runs (KillUserProcesses=yes)"
+    else:
+        value = "runs continue, unless systemd-logind was built to kill them"
+    return Finding(name, value, "`loginctl enable-linger` keeps runs alive.")
+
+
+def file_system_of(path: Path) -> str:
+    """Return the type of the file system that contains `path`, or "unknown"."""
+    real, mounts = path.resolve(), reversed(psutil.disk_partitions(all=True))
+    containing = [mount for mount in mounts if real.is_relative_to(mount.mountpoint)]
+    return max(containing, key=lambda mount: len(mount.mountpoint)).fstype if containing else "unknown"
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

@@ -1,15 +1,20 @@
 """`harness leaderboard`: the bundles of a round, ranked."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, check_output_file, round_option, write_output
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
-
-if TYPE_CHECKING:
-    from harness.submit.leaderboard import Entry
+from harness.cli.verify import prepare, verified
+from harness.core.errors import HarnessError
+from harness.core.files import file_sha256
+from harness.core.rounds import load_round
+from harness.submit.judging import load_judging_data
+from harness.submit.leaderboard import Entry, leaderboard_csv
+from harness.submit.leaderboard import leaderboard as ranked
+from harness.submit.verdict import load_verdict
 
 _MAX_CELL = 40
 
@@ -35,12 +40,6 @@ def leaderboard(
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
     The options of `harness verify` apply to --verify.
     """
-    from harness.core.errors import HarnessError
-    from harness.core.rounds import load_round
-    from harness.submit.judging import load_judging_data
-    from harness.submit.leaderboard import leaderboard as ranked
-    from harness.submit.leaderboard import leaderboard_csv
-
     bundles = sorted(folder.glob("*.zip")) if folder.is_dir() else []
     if not bundles:
         raise HarnessError(f"{folder} contains no bundles. `harness package` writes them.")
@@ -50,10 +49,6 @@ def leaderboard(
         budget_seconds(options.budget)
     judging = load_judging_data(load_round(round_), answers=answers)
     if verify:
-        from harness.cli.verify import prepare, verified
-        from harness.core.files import file_sha256
-        from harness.submit.verdict import load_verdict
-
         prepare(options)
         for bundle in bundles:
             try:
@@ -84,7 +79,7 @@ def leaderboard(
         _print(entries)
 
 
-def _print(entries: "list[Entry]") -> None:
+def _print(entries: list[Entry]) -> None:
     header = ("", "team", "attack", "recall", "− leader", "time", "verified", "measured on")
     rows = [_row(entry) for entry in entries if entry.team]
     if rows:
@@ -98,7 +93,7 @@ def _print(entries: "list[Entry]") -> None:
             print(f"{sanitize(entry.bundle)}: not ranked: {sanitize(entry.unranked)}")
 
 
-def _row(entry: "Entry") -> tuple[str, ...]:
+def _row(entry: Entry) -> tuple[str, ...]:
     recall, difference, time = "blind", "", "–"
     if entry.recall_at_cap is not None and entry.recall_interval is not None:
         recall = f"{entry.recall_at_cap:.3f} [{entry.recall_interval[0]:.3f}, {entry.recall_interval[1]:.3f}]"

@@ -4,7 +4,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,11 +20,15 @@ from harness.cli.options import (
     write_output,
 )
 from harness.cli.output import print_json, sanitize, say
+from harness.cli.resolving import resolve_run
 from harness.cli.typer_classes import CommandLine, GroupWithDefault
-
-if TYPE_CHECKING:
-    from harness.submit.bundle import Bundle
-    from harness.submit.checklist import Check
+from harness.core.errors import HarnessError, unknown_name
+from harness.core.rounds import load_round
+from harness.runs.folder import run_folder
+from harness.submit.bundle import Bundle, code_bundle, submission_bundle
+from harness.submit.checklist import Check, checklist, refusal
+from harness.submit.code_spec import write_blind_round
+from harness.submit.default_paths import DESCRIPTION, TEAM, bundle_path, default_file
 
 app = CommandLine(
     name="package",
@@ -63,11 +67,6 @@ def package_run(
 
     With --check, exit code 1 means that a check fails.
     """
-    from harness.core.errors import HarnessError
-    from harness.runs.folder import run_folder
-    from harness.submit.checklist import checklist, refusal
-    from harness.submit.default_paths import DESCRIPTION, TEAM, default_file
-
     folder = run_folder(run)
     team = team or default_file(TEAM)
     description = description or default_file(DESCRIPTION)
@@ -84,8 +83,6 @@ def package_run(
     if team is None or description is None:
         raise HarnessError("a bundle needs a team and a description. Name them with --team and --description.")
     destination = _destination(out, f"{folder.id}.zip", force=force)
-    from harness.submit.bundle import submission_bundle
-
     say(f"packaging {folder.id} …")
     unmet = [one for one in checks if not one.is_met]
     bundle = submission_bundle(folder, team=team, description=description, unmet=unmet, redact=redact)
@@ -107,9 +104,6 @@ def package_code(
 
     Prints the SHA-256 of the zip, which `harness verify --frozen` compares later.
     """
-    from harness.cli.resolving import resolve_run
-    from harness.submit.bundle import code_bundle
-
     with _round_with_prefixes(round_) as name:
         plan = resolve_run(attack, name, options, compute)
     name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
@@ -117,9 +111,7 @@ def package_code(
     _write(code_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
 
 
-def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:
-    from harness.core.errors import HarnessError, unknown_name
-
+def _accepted(names: list[str], checks: list[Check]) -> frozenset[str]:
     by_name = {check.name: check for check in checks}
     for name in names:
         if name not in by_name:
@@ -131,15 +123,13 @@ def _accepted(names: list[str], checks: "list[Check]") -> frozenset[str]:
 
 def _destination(out: Path | None, name: str, *, force: bool) -> Path:
     """Return the path of the zip, and make its directory."""
-    from harness.submit.default_paths import bundle_path
-
     destination = bundle_path(out, name)
     make_directory(destination.absolute().parent)
     check_output_file(destination, force=force)
     return destination
 
 
-def _write(bundle: "Bundle", destination: Path, *, json: bool) -> None:
+def _write(bundle: Bundle, destination: Path, *, json: bool) -> None:
     """Write a bundle, and print its path and hash."""
     write_output(destination, bundle.content)
     manifest = bundle.manifest
@@ -163,7 +153,7 @@ def _write(bundle: "Bundle", destination: Path, *, json: bool) -> None:
         say(f"{len(manifest.files):,} files, {bundle.pages} pages of description, code {manifest.code_bundle_sha256}")
 
 
-def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool) -> None:
+def _print_checks(checks: list[Check], accepted: frozenset[str], *, json: bool) -> None:
     if json:
         print_json({"checks": [check._asdict() | {"is_accepted": check.name in accepted} for check in checks]})
         return
@@ -179,9 +169,6 @@ def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool
 @contextlib.contextmanager
 def _round_with_prefixes(name: str) -> Iterator[str]:
     """Yield the name of a round. If its prefixes are not known yet, yield a temporary round that stands in for it."""
-    from harness.core.rounds import load_round
-    from harness.submit.code_spec import write_blind_round
-
     round_ = load_round(name)
     if round_.prefix_file.exists():
         yield name

@@ -7,6 +7,8 @@ import typer
 
 from harness.cli.options import Force, Json, Redact, Runs, check_output_file, write_output
 from harness.cli.output import print_json, sanitize
+from harness.core.errors import HarnessError
+from harness.runs.folder import run_folder
 
 
 def report(
@@ -22,8 +24,6 @@ def report(
 
     The page holds scores, curves, a comparison and examples, and needs no other file.
     """
-    from harness.core.errors import HarnessError
-    from harness.runs.folder import run_folder
     from harness.submit.report import report_page
 
     if out.suffix != ".html":

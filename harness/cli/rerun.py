@@ -7,6 +7,15 @@ import typer
 
 from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file
 from harness.cli.output import say
+from harness.cli.resolving import target_record
+from harness.cli.watching import follow
+from harness.core.errors import HarnessError
+from harness.jobs.attack.planning import plan_attack, start_attack
+from harness.runs.folder import new_run_id
+from harness.runs.launch import resume_run
+from harness.runs.summary import run_status
+from harness.submit.code_spec import read_code_spec
+from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
 
 
 def rerun(
@@ -32,16 +41,6 @@ def rerun(
 
     An interrupted run of the same code on the same prefixes is continued. Exit codes are those of `harness run`.
     """
-    from harness.cli.resolving import target_record
-    from harness.cli.watching import follow
-    from harness.core.errors import HarnessError
-    from harness.jobs.attack.planning import plan_attack, start_attack
-    from harness.runs.folder import new_run_id
-    from harness.runs.launch import resume_run
-    from harness.runs.summary import run_status
-    from harness.submit.code_spec import read_code_spec
-    from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
-
     check_output_file(out)
     if out.is_dir():
         raise HarnessError(f"{out} is a directory. Name a file.")

@@ -1,15 +1,16 @@
 """`harness rounds`: list rounds, show the rules and files of one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.typer_classes import CommandLine
-
-if TYPE_CHECKING:
-    from harness.data.status import RoundStatus
+from harness.core.examples import error_cap_of
+from harness.core.rounds import load_round, shipped_rounds
+from harness.core.times import format_duration
+from harness.data.status import RoundStatus, round_status
 
 app = CommandLine(name="rounds", invoke_without_command=True)
 
@@ -36,9 +37,6 @@ def list_rounds(context: typer.Context, json: Json = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from harness.core.rounds import load_round, shipped_rounds
-    from harness.data.status import round_status
-
     rounds = [round_status(load_round(name)) for name in shipped_rounds()]
     if json:
         print_json({"rounds": [_summary(status) for status in rounds]})
@@ -55,9 +53,6 @@ def list_rounds(context: typer.Context, json: Json = False) -> None:
 @app.command("show")
 def show_round(round_: RoundArgument, json: Json = False) -> None:
     """Show the rules and files of a round."""
-    from harness.core.rounds import load_round
-    from harness.data.status import round_status
-
     status = round_status(load_round(round_))
     rules = _rules(status)
     if json:
@@ -71,7 +66,7 @@ def show_round(round_: RoundArgument, json: Json = False) -> None:
     print_files(status)
 
 
-def state_of(status: "RoundStatus") -> str:
+def state_of(status: RoundStatus) -> str:
     """Return the state of a round's files in two or three words."""
     if not status.is_complete:
         wrong = len(status.files) - len(status.missing) - sum(file.state == "present" for file in status.files)
@@ -80,7 +75,7 @@ def state_of(status: "RoundStatus") -> str:
     return "complete, blind" if status.round.is_blind else "complete"
 
 
-def print_files(status: "RoundStatus") -> None:
+def print_files(status: RoundStatus) -> None:
     """Print a line for each file: state, path, shape or error, use."""
     rows = []
     for file in status.files:
@@ -91,7 +86,7 @@ def print_files(status: "RoundStatus") -> None:
         print(align_columns(rows))
 
 
-def files_as_json(status: "RoundStatus") -> list[dict[str, Any]]:
+def files_as_json(status: RoundStatus) -> list[dict[str, Any]]:
     """Return the files of a round for `--json`."""
     return [
         {
@@ -105,11 +100,11 @@ def files_as_json(status: "RoundStatus") -> list[dict[str, Any]]:
     ]
 
 
-def _examples(status: "RoundStatus") -> str:
+def _examples(status: RoundStatus) -> str:
     return "?" if status.examples is None else f"{status.examples:,}"
 
 
-def _summary(status: "RoundStatus") -> dict[str, Any]:
+def _summary(status: RoundStatus) -> dict[str, Any]:
     return {
         "round": status.round.name,
         "title": status.round.title,
@@ -120,10 +115,8 @@ def _summary(status: "RoundStatus") -> dict[str, Any]:
     }
 
 
-def _rules(status: "RoundStatus") -> dict[str, Any]:
+def _rules(status: RoundStatus) -> dict[str, Any]:
     """Return the rules by name. A fold has no rows of its own, and no error cap until its files exist."""
-    from harness.core.examples import error_cap_of
-
     rules = status.round.model_dump(mode="json", include={*_RULES, "budget", "fold"})
     rules["budget_s"] = rules.pop("budget")
     if status.round.fold is not None:
@@ -133,8 +126,6 @@ def _rules(status: "RoundStatus") -> dict[str, Any]:
 
 
 def _rule_text(rule: str, value: Any) -> str:
-    from harness.core.times import format_duration
-
     if rule == "budget_s":
         return format_duration(value)
     if rule in ("answer_rows", "train_rows"):

@@ -1,9 +1,10 @@
 """Commands that start, watch, stop and resume a run."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.options import (
     AttackName,
     Detach,
@@ -18,9 +19,12 @@ from harness.cli.options import (
     round_or_default,
 )
 from harness.cli.output import is_terminal, print_json, say
-
-if TYPE_CHECKING:
-    from harness.runs.folder import RunFolder
+from harness.cli.resolving import current_weights, resolve_run
+from harness.cli.watching import follow
+from harness.jobs.attack.planning import start_attack
+from harness.runs.folder import RunFolder, run_folder
+from harness.runs.launch import resume_run, stop_run
+from harness.runs.summary import run_summary
 
 
 def run(
@@ -39,14 +43,9 @@ def run(
 
     Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped.
     """
-    from harness.cli.resolving import resolve_run
-    from harness.jobs.attack.planning import start_attack
-
     round_name = round_or_default(round_)
     plan = resolve_run(attack, round_name, options, compute, limit=limit, shares_device=share_device)
     if dry_run:
-        from harness.cli.descriptions import describe_plan, plan_as_json
-
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return
     _follow_or_detach(start_attack(plan.spec, plan.attack), detach=detach, json=json)
@@ -57,25 +56,17 @@ def watch(run: Run = "latest", plain: Plain = False, json: Json = False) -> None
 
     In a terminal its screen opens, otherwise a status line is printed. Leaving does not touch the run.
     """
-    from harness.runs.folder import run_folder
-
     folder = run_folder(run)
     if not plain and not json and is_terminal():
         from harness.tui.app import HarnessApp, show
 
         show(HarnessApp(watched=folder))
         return
-    from harness.cli.watching import follow
-
     follow(folder, json=json)
 
 
 def stop(run: Run, json: Json = False) -> None:
     """Stop a run. Its guesses are kept; `resume` continues it."""
-    from harness.runs.folder import run_folder
-    from harness.runs.launch import stop_run
-    from harness.runs.summary import run_summary
-
     folder = run_folder(run)
     status = stop_run(folder)
     print_json(run_summary(folder).as_json()) if json else print(f"{folder.id}: {status}")
@@ -86,24 +77,16 @@ def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
 
     It continues within what is left of its budget. Exit codes are those of `harness run`.
     """
-    from harness.cli.resolving import current_weights
-    from harness.runs.folder import run_folder
-    from harness.runs.launch import resume_run
-
     folder = run_folder(run)
     resume_run(folder, weights_sha256=current_weights(folder.spec()))
     _follow_or_detach(folder, detach=detach, json=json)
 
 
-def _follow_or_detach(folder: "RunFolder", *, detach: bool, json: bool) -> None:
+def _follow_or_detach(folder: RunFolder, *, detach: bool, json: bool) -> None:
     if not detach:
-        from harness.cli.watching import follow
-
         say(f"run {folder.id} · Ctrl-C leaves it running")
         follow(folder, json=json)
     elif json:
-        from harness.runs.summary import run_summary
-
         print_json(run_summary(folder).as_json())
     else:
         print(folder.id)

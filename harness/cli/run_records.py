@@ -4,17 +4,28 @@ import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from harness.analysis.candidates import load_example
 from harness.cli.completion import attack_names, run_and_tuning_names
+from harness.cli.descriptions import describe, describe_example, run_as_json
 from harness.cli.options import RUN_HELP, Force, Json, Run, check_output_file, round_option
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
+from harness.cli.tuning_records import find_run_or_tuning, print_tuning
 from harness.cli.typer_classes import CommandLine
-
-if TYPE_CHECKING:
-    from harness.runs.summary import RunSummary
+from harness.cli.watching import log_lines
+from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
+from harness.core.submission import write_submission
+from harness.core.times import date_and_time, format_duration
+from harness.jobs.attack.results import every_guess, submission_now
+from harness.runs.folder import RunFolder, all_run_folders, remove_run, run_folder
+from harness.runs.launch import is_over, stop_run
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary, run_summary
+from harness.runs.tuning import remove_tuning, runs_of
 
 _MAX_NOTE = 40
 
@@ -40,8 +51,6 @@ def list_runs(
     """
     if context.invoked_subcommand is not None:
         return
-    from harness.runs.status import Status
-
     for name in status or ():
         if name not in list(Status):
             raise typer.BadParameter(f"{sanitize(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
@@ -56,12 +65,8 @@ def list_runs(
         say("no runs yet. `harness run ATTACK --round ROUND` starts one.")
 
 
-def _summaries(status: list[str] | None, attack: str | None, round_: str | None) -> "Iterator[RunSummary]":
+def _summaries(status: list[str] | None, attack: str | None, round_: str | None) -> Iterator[RunSummary]:
     """Yield the summaries of the runs that match, newest first. A run that cannot be read is reported and left out."""
-    from harness.core.errors import HarnessError
-    from harness.runs.folder import all_run_folders
-    from harness.runs.summary import run_summary
-
     for folder in all_run_folders():
         try:
             summary = run_summary(folder)
@@ -76,16 +81,14 @@ def _summaries(status: list[str] | None, attack: str | None, round_: str | None)
             yield summary
 
 
-def _table(summaries: "list[RunSummary]") -> str:
+def _table(summaries: list[RunSummary]) -> str:
     """Return a table with one row per run."""
     header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "note")
     # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
     return align_columns([header, *(_row(summary) for summary in summaries)])
 
 
-def _row(summary: "RunSummary") -> tuple[str, ...]:
-    from harness.core.times import date_and_time, format_duration
-
+def _row(summary: RunSummary) -> tuple[str, ...]:
     recall = "blind" if summary.is_blind else "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
     return (
         summary.id,
@@ -118,12 +121,6 @@ def rm(
 
     In a terminal it asks before it deletes.
     """
-    from harness.cli.tuning_records import find_run_or_tuning
-    from harness.core.errors import HarnessError
-    from harness.runs.folder import RunFolder, remove_run
-    from harness.runs.launch import is_over, stop_run
-    from harness.runs.tuning import remove_tuning, runs_of
-
     found = [find_run_or_tuning(name) for name in runs]
     tunings = {one.id: None for one in found if not isinstance(one, RunFolder)}
     folders = {one: None for one in found if isinstance(one, RunFolder)}
@@ -161,9 +158,6 @@ def note(
     json: Json = False,
 ) -> None:
     """Attach a note to a run, or print its note."""
-    from harness.core.files import write_atomically
-    from harness.runs.folder import run_folder
-
     folder = run_folder(run)
     if text is not None:
         write_atomically(folder.note, text)
@@ -181,9 +175,6 @@ def logs(
     json: Json = False,
 ) -> None:
     """Print the log of a run's worker."""
-    from harness.cli.watching import log_lines
-    from harness.runs.folder import run_folder
-
     folder = run_folder(run)
     printed = log_lines(folder, last=lines, follow=follow)
     if json:
@@ -206,16 +197,10 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a run: what it was given, how it went, its score."""
-    from harness.cli.descriptions import describe, describe_example, run_as_json
-    from harness.cli.tuning_records import find_run_or_tuning, print_tuning
-    from harness.runs.folder import RunFolder
-
     found = find_run_or_tuning(run)
     if not isinstance(found, RunFolder):
         print_tuning(found, json=json)
     elif example is not None:
-        from harness.analysis.candidates import load_example
-
         shown = load_example(found, example)
         print_json(shown.as_json()) if json else print(describe_example(found, shown))
     elif json:
@@ -235,9 +220,6 @@ def export(
     json: Json = False,
 ) -> None:
     """Write a run's submission, or all its guesses, to a file."""
-    from harness.core.errors import HarnessError
-    from harness.runs.folder import run_folder
-
     folder = run_folder(run)
     destination = out if out is not None else Path(f"{folder.id}.csv")
     is_stdout = str(destination) == "-"
@@ -248,15 +230,11 @@ def export(
     check_output_file(destination, force=force or is_stdout)
     if all_:
         from harness.core.tables import write_guesses
-        from harness.jobs.attack.results import every_guess
 
         guesses = every_guess(folder)
         write_guesses(destination, guesses)
         rows = len(guesses.ids)
     else:
-        from harness.core.submission import write_submission
-        from harness.jobs.attack.results import submission_now
-
         submission = submission_now(folder)
         where = sys.stdout.buffer if is_stdout else destination
         write_submission(where, submission.ids, submission.suffixes, is_private=False)

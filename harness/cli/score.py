@@ -1,17 +1,20 @@
 """`harness score` and `harness validate`: a submission against the answers, and against the rules alone."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from harness.cli.options import Json, round_option
 from harness.cli.output import pluralize, print_json, sanitize
-
-if TYPE_CHECKING:
-    from harness.core.arrays import Ints, Tokens
-    from harness.core.rounds import Round
-    from harness.core.scoring import Score
+from harness.core.arrays import Ints, Tokens, mapped_array, token_rows
+from harness.core.errors import HarnessError
+from harness.core.examples import error_cap_of, load_answers, load_clusters, load_prefixes
+from harness.core.rounds import Round, load_round
+from harness.core.scoring import ERROR_COUNTS, Score, correct_rows, score_rows
+from harness.core.submission_reader import SubmissionRules, read_submission, submission_faults, vocabulary_of
+from harness.jobs.attack.results import submission_now
+from harness.runs.folder import run_folder
 
 DEFAULT_CAP = 100
 DEFAULT_ROW_CAP = 100_000
@@ -24,10 +27,10 @@ class Scorable(NamedTuple):
     """
 
     name: str
-    ids: "Ints"
-    suffixes: "Tokens"
-    answers: "Tokens"
-    clusters: "Ints | None"
+    ids: Ints
+    suffixes: Tokens
+    answers: Tokens
+    clusters: Ints | None
     cap: int
 
 
@@ -53,8 +56,6 @@ def score(
 
     Prints the recall at the error cap with its interval, and recall and precision at several error counts.
     """
-    from harness.core.scoring import correct_rows, score_rows
-
     if plot is not None:
         from harness.figures.curves import figure_format
 
@@ -83,9 +84,6 @@ def validate(
 
     Needs no answers. Prints up to 20 errors with their lines. Exit code 1: there are errors.
     """
-    from harness.core.rounds import load_round
-    from harness.core.submission_reader import SubmissionRules, read_submission, submission_faults
-
     loaded = load_round(round_)
     rules = SubmissionRules(
         examples=_number_of_examples(loaded),
@@ -133,11 +131,6 @@ def _find_scorable(
 
 def _from_run(name: str, answers: Path | None, last: int | None, cap: int | None) -> Scorable:
     """Return a run's submission, made from its record. `answers` are for a round that was blind when it ran."""
-    from harness.core.errors import HarnessError
-    from harness.core.examples import load_answers, load_clusters
-    from harness.jobs.attack.results import submission_now
-    from harness.runs.folder import run_folder
-
     folder = run_folder(name)
     spec = folder.attack_spec()
     known = load_answers(spec.round) if answers is None else _read_answers(answers, last)
@@ -156,8 +149,6 @@ def _from_run(name: str, answers: Path | None, last: int | None, cap: int | None
 
 
 def _from_answers(path: Path, answers: Path, last: int | None, cap: int | None) -> Scorable:
-    from harness.core.submission_reader import SubmissionRules, read_submission, vocabulary_of
-
     known = _read_answers(answers, last)
     rules = SubmissionRules(
         examples=len(known), suffix_length=known.shape[1], vocabulary=vocabulary_of(known), row_cap=DEFAULT_ROW_CAP
@@ -167,11 +158,6 @@ def _from_answers(path: Path, answers: Path, last: int | None, cap: int | None) 
 
 
 def _from_round(path: Path, name: str, cap: int | None) -> Scorable:
-    from harness.core.errors import HarnessError
-    from harness.core.examples import error_cap_of, load_answers, load_clusters
-    from harness.core.rounds import load_round
-    from harness.core.submission_reader import SubmissionRules, read_submission
-
     round_ = load_round(name)
     answers = load_answers(round_)
     if answers is None:
@@ -182,11 +168,8 @@ def _from_round(path: Path, name: str, cap: int | None) -> Scorable:
     return Scorable(path.name, submission.ids, submission.suffixes, answers, clusters, cap or error_cap_of(round_))
 
 
-def _read_answers(path: Path, last: int | None) -> "Tokens":
+def _read_answers(path: Path, last: int | None) -> Tokens:
     """Return the last rows (None: all rows) of an answers file, [examples, suffix length]."""
-    from harness.core.arrays import mapped_array, token_rows
-    from harness.core.errors import HarnessError
-
     array = mapped_array(path)
     if array.ndim != 2 or 0 in array.shape:
         raise HarnessError(f"{path}: expected answers of shape [examples, tokens], found {list(array.shape)}.")
@@ -195,18 +178,14 @@ def _read_answers(path: Path, last: int | None) -> "Tokens":
     return token_rows(path, length=None, vocabulary=1 << 32, rows=(len(array) - (last or len(array)), len(array)))
 
 
-def _number_of_examples(round_: "Round") -> int:
+def _number_of_examples(round_: Round) -> int:
     """Return the number of examples of a round, from its rules if they say it, else from its files."""
-    from harness.core.examples import load_prefixes
-
     if round_.answer_rows is not None and round_.fold is None:
         return round_.answer_rows[1] - round_.answer_rows[0]
     return len(load_prefixes(round_))
 
 
-def _print_score(scored: "Score") -> None:
-    from harness.core.scoring import ERROR_COUNTS
-
+def _print_score(scored: Score) -> None:
     low, high, unit = scored.interval
     print(
         f"recall at {pluralize(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"

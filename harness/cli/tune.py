@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -22,11 +22,28 @@ from harness.cli.options import (
     usage_errors,
 )
 from harness.cli.output import sanitize, say
-
-if TYPE_CHECKING:
-    from harness.plugins.parameter_space import Span
-    from harness.runs.folder import RunFolder
-    from harness.runs.tuning import Tuning
+from harness.cli.resolving import current_weights, resolve_run
+from harness.cli.tuning_records import print_tuning, print_tunings, recall_text
+from harness.core.errors import HarnessError
+from harness.core.times import format_duration
+from harness.jobs.attack.planning import start_attack
+from harness.plugins.discovery import attack_named
+from harness.plugins.parameter_space import Span, settings_of, space_of
+from harness.plugins.schema import fetch_schema
+from harness.runs.folder import RunFolder, new_run_id
+from harness.runs.launch import resume_run
+from harness.runs.status import Status
+from harness.runs.summary import run_status
+from harness.runs.tuning import (
+    Tuning,
+    begin_tuning,
+    best_of,
+    next_step,
+    require_optuna,
+    runs_of,
+    settings_tried,
+    tuning_named,
+)
 
 _POLL_SECONDS = 0.2
 _FOLDS = ("fold0of5", "fold1of5")
@@ -65,19 +82,6 @@ def tune(
     behind their median gets no further fold. The answers of the round are never used: run the best setting on it
     afterwards. `harness show TUNING` prints the settings tried, `harness runs rm TUNING` deletes a tuning.
     """
-    from harness.cli.tuning_records import print_tuning, print_tunings
-    from harness.core.errors import HarnessError
-    from harness.plugins.parameter_space import settings_of
-    from harness.runs.folder import new_run_id
-    from harness.runs.tuning import (
-        Tuning,
-        best_of,
-        require_optuna,
-        runs_of,
-        settings_tried,
-        tuning_named,
-    )
-
     if list_:
         print_tunings(json=json)
         return
@@ -114,7 +118,7 @@ def tune(
         say(f"best: {sanitize(shlex.join(words))}")
 
 
-def _refuse_other_options(context: typer.Context, tuning: "Tuning", given: dict[str, Any]) -> None:
+def _refuse_other_options(context: typer.Context, tuning: Tuning, given: dict[str, Any]) -> None:
     """Raise a usage error if an option was given whose value is not that of the tuning to be continued."""
     recorded = {**tuning.model_dump(), **tuning.options}
     parameters = {"round": "round_", "folds": "fold"}
@@ -127,19 +131,15 @@ def _refuse_other_options(context: typer.Context, tuning: "Tuning", given: dict[
             )
 
 
-def _space_and_defaults(tuning: "Tuning") -> "tuple[dict[str, Span], dict[str, Any] | None]":
+def _space_and_defaults(tuning: Tuning) -> tuple[dict[str, Span], dict[str, Any] | None]:
     """Return the searched parameters of a tuning, and the defaults of its attack."""
-    from harness.plugins.discovery import attack_named
-    from harness.plugins.parameter_space import space_of
-    from harness.plugins.schema import fetch_schema
-
     attack = attack_named(tuning.attack, _recorded_options(tuning).attacks)
     schema = fetch_schema(attack.path, digest=attack.sha256)
     with usage_errors("--vary") if tuning.vary else contextlib.nullcontext():
         return space_of(schema.schema, tuning.settings, tuning.vary), schema.params
 
 
-def _recorded_options(tuning: "Tuning", settings: Sequence[str] = ()) -> RunOptions:
+def _recorded_options(tuning: Tuning, settings: Sequence[str] = ()) -> RunOptions:
     """Return the options of the tuning's runs, with further settings."""
     directory = tuning.options["attacks"]
     return RunOptions(
@@ -153,21 +153,12 @@ def _recorded_options(tuning: "Tuning", settings: Sequence[str] = ()) -> RunOpti
 
 
 def _run_until(
-    runs: int, tuning: "Tuning", space: "dict[str, Span]", defaults: dict[str, Any] | None, *, is_new: bool
+    runs: int, tuning: Tuning, space: dict[str, Span], defaults: dict[str, Any] | None, *, is_new: bool
 ) -> None:
     """Run one setting after the other until the tuning has `runs` runs, or every setting was tried.
 
     The record of a new tuning is written once its first run is resolved, so that a usage error leaves none.
     """
-    from harness.cli.resolving import current_weights, resolve_run
-    from harness.cli.tuning_records import recall_text
-    from harness.core.times import format_duration
-    from harness.jobs.attack.planning import start_attack
-    from harness.runs.launch import resume_run
-    from harness.runs.status import Status
-    from harness.runs.summary import run_status
-    from harness.runs.tuning import begin_tuning, next_step, runs_of
-
     for run in runs_of(tuning.id):
         if run_status(run.folder) in (Status.LOST, Status.STOPPED):
             resume_run(run.folder, weights_sha256=current_weights(run.spec))
@@ -198,8 +189,6 @@ def _run_until(
         say(line + (f" · about {left} left" if done < runs else ""))
 
 
-def _wait_for_end(folder: "RunFolder") -> None:
-    from harness.runs.summary import run_status
-
+def _wait_for_end(folder: RunFolder) -> None:
     while not run_status(folder).is_over:
         time.sleep(_POLL_SECONDS)

@@ -1,23 +1,21 @@
 """Tunings as commands name, list, show and delete them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.core.errors import HarnessError
+from harness.core.times import date_and_time
+from harness.plugins.parameter_space import space_of
+from harness.plugins.schema import fetch_schema
+from harness.runs.folder import RunFolder, all_run_folders, run_folder
+from harness.runs.tuning import Setting, Tuning, all_tuning_ids, best_of, runs_of, settings_tried, tuning_named
 
-if TYPE_CHECKING:
-    from harness.runs.folder import RunFolder
-    from harness.runs.tuning import Setting, Tuning
 
-
-def find_run_or_tuning(name: str) -> "RunFolder | Tuning":
+def find_run_or_tuning(name: str) -> RunFolder | Tuning:
     """Return the run or the tuning called `name`: an id, an unambiguous beginning of one, or `latest` for a run.
 
     Raises HarnessError if there is none, or more than one.
     """
-    from harness.runs.folder import run_folder
-    from harness.runs.tuning import all_tuning_ids, tuning_named
-
     tunings = [id_ for id_ in all_tuning_ids() if name and id_.startswith(name)]
     if name in tunings:
         return tuning_named(name)
@@ -32,15 +30,11 @@ def find_run_or_tuning(name: str) -> "RunFolder | Tuning":
     return folder
 
 
-def print_tuning(tuning: "Tuning", *, json: bool) -> None:
+def print_tuning(tuning: Tuning, *, json: bool) -> None:
     """Print the settings that a tuning has tried, with their recall on each fold.
 
     The searched parameters are those of the attack as it ran: each run has a copy of its source.
     """
-    from harness.plugins.parameter_space import space_of
-    from harness.plugins.schema import fetch_schema
-    from harness.runs.tuning import best_of, runs_of, settings_tried
-
     runs, space = runs_of(tuning.id), {}
     if runs:
         first = runs[0]
@@ -67,10 +61,6 @@ def print_tuning(tuning: "Tuning", *, json: bool) -> None:
 
 def print_tunings(*, json: bool) -> None:
     """Print all tunings, newest first, with the number of runs that each has."""
-    from harness.core.times import date_and_time
-    from harness.runs.folder import all_run_folders
-    from harness.runs.tuning import all_tuning_ids, tuning_named
-
     tunings = [tuning_named(id_) for id_ in all_tuning_ids()]
     parents: list[str | None] = []
     for folder in all_run_folders() if tunings else ():
@@ -100,7 +90,7 @@ def recall_text(recall: float | None) -> str:
     return "–" if recall is None else f"{recall:.3f}"
 
 
-def _row(setting: "Setting", folds: tuple[str, ...]) -> tuple[str, ...]:
+def _row(setting: Setting, folds: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values of a setting, its recall on each fold (empty if it was not tried there), and their mean."""
     recalls = {run.fold: recall_text(run.recall) for run in setting.runs}
     return (
@@ -110,7 +100,7 @@ def _row(setting: "Setting", folds: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _setting_as_json(setting: "Setting") -> dict[str, Any]:
+def _setting_as_json(setting: Setting) -> dict[str, Any]:
     return {
         "params": setting.params,
         "recall_at_cap": setting.recall,

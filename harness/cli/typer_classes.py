@@ -158,7 +158,7 @@ class CommandLine(typer.Typer):
     """A Typer application whose commands accept the common options."""
 
     def __init__(self, *, group: type[HarnessGroup] = HarnessGroup, **settings: Any) -> None:
-        super().__init__(cls=group, rich_markup_mode=None, **settings)
+        super().__init__(cls=group, rich_markup_mode=None, **{"add_completion": False, **settings})
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
         """Return a decorator that adds a function as a command.

@@ -7,20 +7,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
-
-if TYPE_CHECKING:
-    from harness.core.rounds import Round
-    from harness.submit.bundle_checks import LocalTarget
-    from harness.submit.manifest import TargetIdentity
-    from harness.submit.verdict import Verdict
+from harness.core.errors import HarnessError
+from harness.core.files import remove_tree
+from harness.core.rounds import Round, load_round
+from harness.core.spec import SHIPPED_TARGETS
+from harness.core.times import format_duration
+from harness.engine.resolving import resolve_target
+from harness.submit.bundle_checks import LocalTarget
+from harness.submit.environment import InstallOptions
+from harness.submit.manifest import TargetIdentity
+from harness.submit.verdict import Verdict, produced_path, verdict_path
+from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -55,10 +61,6 @@ def verify(
     The code runs in the sandbox, without network, and sees only its own files, its environment and the target.
     Exit code 1: the bundle is refused. 3: the results differ, and identity was not promised.
     """
-    from harness.core.errors import HarnessError
-    from harness.core.rounds import load_round
-    from harness.submit.verification import Verification
-
     if not bundle.is_file():
         raise HarnessError(f"{bundle}: no such file.")
     if prefixes is not None and round_ is not None:
@@ -104,18 +106,13 @@ def verified(
     *,
     prefixes: Path | None = None,
     answers: Path | None = None,
-    round_: "Round | None" = None,
+    round_: Round | None = None,
     frozen: Path | None = None,
     device: str | None = None,
     work: Path | None = None,
     out: Path | None = None,
-) -> "Verdict":
+) -> Verdict:
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
-    from harness.core.times import format_duration
-    from harness.submit.environment import InstallOptions
-    from harness.submit.verdict import produced_path, verdict_path
-    from harness.submit.verification import OrganizerInputs, RunSettings, Verification
-
     given = OrganizerInputs(
         find_target=lambda named: _found_target(named, options.target, round_),
         round=round_,
@@ -146,8 +143,6 @@ def _work_folder(asked: Path | None) -> Iterator[Path]:
     if asked is not None:
         yield asked.resolve()
         return
-    from harness.core.files import remove_tree
-
     temporary = Path(tempfile.mkdtemp(prefix="harness-verify-")).resolve()
     try:
         yield temporary
@@ -157,16 +152,11 @@ def _work_folder(asked: Path | None) -> Iterator[Path]:
             remove_tree(temporary)
 
 
-def _found_target(named: "TargetIdentity", asked: str | None, round_: "Round | None") -> "LocalTarget":
+def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None) -> LocalTarget:
     """Return the verifier's copy of the target: that of --target, else the round's, else the one that the bundle names.
 
     A bundle cannot choose a path on this machine or make it download: its target is shipped or in the hub cache.
     """
-    from harness.core.errors import HarnessError
-    from harness.core.spec import SHIPPED_TARGETS
-    from harness.engine.resolving import resolve_target
-    from harness.submit.bundle_checks import LocalTarget
-
     if asked is not None:
         found = resolve_target(asked)
     elif round_ is not None:
@@ -178,10 +168,8 @@ def _found_target(named: "TargetIdentity", asked: str | None, round_: "Round | N
     return LocalTarget(found.path, found.weights_sha256)
 
 
-def _write(verdict: "Verdict", path: Path) -> None:
+def _write(verdict: Verdict, path: Path) -> None:
     """Write the verdict as JSON to `path`, and as an HTML page next to it."""
-    from json import dumps
-
     from harness.submit.html_page import page
 
     write_output(path, dumps(verdict.as_json(), indent=2) + "\n")
@@ -189,7 +177,7 @@ def _write(verdict: "Verdict", path: Path) -> None:
     say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
 
 
-def _print(verdict: "Verdict") -> None:
+def _print(verdict: Verdict) -> None:
     width = max(len(finding.name) for finding in verdict.findings)
     for finding in verdict.findings:
         sign = {True: "✓", False: "✗", None: "·"}[finding.holds]
@@ -205,8 +193,6 @@ def prepare(options: VerifyOptions) -> None:
 
     Raises HarnessError if there is no source to install environments from.
     """
-    from harness.core.errors import HarnessError
-
     if not (options.own_environment or options.allow_network_install or options.wheels is not None):
         raise HarnessError(
             "no source to install the bundle's environment from. Use --allow-network-install (the package index), "

@@ -19,6 +19,8 @@ def modules_loaded_by(statement: str) -> set[str]:
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
+        ("harness.cli.run_control", HEAVY),
+        ("harness.cli.run_records", HEAVY),
         ("harness.core.rounds", HEAVY),
         ("harness.core.attack", HEAVY),
         ("harness.core.scoring", HEAVY),

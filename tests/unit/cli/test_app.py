@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from harness.cli.app import PANELS, app
+from harness.cli.app import PANELS, app, load_command
 from harness.cli.typer_classes import EXIT_CODES, summary_of
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
@@ -19,13 +19,22 @@ from tests.unit.tui.recorded import recorded_run
 DOCS = Path(__file__).parents[3] / "docs" / "reference"
 
 
-def commands(group: Any = None, path: str = "harness") -> Iterator[tuple[str, Any]]:
+def commands() -> Iterator[tuple[str, Any]]:
     """Yield the path and the object of every command that is not a group."""
-    for name, command in (group or get_command(app)).commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{path} {name}")
-        else:
-            yield f"{path} {name}", command
+    for names in PANELS.values():
+        for name in names:
+            command = load_command(name)
+            for below in getattr(command, "commands", {}).values():
+                yield f"harness {name} {below.name}", below
+            if not hasattr(command, "commands"):
+                yield f"harness {name}", command
+
+
+def test_the_help_of_a_command_begins_with_its_summary_in_the_help_of_all() -> None:
+    for names in PANELS.values():
+        for name, (_, summary) in names.items():
+            command = load_command(name)
+            assert (command.name, summary_of(command)) == (name, summary)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,7 @@ def test_debug_raises_the_error(harness: CommandLine, arguments: tuple[str, ...]
 
 
 def test_an_internal_error_asks_for_a_report(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runs.folder.all_run_folders", lambda: 1 / 0)
+    monkeypatch.setattr("harness.cli.run_records.all_run_folders", lambda: 1 / 0)
     done = harness("runs")
     assert done.code == 1
     assert done.err.startswith("harness: internal error. Please report it; --debug prints the traceback.")
@@ -151,15 +160,15 @@ def test_package_without_a_command_packages_a_run(harness: CommandLine) -> None:
 def test_doctor_fails_if_something_needed_is_missing(
     harness: CommandLine, monkeypatch: pytest.MonkeyPatch, sandbox_works: bool, code: int
 ) -> None:
-    from harness.cli import machine_report
+    from harness.cli import doctor
 
     advice = None if sandbox_works else "install bubblewrap."
     monkeypatch.setattr(
-        machine_report,
+        doctor,
         "findings",
         lambda: [
-            machine_report.Finding("sandbox", "bwrap", advice, is_missing=not sandbox_works),
-            machine_report.Finding("after logout", "x", "y"),
+            doctor.Finding("sandbox", "bwrap", advice, is_missing=not sandbox_works),
+            doctor.Finding("after logout", "x", "y"),
         ],
     )
     done = harness("doctor", "--json")

@@ -124,9 +124,9 @@ def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> Non
 
 
 def test_the_object_of_doctor(harness: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.cli import machine_report
+    from harness.cli import doctor
 
-    monkeypatch.setattr(machine_report, "findings", lambda: [machine_report.Finding("memory", "much")])
+    monkeypatch.setattr(doctor, "findings", lambda: [doctor.Finding("memory", "much")])
     check(harness("doctor", "--json").json, "`harness doctor`")
 
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import audit_run, tune
 from harness.core.spec import JobSpec
-from harness.jobs.attack import planning
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile
-from harness.runs import launch
 from harness.runs.folder import RunFolder
 from tests.unit.cli.command_line import CommandLine
 
@@ -31,7 +30,7 @@ def test_the_runs_of_a_tuning_record_whether_they_share_the_device(
         specs.append(spec)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(planning, "start_attack", start_attack)
+    monkeypatch.setattr(tune, "start_attack", start_attack)
     assert harness("tune", "sampling", "--limit", "4", *options).code == 130
     assert [spec.shares_device for spec in specs] == [bool(options)]
 
@@ -48,6 +47,6 @@ def test_an_audit_records_whether_it_shares_the_device(
         specs.append(prepare(folder))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(launch, "start_job", start_job)
+    monkeypatch.setattr(audit_run, "start_job", start_job)
     harness("audit", "leakage", "--names", "--target", "demo-tiny", *options)
     assert [spec.shares_device for spec in specs] == [bool(options)]

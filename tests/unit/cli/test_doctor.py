@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cli import machine_report
+from harness.cli import doctor
 from harness.sandbox.backends import BACKENDS, backend_named
 from harness.sandbox.guarantees import Guarantee
 
@@ -25,8 +25,8 @@ def test_a_missing_guarantee_has_the_advice_that_helps(
         Guarantee("memory limited", "", "use control groups."),
         Guarantee("no network", "seccomp", ""),
     ]
-    monkeypatch.setattr(machine_report, "check_guarantees", lambda: checked)
-    monkeypatch.setattr(machine_report, "detect_backend", lambda: backend_named(backend))
-    found = [finding for finding in machine_report.findings() if finding.name == "sandbox" or finding.name[:2] == "  "]
+    monkeypatch.setattr(doctor, "check_guarantees", lambda: checked)
+    monkeypatch.setattr(doctor, "detect_backend", lambda: backend_named(backend))
+    found = [finding for finding in doctor.findings() if finding.name == "sandbox" or finding.name[:2] == "  "]
     assert [finding.advice for finding in found] == expected
     assert [finding.value for finding in found[1:]] == ["not guaranteed here", "not guaranteed here", "by seccomp"]
