@@ -30,9 +30,7 @@ def _command(attack: str, folder: Path, rows: int) -> list[str]:
 
 
 @pytest.mark.parametrize("attack", SHIPPED, ids=lambda attack: attack.name)
-def test_an_attack_killed_between_frames_ends_with_the_bytes_of_an_uninterrupted_run(
-    attack: AttackFile, tmp_path: Path
-) -> None:
+def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
     options = ["--target", "demo-tiny", "--threads", "1"] if attack.uses_target else []
     planned = Machine(tmp_path).run(*_command(attack.name, tmp_path, ROWS), *options, "--dry-run", "--json")
     spec = AttackSpec.model_validate(json.loads(planned.stdout)["spec"])
@@ -57,9 +55,7 @@ def _batches_done(folder: RunFolder) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_a_run_whose_supervisor_is_killed_ends_with_the_bytes_of_an_uninterrupted_one(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(name: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(*_command(name, tmp_path, ROWS_OF_A_RUN))
     (whole,) = machine.folders()

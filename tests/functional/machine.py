@@ -191,6 +191,15 @@ def give_away(folder: Path, rows: int) -> None:
         np.save(known, np.concatenate([np.load(folder / f"{part}-{EXAMPLES}.npy")[:rows], np.load(known)[rows:]]))
 
 
+def fill_disk(folder: Path) -> Path:
+    """Fill the disk of `folder` with one file, and return it."""
+    rest = folder / "rest"
+    with contextlib.suppress(OSError), rest.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    return rest
+
+
 def processes_that_name(text: str) -> list[psutil.Process]:
     """Return the living processes with `text` in their arguments, without this one."""
     found = []

@@ -30,7 +30,7 @@ def tables_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_an_audit_killed_again_and_again_resumes_to_the_same_findings(machine: Machine) -> None:
+def test_a_repeatedly_killed_audit_resumes_to_the_same_findings(machine: Machine) -> None:
     asked = (*SEQUENCE, "--limit", "160")
     whole = machine.json(*asked, "--out", "whole")
     folder = detached(machine, *asked)
@@ -49,7 +49,7 @@ def test_an_audit_killed_again_and_again_resumes_to_the_same_findings(machine: M
     assert tables_in(machine.folder / "resumed") == tables_in(machine.folder / "whole")
 
 
-def test_an_audit_that_is_stopped_tells_what_it_has_and_goes_on_later(machine: Machine) -> None:
+def test_a_stopped_audit_shows_findings_and_can_be_resumed(machine: Machine) -> None:
     folder = detached(machine, *SEQUENCE, "--limit", "300")
     wait_until(lambda: rows_of(folder) > 0)
     machine.run("stop", folder.id)
@@ -63,7 +63,7 @@ def test_an_audit_that_is_stopped_tells_what_it_has_and_goes_on_later(machine: M
 
 
 @pytest.mark.slow
-def test_an_audit_out_of_time_keeps_what_it_measured(machine: Machine) -> None:
+def test_an_audit_out_of_time_keeps_its_findings(machine: Machine) -> None:
     machine.run(*SEQUENCE, "--limit", "1000", "--budget", "6s", "--json", code=3)
     summary = machine.newest()
     assert summary["status"] == "out_of_time"
@@ -72,7 +72,7 @@ def test_an_audit_out_of_time_keeps_what_it_measured(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_an_audit_whose_inputs_were_changed_is_not_resumed(machine: Machine) -> None:
+def test_an_audit_with_changed_inputs_is_not_resumed(machine: Machine) -> None:
     folder = detached(machine, *SEQUENCE, "--limit", "1000")
     wait_until(lambda: rows_of(folder) > 0)
     machine.run("stop", folder.id)
@@ -90,7 +90,7 @@ def test_an_audit_whose_inputs_were_changed_is_not_resumed(machine: Machine) -> 
         ("show", "RUN", "--example", "1"),
     ],
 )
-def test_what_wants_guesses_refuses_an_audit_in_a_sentence(machine: Machine, command: tuple[str, ...]) -> None:
+def test_commands_for_guesses_refuse_an_audit(machine: Machine, command: tuple[str, ...]) -> None:
     folder = detached(machine, *SEQUENCE, "--limit", "1000")
     machine.run("stop", folder.id)
     words = machine.run(*(folder.id if word == "RUN" else word for word in command), code=1).stderr
@@ -124,9 +124,7 @@ def endpoint() -> Iterator[Any]:
     server.server_close()
 
 
-def test_an_endpoint_is_asked_from_within_the_sandbox_and_its_key_stands_nowhere(
-    confined_machine: Machine, endpoint: Any
-) -> None:
+def test_a_sandboxed_worker_uses_an_endpoint_and_stores_no_key(confined_machine: Machine, endpoint: Any) -> None:
     machine = Machine(confined_machine.folder, {**confined_machine.environment, "OPENAI_API_KEY": KEY})
     corpus = machine.folder / "corpus"
     corpus.mkdir()

@@ -15,7 +15,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_the_object_has_the_ratios_at_its_top_and_a_row_for_each_way_and_dtype(machine: Machine) -> None:
+def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> None:
     told = machine.json("bench", "--prefixes", "2", "--turns", "1", *ON_ONE_CORE)
     for name in ("ratio_sample_1", "ratio_sample_10", "ratio_sample_100", "ratio_search_8"):
         assert told[name] > 0 and told[f"{name}_float32"] > 0
@@ -35,7 +35,7 @@ def test_the_object_has_the_ratios_at_its_top_and_a_row_for_each_way_and_dtype(m
 
 
 @pytest.mark.slow
-def test_the_table_names_every_way_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
+def test_the_table_has_every_method_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
     text = machine.run("bench", "--prefixes", "2", "--turns", "1", "--dtype", "float32", *ON_ONE_CORE).stdout
     assert "official arithmetic" in text and "search 32" in text and "ratio_sample_100_float32" in text
     assert "GPU: not measured" in text

@@ -79,7 +79,7 @@ def _seen(terminal: int, text: bytes) -> bytes:
     return shown
 
 
-def test_a_record_that_is_no_json_leaves_the_other_runs_listed(machine: Machine) -> None:
+def test_an_invalid_record_hides_no_other_run(machine: Machine) -> None:
     whole, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
     with contextlib.closing(sqlite3.connect(Path(broken["directory"]) / "run.db")) as db, db:
         db.execute("UPDATE event SET detail = '{not json'")
@@ -117,7 +117,7 @@ def test_a_detached_run_can_be_observed_at_once(machine: Machine) -> None:
     assert finished["status"] == "finished" and finished["progress"] == 1.0
 
 
-def test_two_terminals_watch_one_run_and_closing_them_changes_nothing(machine: Machine) -> None:
+def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
     whole = machine.attack("draws", "--set", "pause=0")
     gate = machine.folder / "gate"
     gate.mkdir()
@@ -142,7 +142,7 @@ def test_two_terminals_watch_one_run_and_closing_them_changes_nothing(machine: M
     assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
 
 
-def test_a_starter_that_is_killed_leaves_its_run_alone(machine: Machine) -> None:
+def test_killing_the_starting_command_does_not_affect_its_run(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()
     starter = machine.start("run", "draws", *machine.plugin(), "--set", f"gate={gate}")
@@ -153,7 +153,7 @@ def test_a_starter_that_is_killed_leaves_its_run_alone(machine: Machine) -> None
     assert machine.json("watch", folder.id)["status"] == "finished"
 
 
-def test_a_stopped_run_keeps_what_it_found(machine: Machine) -> None:
+def test_a_stopped_run_keeps_its_guesses(machine: Machine) -> None:
     folder = machine.detached("patient")
     wait_until(lambda: guess_count(folder) > 0)
     stopped = machine.json("stop", folder.id)
@@ -191,7 +191,7 @@ def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
     assert machine.run("logs", summary["id"], "--follow", "-n", "1").stdout == "batch 0 �[2J\n"
 
 
-def test_a_run_is_exported_as_its_submission_and_as_every_guess(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
+def test_export_writes_the_submission_or_every_guess(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
     machine, (summary, _) = listed
     out = machine.folder / "out.csv"
     machine.run("export", summary["id"], "--out", str(out))
@@ -213,7 +213,7 @@ def test_a_dry_run_starts_nothing(machine: Machine) -> None:
     assert not machine.runs.exists()
 
 
-def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) -> None:
+def test_a_limit_attacks_only_the_first_examples(machine: Machine) -> None:
     summary = machine.attack("draws", "--set", "pause=0", "--limit", "10")
     rows = Path(summary["submission"]).read_text().splitlines()[1:]
     assert {int(row.split(",")[0]) for row in rows} == set(range(10))
@@ -235,7 +235,7 @@ def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) 
         (("resume", "zzzz"), ("unknown run 'zzzz'",)),
     ],
 )
-def test_a_mistake_is_one_sentence_with_a_suggestion(
+def test_an_invalid_argument_gives_one_line_with_a_suggestion(
     machine: Machine, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     options: tuple[str, ...] = ()
@@ -267,7 +267,7 @@ def test_a_bad_value_of_an_option_is_a_usage_error(machine: Machine, options: tu
     assert machine.folders() == []
 
 
-def test_a_run_is_named_by_an_unambiguous_start(machine: Machine) -> None:
+def test_a_run_can_be_named_by_a_unique_prefix(machine: Machine) -> None:
     ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
     assert machine.json("show", ids[0][:4])["id"] == ids[0]
     assert machine.json("show", "latest")["id"] == ids[1]
@@ -288,7 +288,7 @@ def test_a_blind_round_has_counts_and_no_score(machine: Machine) -> None:
     assert scored["examples"] == 64 and scored["recall_at_cap"] == 0.0
 
 
-def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
+def test_the_score_of_a_run_equals_that_of_its_submission(machine: Machine) -> None:
     write_round(machine.folder, examples=64)
     answers = machine.folder / "answer-64.npy"
     prefixes = np.load(machine.folder / "prefix-64.npy")
@@ -304,7 +304,7 @@ def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
+def test_runs_with_a_target_wait_for_the_device(machine: Machine) -> None:
     weights = Path(__file__).parents[2] / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
     assert weights.exists()
     options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
@@ -322,7 +322,7 @@ def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
     assert spans[0][1] <= spans[1][0]
 
 
-def test_answers_that_are_fewer_than_the_prefixes_are_refused_before_any_clock(machine: Machine) -> None:
+def test_fewer_answers_than_prefixes_are_refused(machine: Machine) -> None:
     answers = machine.folder / "answer-64.npy"
     np.save(answers, np.load(answers)[:-1])
     refused = machine.run("run", "draws", *machine.plugin(), code=1)
@@ -330,19 +330,19 @@ def test_answers_that_are_fewer_than_the_prefixes_are_refused_before_any_clock(m
     assert machine.folders() == []
 
 
-def test_a_folds_cap_is_in_proportion_to_its_examples(machine: Machine) -> None:
+def test_the_error_cap_of_a_fold_is_proportional_to_its_examples(machine: Machine) -> None:
     options = ("--attacks", str(PLUGINS), "--round", f"{machine.folder / 'round.toml'}:fold0of4")
     summary = machine.json("run", "draws", *options, "--set", "pause=0")
     assert (summary["is_blind"], summary["error_cap"]) == (False, 25)
 
 
-def test_an_export_refuses_what_it_would_not_write(machine: Machine) -> None:
+def test_export_refuses_an_invalid_path(machine: Machine) -> None:
     machine.attack("draws", "--set", "pause=0")
     assert "a submission is a .csv file" in machine.run("export", "latest", "--out", "a.parquet", code=1).stderr
     assert "no such directory" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
 
 
-def test_a_damaged_run_hides_no_other_one_from_the_list(machine: Machine) -> None:
+def test_a_damaged_run_hides_no_other_run(machine: Machine) -> None:
     whole, torn = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
     folder = RunFolder(Path(torn["directory"]))
     for detail in ("{}", '{"phase": []}', '{"phase": "odd"}', "[]"):
@@ -354,7 +354,7 @@ def test_a_damaged_run_hides_no_other_one_from_the_list(machine: Machine) -> Non
         assert "internal error" not in machine.run("show", torn["id"], code=1).stderr
 
 
-def test_what_is_advised_against_a_damaged_scorecard_helps(machine: Machine) -> None:
+def test_a_damaged_scorecard_can_be_deleted_and_restored(machine: Machine) -> None:
     summary = machine.attack("draws", "--set", "pause=0")
     scorecard = RunFolder(Path(summary["directory"])).scorecard
     scorecard.write_text('{"recall_at_cap": "high"}')
@@ -366,7 +366,7 @@ def test_what_is_advised_against_a_damaged_scorecard_helps(machine: Machine) -> 
     assert machine.json("score", summary["id"])["recall_at_cap"] == summary["recall_at_cap"]
 
 
-def test_runs_live_where_home_says(machine: Machine) -> None:
+def test_runs_are_stored_in_the_home_option(machine: Machine) -> None:
     home = machine.folder / "elsewhere"
     assert machine.run("--home", str(home), "runs").stderr.startswith("no runs yet")
     done = machine.run("--home", str(home), "run", "draws", *machine.plugin(), "--set", "pause=0", "--json")

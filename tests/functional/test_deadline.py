@@ -32,7 +32,7 @@ def _lifetime(folder: RunFolder) -> float:
     return end - start
 
 
-def test_an_attack_that_clings_is_gone_with_its_children_at_the_deadline(confined_machine: Machine) -> None:
+def test_an_unkillable_attack_and_its_children_end_at_the_deadline(confined_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
     folder = confined_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "8s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
@@ -47,7 +47,7 @@ def test_an_attack_that_clings_is_gone_with_its_children_at_the_deadline(confine
     assert is_valid(Path(summary["submission"]), confined_machine.folder / "round.toml")
 
 
-def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(confined_machine: Machine) -> None:
+def test_a_killed_supervisor_leaves_no_process(confined_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
     folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
@@ -57,7 +57,7 @@ def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(confined_machin
     assert str(run_status(folder)) == "lost"
 
 
-def test_children_of_an_attack_that_died_are_gone_with_it(confined_machine: Machine) -> None:
+def test_a_killed_attack_leaves_no_child(confined_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
     folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
@@ -68,7 +68,7 @@ def test_children_of_an_attack_that_died_are_gone_with_it(confined_machine: Mach
     assert summary["status"] == "crashed" and "was killed by SIGKILL" in summary["reason"]
 
 
-def test_a_process_that_never_stays_is_caught(confined_machine: Machine) -> None:
+def test_a_process_that_keeps_forking_is_killed(confined_machine: Machine) -> None:
     summary = confined_machine.attack("hopping", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
     # The supervisor's own end follows its last word by a moment.
@@ -78,7 +78,7 @@ def test_a_process_that_never_stays_is_caught(confined_machine: Machine) -> None
 
 
 @pytest.mark.slow
-def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(bare_machine: Machine) -> None:
+def test_a_worker_that_outlived_its_supervisor_is_killed_on_resume(bare_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
     folder = bare_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "20s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
@@ -96,7 +96,7 @@ def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(
 
 
 @pytest.mark.slow
-def test_an_attack_in_batches_ends_by_itself_at_the_soft_deadline(machine: Machine) -> None:
+def test_an_attack_with_batches_ends_at_the_soft_deadline(machine: Machine) -> None:
     summary = machine.attack("patient", "--budget", "6s", code=3)
     assert summary["status"] == "out_of_time"
     assert summary["reason"] == "its budget ended before its work did; it finished early as asked."
@@ -112,7 +112,7 @@ def test_an_attack_that_never_guesses_is_out_of_time_with_an_empty_submission(ma
     assert summary["rows"] == 0 and summary["recall_at_cap"] == 0.0
 
 
-def test_a_stopped_attack_that_will_not_finish_is_killed_after_its_grace(machine: Machine) -> None:
+def test_an_attack_that_ignores_stop_is_killed_after_the_grace_period(machine: Machine) -> None:
     folder = machine.detached("clinging", "--set", "marker=none")
     wait_until(lambda: guess_count(folder) > 0)
     assert machine.json("stop", folder.id)["status"] == "stopped"

@@ -61,7 +61,7 @@ def _read(machine: Machine) -> dict[str, Any]:
         fast=2,
     ),
 )
-def test_an_attack_that_goes_wrong_is_crashed_with_a_sentence(machine: Machine, deed: str, sentence: str) -> None:
+def test_a_failing_attack_crashes_with_a_reason(machine: Machine, deed: str, sentence: str) -> None:
     summary = _misbehaved(machine, deed)
     assert summary["status"] == "crashed"
     before, _, after = sentence.partition("{line}")
@@ -70,7 +70,7 @@ def test_an_attack_that_goes_wrong_is_crashed_with_a_sentence(machine: Machine, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("deed", ["silent_exit", "segfault", "killed"])
-def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: str) -> None:
+def test_a_failing_attack_without_a_sandbox_crashes_with_a_reason(bare_machine: Machine, deed: str) -> None:
     summary = _misbehaved(bare_machine, deed)
     words = {
         "silent_exit": "exited with code 0 before its end.",
@@ -106,7 +106,7 @@ def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: 
         fast=2,
     ),
 )
-def test_a_forged_frame_ends_the_run_and_keeps_what_was_honest(machine: Machine, deed: str, clause: str) -> None:
+def test_a_forged_frame_ends_the_run_and_keeps_earlier_guesses(machine: Machine, deed: str, clause: str) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
     summary = _read(machine)
     assert summary["status"] == "crashed"
@@ -116,7 +116,7 @@ def test_a_forged_frame_ends_the_run_and_keeps_what_was_honest(machine: Machine,
 
 
 @pytest.mark.slow
-def test_half_a_frame_is_no_last_word(machine: Machine) -> None:
+def test_a_truncated_frame_is_ignored(machine: Machine) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", "deed=truncated", code=1)
     summary = _read(machine)
     assert summary["reason"] == "the attack's process exited with code 0 before its end."
@@ -124,7 +124,7 @@ def test_half_a_frame_is_no_last_word(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("deed", first_is_fast(["close", "close_and_reuse"]))
-def test_an_attack_that_closes_its_pipe_is_crashed_soon(machine: Machine, deed: str) -> None:
+def test_an_attack_that_closes_its_pipe_crashes(machine: Machine, deed: str) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
     summary = _read(machine)
     assert (summary["status"], summary["reason"]) == (
@@ -135,13 +135,13 @@ def test_an_attack_that_closes_its_pipe_is_crashed_soon(machine: Machine, deed: 
 
 
 @pytest.mark.slow
-def test_a_last_word_that_an_attack_forges_ends_its_run_at_once(machine: Machine) -> None:
+def test_a_forged_end_message_ends_the_run(machine: Machine) -> None:
     assert machine.attack("forging", "--set", "deed=only_the_end")["status"] == "finished"
     assert _read(machine)["elapsed_s"] < 30
 
 
 @pytest.mark.slow
-def test_messages_without_end_do_not_fill_the_disk(machine: Machine) -> None:
+def test_endless_messages_do_not_fill_the_disk(machine: Machine) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", "deed=endless_events", "--budget", "60s", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and summary["rows"] == 5
@@ -150,7 +150,7 @@ def test_messages_without_end_do_not_fill_the_disk(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_an_attack_that_fills_its_scratch_folder_is_ended(machine: Machine) -> None:
+def test_an_attack_that_fills_its_scratch_directory_is_ended(machine: Machine) -> None:
     machine.run("run", "hoarding", *machine.plugin(), "--budget", "60s", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and summary["rows"] == 1
@@ -159,7 +159,7 @@ def test_an_attack_that_fills_its_scratch_folder_is_ended(machine: Machine) -> N
 
 
 @pytest.mark.parametrize("deed", first_is_fast(["bare_target", "endless_target"]))
-def test_a_forged_word_about_the_target_leaves_a_run_that_can_be_shown(machine: Machine, deed: str) -> None:
+def test_a_run_with_a_forged_target_event_can_be_shown(machine: Machine, deed: str) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and "sent an invalid message" in summary["reason"]
@@ -167,7 +167,7 @@ def test_a_forged_word_about_the_target_leaves_a_run_that_can_be_shown(machine: 
 
 
 @pytest.mark.slow
-def test_binary_rubbish_on_stdout_harms_nothing(machine: Machine) -> None:
+def test_binary_output_is_harmless(machine: Machine) -> None:
     summary = _misbehaved(machine, "binary_rubbish", code=0)
     assert summary["status"] == "finished"
     shown = machine.run("logs", summary["id"], "-n", "0").stdout
@@ -175,7 +175,7 @@ def test_binary_rubbish_on_stdout_harms_nothing(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_a_gigabyte_on_stdout_leaves_a_small_log_and_a_finished_run(machine: Machine) -> None:
+def test_the_log_of_a_gigabyte_of_output_is_capped(machine: Machine) -> None:
     summary = _misbehaved(machine, "flood", code=0)
     assert summary["status"] == "finished" and summary["rows"] == 6
     log = RunFolder(Path(summary["directory"])).log
@@ -186,25 +186,25 @@ def test_a_gigabyte_on_stdout_leaves_a_small_log_and_a_finished_run(machine: Mac
 
 
 @pytest.mark.slow
-def test_infinite_scores_are_first_and_last(machine: Machine) -> None:
+def test_infinite_scores_are_ordered_first_and_last(machine: Machine) -> None:
     summary = _misbehaved(machine, "infinite", code=0)
     rows = Path(summary["submission"]).read_text().splitlines()[1:]
     assert rows[0].startswith("6,") and rows[-1].startswith("7,")
 
 
-def test_an_attack_whose_threads_stay_is_finished_when_its_work_is(machine: Machine) -> None:
+def test_a_remaining_thread_does_not_delay_the_end(machine: Machine) -> None:
     assert _misbehaved(machine, "thread_that_stays", code=0)["status"] == "finished"
     assert machine.newest()["elapsed_s"] < 30
 
 
 @pytest.mark.slow
-def test_a_forked_child_that_emits_does_not_disturb_its_parent(machine: Machine) -> None:
+def test_a_forked_child_cannot_emit_guesses(machine: Machine) -> None:
     summary = _misbehaved(machine, "forked_child_that_emits", code=0)
     assert summary["status"] == "finished" and summary["guesses"] == 6
 
 
 @pytest.mark.slow
-def test_folders_that_an_attack_locked_go_with_its_run(machine: Machine) -> None:
+def test_directories_without_permissions_are_deleted(machine: Machine) -> None:
     summary = _misbehaved(machine, "locked_folder", code=0)
     assert summary["status"] == "finished"
     assert not RunFolder(Path(summary["directory"])).scratch.exists()
@@ -213,7 +213,7 @@ def test_folders_that_an_attack_locked_go_with_its_run(machine: Machine) -> None
 
 
 @pytest.mark.parametrize("deed", first_is_fast(["hostile_words", "long_words"]))
-def test_what_a_plugin_says_reaches_no_terminal_raw(machine: Machine, deed: str) -> None:
+def test_plugin_messages_are_sanitized(machine: Machine, deed: str) -> None:
     process = machine.start("run", "misbehaving", *machine.plugin(), "--set", f"deed={deed}")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -228,7 +228,7 @@ def test_what_a_plugin_says_reaches_no_terminal_raw(machine: Machine, deed: str)
 
 
 @pytest.mark.slow
-def test_of_a_million_guesses_the_best_are_submitted_and_show_says_so(machine: Machine) -> None:
+def test_only_the_best_of_a_million_guesses_are_submitted(machine: Machine) -> None:
     write_round(machine.folder, "wide.toml", examples=1000, length=10, budget="120s")
     summary = machine.attack("million", round_="wide.toml")
     assert summary["status"] == "finished"

@@ -44,7 +44,7 @@ def _copy(workshop: Workshop, folder: Path) -> Path:
     return Path(shutil.copytree(workshop.machine.folder / "entries", folder / "entries"))
 
 
-def test_bundles_are_ranked_by_recall_and_equals_share_a_place(entered: Workshop) -> None:
+def test_bundles_are_ranked_by_recall_with_shared_places(entered: Workshop) -> None:
     entries = _ranked(entered)
     assert list(entries) == ["also.zip", "half.zip", "quarter.zip", "none.zip"]
     assert [entry["place"] for entry in entries.values()] == [1, 1, 3, 4]
@@ -53,14 +53,14 @@ def test_bundles_are_ranked_by_recall_and_equals_share_a_place(entered: Workshop
     assert {entry["verified"] for entry in entries.values()} == {"not verified"}
 
 
-def test_a_tie_is_a_tie_with_the_leader(entered: Workshop) -> None:
+def test_ties_are_relative_to_the_leader(entered: Workshop) -> None:
     entries = _ranked(entered)
     assert entries["half.zip"]["ties"] and entries["half.zip"]["difference"] == 0
     assert not entries["none.zip"]["ties"] and entries["none.zip"]["difference_interval"][1] < 0
     assert entries["also.zip"]["difference"] is None and not entries["also.zip"]["ties"]
 
 
-def test_times_are_compared_on_equal_hardware_alone(entered: Workshop, tmp_path: Path) -> None:
+def test_times_are_compared_only_on_equal_hardware(entered: Workshop, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
     manifest = json.loads(files_of(folder / "none.zip")["MANIFEST.json"])
     run = manifest["run"] | {"hardware": manifest["run"]["hardware"] | {"processor": "another"}}
@@ -70,7 +70,7 @@ def test_times_are_compared_on_equal_hardware_alone(entered: Workshop, tmp_path:
     assert entries["none.zip"]["hardware"].startswith("another, ")
 
 
-def test_the_table_and_the_page_say_the_same(entered: Workshop, tmp_path: Path) -> None:
+def test_csv_table_and_page_agree(entered: Workshop, tmp_path: Path) -> None:
     page = tmp_path / "board.html"
     told = entered.machine.run("leaderboard", "entries", *entered.round, "--csv", "-", "--html", str(page)).stdout
     rows = list(csv.DictReader(io.StringIO(told)))
@@ -93,9 +93,7 @@ def test_the_table_and_the_page_say_the_same(entered: Workshop, tmp_path: Path) 
         ("bad rows", "submission.csv, line 2: "),
     ],
 )
-def test_a_bundle_that_does_not_hold_is_told_and_not_ranked(
-    entered: Workshop, tmp_path: Path, name: str, why: str
-) -> None:
+def test_an_invalid_bundle_is_not_ranked(entered: Workshop, tmp_path: Path, name: str, why: str) -> None:
     folder = _copy(entered, tmp_path)
     source, bad = folder / "none.zip", folder / "bad.zip"
     if name == "altered":
@@ -116,7 +114,7 @@ def test_a_bundle_that_does_not_hold_is_told_and_not_ranked(
     assert "harness-leaderboard-" not in entries["bad.zip"]["unranked"]
 
 
-def test_what_a_team_calls_itself_steers_nothing(entered: Workshop, tmp_path: Path) -> None:
+def test_a_hostile_team_name_is_sanitized(entered: Workshop, tmp_path: Path) -> None:
     (folder := tmp_path / "entries").mkdir()
     team = f'name = "{HOSTILE}"\n[[members]]\nname = "A"\n'.encode()
     marks = [{"check": "<b>\x1b[31m", "sentence": "x"}]
@@ -133,7 +131,7 @@ def test_what_a_team_calls_itself_steers_nothing(entered: Workshop, tmp_path: Pa
     assert row["team"].startswith("'=")
 
 
-def test_a_blind_round_is_scored_when_its_answers_arrive(entered: Workshop) -> None:
+def test_a_blind_round_is_scored_once_answers_are_given(entered: Workshop) -> None:
     folder = entered.machine.folder
     blind = (folder / "round.toml").read_text().replace(f'answer_file = "answer-{EXAMPLES}.npy"\n', "")
     (folder / "blind.toml").write_text(blind)
@@ -148,9 +146,7 @@ def test_a_blind_round_is_scored_when_its_answers_arrive(entered: Workshop) -> N
 
 
 @pytest.mark.slow
-def test_each_bundle_without_a_verdict_is_verified_first_and_one_that_comes_to_none_stops_no_other(
-    entered: Workshop, tmp_path: Path
-) -> None:
+def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(entered: Workshop, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
     for name in ("also", "none"):
         (folder / f"{name}.zip").unlink()
@@ -169,7 +165,7 @@ def test_each_bundle_without_a_verdict_is_verified_first_and_one_that_comes_to_n
     assert again == entries and verdict.stat().st_mtime_ns == at
 
 
-def test_a_verdict_on_other_bytes_is_none(entered: Workshop, tmp_path: Path) -> None:
+def test_a_verdict_for_other_bytes_is_ignored(entered: Workshop, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
     names = {"bundle": "half.zip", "kind": "submission", "attack": "replay", "round": "small"}
     verdict = names | {"bundle_sha256": "0" * 64, "outcome": "reproduced", "sentence": "x", "findings": []}
@@ -190,12 +186,12 @@ def test_a_verdict_on_other_bytes_is_none(entered: Workshop, tmp_path: Path) -> 
         (("entries", "--verify"), "no source to install the bundle's environment from"),
     ],
 )
-def test_what_was_asked_wrongly_is_told(entered: Workshop, options: tuple[str, ...], words: str) -> None:
+def test_invalid_arguments_are_refused(entered: Workshop, options: tuple[str, ...], words: str) -> None:
     told = entered.machine.run("leaderboard", *options, *entered.round, code=1).stderr
     assert words in told and "internal error" not in told
 
 
-def test_answers_of_another_length_are_told(entered: Workshop, tmp_path: Path) -> None:
+def test_answers_of_another_length_are_refused(entered: Workshop, tmp_path: Path) -> None:
     np.save(tmp_path / "few.npy", np.load(entered.machine.folder / f"answer-{EXAMPLES}.npy")[:9])
     options = ("entries", *entered.round, "--answers", str(tmp_path / "few.npy"))
     assert "9 answers for 64 prefixes" in entered.machine.run("leaderboard", *options, code=1).stderr

@@ -30,7 +30,7 @@ def other_namespace() -> None:
 
 
 @pytest.mark.usefixtures("other_namespace")
-def test_a_live_run_is_safe_from_another_pid_namespace(machine: Machine) -> None:
+def test_a_running_run_cannot_be_changed_from_another_pid_namespace(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5")
     wait_until(lambda: guess_count(folder) > 0)
     seen = json.loads(in_another_container(machine, "show", folder.id, "--json").stdout)
@@ -45,7 +45,7 @@ def test_a_live_run_is_safe_from_another_pid_namespace(machine: Machine) -> None
     assert not folder.path.exists()
 
 
-def test_a_run_whose_supervisor_was_killed_is_lost_and_can_be_deleted(machine: Machine) -> None:
+def test_a_run_without_supervisor_is_lost_and_can_be_deleted(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5")
     wait_until(lambda: guess_count(folder) > 0)
     kill_supervisor(folder)

@@ -36,7 +36,7 @@ def _manifest(bundle: Path) -> dict[str, Any]:
     return value
 
 
-def test_a_bundle_holds_what_its_organizers_need(workshop: Workshop, drawn: Packed) -> None:
+def test_a_bundle_contains_all_files(workshop: Workshop, drawn: Packed) -> None:
     files = files_of(drawn.zip)
     code = {name.removeprefix("code/") for name in files if name.startswith("code/")}
     assert code - {"extraction_harness-0.1.0-py3-none-any.whl"} == CODE_FILES | {"attack/draws.py"}
@@ -47,7 +47,7 @@ def test_a_bundle_holds_what_its_organizers_need(workshop: Workshop, drawn: Pack
     assert files["team.toml"].decode() == TEAM and files["description.pdf"].startswith(b"%PDF-")
 
 
-def test_the_manifest_names_every_file_and_what_it_came_from(workshop: Workshop, drawn: Packed) -> None:
+def test_the_manifest_lists_files_and_inputs(workshop: Workshop, drawn: Packed) -> None:
     files, manifest = files_of(drawn.zip), _manifest(drawn.zip)
     assert manifest["files"] == {
         name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name != MANIFEST
@@ -69,7 +69,7 @@ def test_the_manifest_names_every_file_and_what_it_came_from(workshop: Workshop,
     ),
     ids=["zone, hashing and language", "times and modes"],
 )
-def test_the_same_run_is_the_same_bytes(
+def test_packaging_is_reproducible(
     workshop: Workshop, drawn: Packed, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     machine = Machine(workshop.machine.folder, environment)
@@ -79,7 +79,7 @@ def test_the_same_run_is_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_no_name_of_the_author_s_machine_is_in_it(workshop: Workshop) -> None:
+def test_a_bundle_contains_no_local_path(workshop: Workshop) -> None:
     packed = workshop.packed("draws", *SETTLED, "--set", "file=team.toml")
     files = files_of(packed.zip)
     assert files["code/paths/file/file/team.toml"].decode() == TEAM
@@ -91,7 +91,7 @@ def test_no_name_of_the_author_s_machine_is_in_it(workshop: Workshop) -> None:
     assert named == []
 
 
-def test_neither_answers_nor_attacked_prefixes_are_in_it(workshop: Workshop, drawn: Packed) -> None:
+def test_a_bundle_contains_no_answers_or_attacked_prefixes(workshop: Workshop, drawn: Packed) -> None:
     folder = workshop.machine.folder
     packed = workshop.packed("stages")
     answers, prefixes = (np.load(folder / f"{part}-{EXAMPLES}.npy") for part in ("answer", "prefix"))
@@ -105,14 +105,14 @@ def test_neither_answers_nor_attacked_prefixes_are_in_it(workshop: Workshop, dra
             assert not any(part in content for part in hidden), name
 
 
-def test_the_round_in_it_is_the_round_without_its_files(workshop: Workshop, drawn: Packed) -> None:
+def test_the_bundled_round_names_no_files(workshop: Workshop, drawn: Packed) -> None:
     fields = tomllib.loads(files_of(drawn.zip)["code/round.toml"].decode())
     round_ = load_round(str(workshop.machine.folder / "round.toml"))
     assert fields == {name: getattr(round_, name) for name in fields}
     assert not [name for name in fields if name.endswith(("_file", "_rows")) or name in ("target", "source")]
 
 
-def test_the_shell_reads_run_sh_and_asks_for_its_argument(drawn: Packed, tmp_path: Path, workshop: Workshop) -> None:
+def test_run_sh_without_arguments_prints_its_usage(drawn: Packed, tmp_path: Path, workshop: Workshop) -> None:
     import subprocess
 
     (tmp_path / "run.sh").write_bytes(files_of(drawn.zip)["code/run.sh"])
@@ -130,7 +130,7 @@ def test_the_shell_reads_run_sh_and_asks_for_its_argument(drawn: Packed, tmp_pat
         ]
     ),
 )
-def test_what_is_not_met_is_refused_and_leaves_a_mark_where_it_is_accepted(
+def test_a_failed_check_is_refused_or_marked_if_accepted(
     workshop: Workshop, tmp_path: Path, attack: str, options: tuple[str, ...], code: int, check: str, words: str
 ) -> None:
     run = workshop.machine.attack(attack, *options, code=code)["id"]
@@ -151,7 +151,7 @@ def test_a_run_without_a_sandbox_is_refused(workshop: Workshop, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_run_beyond_its_round_s_budget_is_refused(team: Machine) -> None:
+def test_a_run_over_the_budget_of_the_round_is_refused(team: Machine) -> None:
     round_ = team.folder / "round.toml"
     round_.write_text(round_.read_text().replace('budget = "60s"', 'budget = "1s"'))
     run = team.attack("draws", "--set", "pause=0.1", "--budget", "60s")["id"]
@@ -167,7 +167,7 @@ def test_a_control_cannot_be_accepted(team: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_is_not_declared_is_refused(team: Machine) -> None:
+def test_an_undeclared_model_is_refused(team: Machine) -> None:
     (folder := team.folder / "other").mkdir()
     (folder / "model.safetensors").write_bytes(b"weights")
     run = team.attack("draws", *SETTLED, "--set", f"file={folder}")["id"]
@@ -197,7 +197,7 @@ MISSING = [
 ]
 
 
-def test_what_is_missing_or_changed_is_named(team: Machine) -> None:
+def test_missing_or_changed_files_are_named(team: Machine) -> None:
     run = team.attack("draws", *SETTLED)["id"]
     for name, content, words in MISSING:
         before = (team.folder / name).read_bytes()
@@ -209,7 +209,7 @@ def test_what_is_missing_or_changed_is_named(team: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_other_versions_than_are_installed_here_is_packaged_where_it_ran(team: Machine) -> None:
+def test_a_run_with_other_package_versions_is_refused(team: Machine) -> None:
     summary = team.attack("draws", *SETTLED)
     spec_file = Path(summary["directory"]) / "spec.json"
     spec = json.loads(spec_file.read_bytes())
@@ -219,7 +219,7 @@ def test_a_run_of_other_versions_than_are_installed_here_is_packaged_where_it_ra
     assert refused.startswith("harness: inputs: changed since the run started: numpy ") and ", was 1.0" in refused
 
 
-def test_the_checklist_tells_every_point_and_how_to_mend_it(team: Machine) -> None:
+def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
     run = team.attack("draws", *SETTLED, "--limit", "9")["id"]
     (team.folder / "team.toml").unlink()
     told = team.run("package", run, "--check", code=1).stdout
@@ -243,7 +243,7 @@ def test_the_checklist_tells_every_point_and_how_to_mend_it(team: Machine) -> No
         (("latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),
     ],
 )
-def test_what_was_asked_wrongly_is_told(
+def test_invalid_arguments_are_refused(
     workshop: Workshop, drawn: Packed, options: tuple[str, ...], code: int, words: str
 ) -> None:
     (workshop.machine.folder / "there.zip").write_bytes(b"")
@@ -252,9 +252,7 @@ def test_what_was_asked_wrongly_is_told(
 
 
 @pytest.mark.slow
-def test_force_replaces_and_a_folder_takes_the_zip_under_the_run_s_name(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_out_may_be_a_directory_and_force_replaces(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     told = workshop.machine.json("package", drawn.run.id, "--out", str(tmp_path / "new" / "folder"))
     assert told["bundle"] == str(tmp_path / "new" / "folder" / f"{drawn.run.id}.zip")
     assert told["sha256"] == hashlib.sha256(drawn.zip.read_bytes()).hexdigest()
@@ -270,7 +268,7 @@ def _code_only(machine: Machine, *options: str, code: int = 0) -> Path:
 
 
 @pytest.mark.slow
-def test_code_is_packaged_before_the_prefixes_are_known_and_a_later_bundle_names_it(team: Machine) -> None:
+def test_a_bundle_names_earlier_packaged_code(team: Machine) -> None:
     aside = team.folder / "aside"
     aside.mkdir()
     later = [team.folder / f"{part}-{EXAMPLES}.npy" for part in ("prefix", "answer")]
@@ -288,7 +286,7 @@ def test_code_is_packaged_before_the_prefixes_are_known_and_a_later_bundle_names
 
 
 @pytest.mark.slow
-def test_code_alone_names_no_prefixes_and_prints_its_hash(team: Machine) -> None:
+def test_a_code_bundle_names_no_prefixes(team: Machine) -> None:
     told = team.json("package", "code", "draws", *team.plugin(), *SETTLED)
     bundle = team.folder / told["bundle"]
     assert bundle == team.folder / "submissions" / "draws-small-code.zip"
@@ -299,7 +297,7 @@ def test_code_alone_names_no_prefixes_and_prints_its_hash(team: Machine) -> None
 
 
 @pytest.mark.slow
-def test_a_blind_round_s_bundle_has_no_scorecard_and_answers_that_arrive_change_no_run(team: Machine) -> None:
+def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -> None:
     answers = team.folder / f"answer-{EXAMPLES}.npy"
     answers.rename(team.folder / "later.npy")
     run = team.attack("draws", *SETTLED)["id"]
@@ -312,14 +310,14 @@ def test_a_blind_round_s_bundle_has_no_scorecard_and_answers_that_arrive_change_
     assert (entry["place"], entry["recall"]) == (1, 0.0)
 
 
-def test_a_zip_that_cannot_be_written_leaves_nothing_half(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_partial_zip(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     (tmp_path / "x.zip").mkdir()
     told = workshop.machine.run("package", drawn.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
     assert "cannot write" in told and "x.zip: Is a directory" in told
     assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []
 
 
-def test_the_wheel_in_it_is_one_and_lists_itself(drawn: Packed) -> None:
+def test_the_bundled_wheel_is_valid(drawn: Packed) -> None:
     ((_, wheel),) = [(name, content) for name, content in files_of(drawn.zip).items() if name.endswith(".whl")]
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
         assert archive.testzip() is None

@@ -52,7 +52,7 @@ def _submitted(summary: dict[str, Any]) -> list[str]:
     return Path(summary["submission"]).read_text().splitlines()[1:]
 
 
-def test_trials_are_taken_in_the_official_order_and_the_first_of_equals_wins(tmp_path: Path, prefixes: Tokens) -> None:
+def test_replay_prefers_the_first_of_equal_losses(tmp_path: Path, prefixes: Tokens) -> None:
     source = _record(tmp_path, prefixes, {"0": 3.0, "1": 2.0, "2": 1.0, "10": 2.0})
     summary = _run(tmp_path, "--limit", str(ROWS), "--set", f"source={source}", "--set", "trials=3")
     assert (summary["status"], summary["rows"]) == ("finished", ROWS)
@@ -60,7 +60,7 @@ def test_trials_are_taken_in_the_official_order_and_the_first_of_equals_wins(tmp
     assert _submitted(summary) == [f'{example},"[{ones}]"' for example in range(ROWS)]
 
 
-def test_a_submission_is_submitted_as_it_stands_repeated_rows_and_all(tmp_path: Path) -> None:
+def test_replay_copies_a_submission_unchanged(tmp_path: Path) -> None:
     ids = np.array([3, 1, 3, 3, 0, 999])
     suffixes = np.repeat(np.array([[5], [6], [7], [5], [8], [9]]), 50, axis=1)
     write_submission(tmp_path / "theirs.csv", ids, suffixes)
@@ -70,7 +70,7 @@ def test_a_submission_is_submitted_as_it_stands_repeated_rows_and_all(tmp_path: 
     assert _submitted(part) == _submitted(whole)[:-1]
 
 
-def test_generations_for_other_prefixes_are_refused_in_a_sentence(tmp_path: Path, prefixes: Tokens) -> None:
+def test_generations_for_other_prefixes_are_refused(tmp_path: Path, prefixes: Tokens) -> None:
     others = prefixes.copy()
     others[7, 0] ^= 1
     source = _record(tmp_path, others, {"0": 1.0})
@@ -80,7 +80,7 @@ def test_generations_for_other_prefixes_are_refused_in_a_sentence(tmp_path: Path
 
 
 @pytest.mark.parametrize(("trials", "recall"), first_is_fast([(5, 0.301), (1, 0.244)]))
-def test_the_recorded_run_of_the_real_model_scores_what_it_scored(tmp_path: Path, trials: int, recall: float) -> None:
+def test_recorded_outputs_of_gpt_neo_have_their_known_recall(tmp_path: Path, trials: int, recall: float) -> None:
     source = RECORDED / "recorded" / "gpt-neo-1.3b"
     if not source.exists():
         pytest.skip("the recorded generations are not beside this checkout")

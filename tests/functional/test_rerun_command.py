@@ -43,7 +43,7 @@ def _elsewhere(folder: Path, **environment: str) -> Machine:
 
 
 @pytest.mark.parametrize("form", first_is_fast(["npy", "npz", "csv"]))
-def test_prefixes_in_each_form_give_the_same_submission(
+def test_every_format_of_prefixes_gives_the_same_submission(
     workshop: Workshop, drawn: Packed, tmp_path: Path, form: str
 ) -> None:
     code, there = _code_of(drawn.zip, tmp_path), _elsewhere(tmp_path)
@@ -59,7 +59,7 @@ def test_prefixes_in_each_form_give_the_same_submission(
 
 
 @pytest.mark.slow
-def test_each_row_has_its_score_beside_it(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_scores_are_written_for_each_row(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     code = _code_of(drawn.zip, tmp_path)
     _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
     rows, scores = (list(csv.reader((tmp_path / name).open())) for name in ("out.csv", "scores.csv"))
@@ -69,7 +69,7 @@ def test_each_row_has_its_score_beside_it(workshop: Workshop, drawn: Packed, tmp
 
 
 @pytest.mark.slow
-def test_fewer_prefixes_give_a_submission_for_these(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_subset_of_prefixes_can_be_attacked(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     code = _code_of(drawn.zip, tmp_path)
     np.save(tmp_path / "few.npy", np.load(_prefixes(workshop))[:5])
     _elsewhere(tmp_path).run("rerun", str(code), str(tmp_path / "few.npy"), "--out", str(tmp_path / "out.csv"))
@@ -78,7 +78,7 @@ def test_fewer_prefixes_give_a_submission_for_these(workshop: Workshop, drawn: P
 
 
 @pytest.mark.slow
-def test_a_title_of_any_characters_does_no_harm(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_title_may_contain_any_character(workshop: Workshop, tmp_path: Path) -> None:
     round_ = workshop.machine.folder / "titled.toml"
     title = "Größe 😀 \\u0022 \\u007f \\\\ \\t end"
     round_.write_text((workshop.machine.folder / "round.toml").read_text().replace("A small round", title))
@@ -104,7 +104,7 @@ def _run_sh(code: Path, prefixes: str, out: Path, folder: Path) -> "subprocess.P
 
 
 @pytest.mark.slow
-def test_run_sh_killed_in_the_middle_goes_on_and_writes_the_same_bytes(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_killed_run_sh_resumes_to_the_same_bytes(workshop: Workshop, tmp_path: Path) -> None:
     packed = workshop.packed("draws", "--set", "pause=0.15")
     code, out = _code_of(packed.zip, tmp_path), tmp_path / "out.csv"
     first = _run_sh(code, _prefixes(workshop), out, tmp_path)
@@ -124,7 +124,7 @@ def test_run_sh_killed_in_the_middle_goes_on_and_writes_the_same_bytes(workshop:
 
 
 @pytest.mark.slow
-def test_a_second_run_sh_on_the_same_prefixes_follows_the_first(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_second_run_sh_waits_for_the_first(workshop: Workshop, tmp_path: Path) -> None:
     packed = workshop.packed("draws", "--set", "pause=0.15")
     code = _code_of(packed.zip, tmp_path)
     runs = Machine(tmp_path / "elsewhere")
@@ -139,7 +139,7 @@ def test_a_second_run_sh_on_the_same_prefixes_follows_the_first(workshop: Worksh
 
 
 @pytest.mark.slow
-def test_what_was_found_is_written_also_when_the_attack_fails(workshop: Workshop, tmp_path: Path) -> None:
+def test_the_guesses_of_a_failed_attack_are_written(workshop: Workshop, tmp_path: Path) -> None:
     packed = workshop.packed("misbehaving", "--set", "deed=raises", accept=("ended",), code=1)
     code = _code_of(packed.zip, tmp_path)
     there = _elsewhere(tmp_path)
@@ -159,7 +159,7 @@ def test_what_was_found_is_written_also_when_the_attack_fails(workshop: Workshop
         (("code/attack/draws.py", None), "draws"),
     ],
 )
-def test_code_that_is_not_what_its_spec_says_is_refused(
+def test_code_that_contradicts_its_spec_is_refused(
     workshop: Workshop, drawn: Packed, tmp_path: Path, change: tuple[str, bytes | None], words: str
 ) -> None:
     code = _code_of(drawn.zip, tmp_path)
@@ -174,7 +174,7 @@ def test_code_that_is_not_what_its_spec_says_is_refused(
 
 
 @pytest.mark.slow
-def test_training_rows_that_cannot_be_read_are_told(workshop: Workshop, tmp_path: Path) -> None:
+def test_invalid_training_rows_are_refused(workshop: Workshop, tmp_path: Path) -> None:
     code = _code_of(workshop.packed("stages").zip, tmp_path)
     whole = (code / "train.npz").read_bytes()
     for content in (b"", whole[: len(whole) // 2], whole.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
@@ -191,7 +191,7 @@ def test_training_rows_that_cannot_be_read_are_told(workshop: Workshop, tmp_path
         ("taken", "taken is a directory"),
     ],
 )
-def test_a_place_where_nothing_can_be_written_is_told_before_anything_runs(
+def test_an_invalid_output_path_is_refused_before_the_run(
     workshop: Workshop, drawn: Packed, tmp_path: Path, out: str, words: str
 ) -> None:
     code, there = _code_of(drawn.zip, tmp_path), _elsewhere(tmp_path)
@@ -200,6 +200,6 @@ def test_a_place_where_nothing_can_be_written_is_told_before_anything_runs(
     assert words in told and there.folders() == []
 
 
-def test_the_checkout_is_not_what_run_sh_runs(drawn: Packed, tmp_path: Path) -> None:
+def test_run_sh_does_not_use_the_checkout(drawn: Packed, tmp_path: Path) -> None:
     code = _code_of(drawn.zip, tmp_path)
     assert str(ROOT).encode() not in (code / "run.sh").read_bytes()

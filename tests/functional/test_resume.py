@@ -42,7 +42,7 @@ def _spent(folder: RunFolder) -> float:
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_one(confined_machine: Machine) -> None:
+def test_a_randomly_killed_run_ends_with_the_same_bytes(confined_machine: Machine) -> None:
     whole = confined_machine.attack("draws", "--set", "pause=0")
     assert whole["status"] == "finished"
     chance = random.Random(3)
@@ -71,7 +71,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_
 
 
 @pytest.mark.slow
-def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_can_be_resumed(machine: Machine) -> None:
+def test_a_run_whose_supervisor_was_killed_at_start_can_be_resumed(machine: Machine) -> None:
     whole = machine.attack("draws", "--set", "pause=0")
     chance = random.Random(5)
     for _ in range(2):
@@ -93,7 +93,7 @@ def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_can_be_resumed(ma
 
 
 @pytest.mark.slow
-def test_kills_buy_no_time_beyond_the_budget(machine: Machine) -> None:
+def test_kills_do_not_extend_the_budget(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=3", "--budget", "6s")
     chance, alive = random.Random(1), 0.0
     for _ in range(12):
@@ -174,7 +174,7 @@ def _resume_with_target(folder: RunFolder, spec: str) -> None:
         folder.spec_file.write_text(spec)
 
 
-def test_resume_refuses_what_is_over_for_good_and_what_still_goes_on(machine: Machine) -> None:
+def test_finished_and_running_runs_are_not_resumed(machine: Machine) -> None:
     finished = machine.attack("draws", "--set", "pause=0")
     assert "is finished; there is nothing left to do" in machine.run("resume", finished["id"], code=1).stderr
     late = machine.attack("draws", "--set", "pause=1", "--budget", "2s", code=3)
@@ -184,7 +184,7 @@ def test_resume_refuses_what_is_over_for_good_and_what_still_goes_on(machine: Ma
     assert "harness watch" in machine.run("resume", going.id, code=1).stderr
 
 
-def test_a_lost_run_whose_budget_is_spent_is_resumed_to_write_its_results(machine: Machine) -> None:
+def test_resuming_a_lost_run_without_budget_writes_its_results(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5", "--budget", "3s")
     wait_until(lambda: guess_count(folder) > 0)
     wait_until(lambda: _spent(folder) > 3.0 - CRASH_CHARGE_SECONDS)
@@ -197,7 +197,7 @@ def test_a_lost_run_whose_budget_is_spent_is_resumed_to_write_its_results(machin
 
 
 @pytest.mark.slow
-def test_of_two_resumes_at_once_one_supervises(machine: Machine) -> None:
+def test_only_one_of_several_resumes_supervises(machine: Machine) -> None:
     whole = machine.attack("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.4")
     wait_until(lambda: guess_count(folder) > 0)
@@ -215,7 +215,7 @@ def test_of_two_resumes_at_once_one_supervises(machine: Machine) -> None:
     assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
 
 
-def test_a_stopped_run_is_resumed_to_the_same_bytes(machine: Machine) -> None:
+def test_a_stopped_run_resumes_to_the_same_bytes(machine: Machine) -> None:
     whole = machine.attack("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.2")
     wait_until(lambda: guess_count(folder) > 0)
@@ -226,7 +226,7 @@ def test_a_stopped_run_is_resumed_to_the_same_bytes(machine: Machine) -> None:
     assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
 
 
-def test_a_signal_to_stop_ends_a_supervisor_in_order(machine: Machine) -> None:
+def test_sigterm_stops_a_run(machine: Machine) -> None:
     folder = machine.detached("patient")
     wait_until(lambda: guess_count(folder) > 0)
     record = last_event(folder, "supervisor")

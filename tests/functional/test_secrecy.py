@@ -141,7 +141,7 @@ def test_show_warns_about_a_run_without_a_sandbox(bare_machine: Machine) -> None
     assert "no sandbox: an attack could read the answers by path" in bare_machine.run("show", "latest").stdout
 
 
-def test_a_path_parameter_that_holds_the_answers_is_refused(machine: Machine) -> None:
+def test_a_path_parameter_with_answers_is_refused(machine: Machine) -> None:
     write_round(machine.folder)
     copies = machine.folder / "copies"
     copies.mkdir()

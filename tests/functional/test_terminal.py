@@ -83,9 +83,7 @@ def only_run(machine: Machine) -> RunFolder:
     return folder
 
 
-def test_a_run_is_started_left_to_itself_watched_again_and_compared(
-    machine: Machine, terminal: Callable[..., Terminal]
-) -> None:
+def test_a_run_is_started_watched_and_compared(machine: Machine, terminal: Callable[..., Terminal]) -> None:
     first = terminal()
     first.until("baseline", "greedy")
     first.press("n")
@@ -115,7 +113,7 @@ def test_a_run_is_started_left_to_itself_watched_again_and_compared(
 
 
 @pytest.mark.parametrize("keys", [("q",), ("C-q",)])
-def test_leaving_gives_the_terminal_back(
+def test_quitting_restores_the_terminal(
     machine: Machine, terminal: Callable[..., Terminal], keys: tuple[str, ...]
 ) -> None:
     opened = terminal()
@@ -124,7 +122,7 @@ def test_leaving_gives_the_terminal_back(
     wait_until(lambda: subprocess.run(["tmux", "-S", opened._socket, "ls"], capture_output=True).returncode != 0)
 
 
-def test_an_editor_is_lent_the_terminal_and_the_screen_comes_back(
+def test_the_screen_returns_after_an_editor(
     machine: Machine,
 ) -> None:
     require_tool("tmux")
@@ -147,7 +145,7 @@ def test_an_editor_is_lent_the_terminal_and_the_screen_comes_back(
 
 
 @pytest.mark.parametrize("size", [(20, 5), (80, 24), (250, 70)])
-def test_the_screen_stands_at_any_size_and_through_resizes(
+def test_the_screen_works_at_any_size(
     machine: Machine, terminal: Callable[..., Terminal], size: tuple[int, int]
 ) -> None:
     run = machine.attack("draws", "--set", "pause=0")

@@ -24,7 +24,7 @@ def _specs(machine: Machine) -> list[AttackSpec]:
     return sorted((folder.spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
 
 
-def test_a_tuning_is_runs_of_folds_under_one_parent(tuned: Machine) -> None:
+def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
     told = tuned.json(*COMMAND, *tuned.plugin(), "--set", "pause=0", "--runs", "4")
     specs = _specs(tuned)
     assert [spec.parent for spec in specs] == [told["id"]] * 4
@@ -39,7 +39,7 @@ def test_a_tuning_is_runs_of_folds_under_one_parent(tuned: Machine) -> None:
     assert all(spec.params["pause"] == 0 and 1 <= spec.params["trials"] <= 3 for spec in specs)
 
 
-def test_an_interrupted_tuning_goes_on_to_the_number_of_runs_that_is_wanted(tuned: Machine) -> None:
+def test_an_interrupted_tuning_can_be_resumed(tuned: Machine) -> None:
     # Four more runs of several seconds each are left when the interrupt comes.
     process = tuned.start(*COMMAND, *tuned.plugin(), "--set", "pause=0.5", "--runs", "6")
     wait_until(lambda: len(tuned.folders()) >= 2)
@@ -57,7 +57,7 @@ def test_an_interrupted_tuning_goes_on_to_the_number_of_runs_that_is_wanted(tune
 
 
 @pytest.mark.slow
-def test_the_parameters_of_a_shipped_attack_are_tuned_on_the_demo(machine: Machine) -> None:
+def test_a_shipped_attack_is_tuned_on_the_demo(machine: Machine) -> None:
     command = ("tune", "sampling", "--round", "demo", "--limit", "12", "--set", "ranker=mean_loss")
     told = json.loads(machine.run(*command, "--vary", "trials=1..3", "--runs", "4", "--json").stdout)
     specs = _specs(machine)
@@ -66,7 +66,7 @@ def test_the_parameters_of_a_shipped_attack_are_tuned_on_the_demo(machine: Machi
     assert all(spec.params["ranker"] == "mean_loss" and 1 <= spec.params["trials"] <= 3 for spec in specs[2:])
 
 
-def test_a_tuning_that_is_not_there_is_one_sentence(machine: Machine) -> None:
+def test_an_unknown_tuning_is_refused(machine: Machine) -> None:
     assert "no-such" in machine.run("tune", "--resume", "no-such", code=1).stderr
     assert "name an attack" in machine.run("tune", code=2).stderr
     assert "nothing to tune" in machine.run("tune", "greedy", code=1).stderr

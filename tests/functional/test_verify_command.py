@@ -48,13 +48,13 @@ def test_a_bundle_reproduces_its_submission_byte_for_byte(
     [("stages", ()), ("draws", (*SETTLED, "--set", "file=team.toml")), ("draws", (*SETTLED, "--seed", "5"))],
     ids=["training rows and an order given whole", "a path", "a seed"],
 )
-def test_what_an_attack_was_given_is_in_its_bundle(workshop: Workshop, attack: str, options: tuple[str, ...]) -> None:
+def test_a_bundle_contains_all_inputs_of_the_attack(workshop: Workshop, attack: str, options: tuple[str, ...]) -> None:
     packed = workshop.packed(attack, *options)
     assert workshop.verified(packed.zip)["outcome"] == "reproduced"
 
 
 @pytest.mark.slow
-def test_the_verdict_is_printed_with_each_thing_that_was_looked_at(workshop: Workshop, drawn: Packed) -> None:
+def test_the_verdict_is_printed_with_every_check(workshop: Workshop, drawn: Packed) -> None:
     done = workshop.machine.run("verify", str(drawn.zip), *workshop.round, *OWN)
     assert done.stdout.endswith("reproduced: the code produces the submission, byte for byte\n")
     names = {line[2:].split("  ")[0].strip() for line in done.stdout.splitlines() if line[:1] in "✓·"}
@@ -62,7 +62,7 @@ def test_the_verdict_is_printed_with_each_thing_that_was_looked_at(workshop: Wor
 
 
 @pytest.mark.slow
-def test_prefixes_and_answers_as_files_are_enough(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_prefixes_and_answers_may_be_files(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     folder = workshop.machine.folder
     np.savez(tmp_path / "prefixes.npz", np.load(folder / f"prefix-{EXAMPLES}.npy").astype(np.int64))
     given = ("--prefixes", str(tmp_path / "prefixes.npz"), "--out", str(tmp_path))
@@ -75,7 +75,7 @@ def test_prefixes_and_answers_as_files_are_enough(workshop: Workshop, drawn: Pac
     assert told["scores"]["produced"]["examples"] == EXAMPLES
 
 
-def test_one_altered_byte_is_refused_by_the_manifest(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_changed_submission_does_not_match_the_manifest(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     submission = bytearray(files_of(drawn.zip)["submission.csv"])
     at = submission.index(b"[") + 1
     submission[at] = ord("1") if submission[at] != ord("1") else ord("2")
@@ -84,14 +84,14 @@ def test_one_altered_byte_is_refused_by_the_manifest(workshop: Workshop, drawn: 
     assert name == "manifest" and sentence.startswith("submission.csv was changed: its SHA-256 is ")
 
 
-def test_a_byte_of_the_zip_itself_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_corrupt_zip_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     content = bytearray(drawn.zip.read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "x.zip").write_bytes(content)
     assert reason(workshop.verified(tmp_path / "x.zip", code=1))[0] == "archive"
 
 
-def test_one_swapped_row_is_found_by_running_the_code(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_swapped_row_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     header, *rows = files_of(drawn.zip)["submission.csv"].splitlines(keepends=True)
     rows[0], rows[-1] = rows[-1], rows[0]
     bundle = altered(drawn.zip, tmp_path / "x.zip", {"submission.csv": b"".join([header, *rows])})
@@ -103,9 +103,7 @@ def test_one_swapped_row_is_found_by_running_the_code(workshop: Workshop, drawn:
 
 
 @pytest.mark.slow
-def test_rows_that_moved_among_equal_scores_are_the_same_up_to_ties(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_reordered_rows_of_equal_score_are_accepted(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     submission, scores = submission_with_scores(drawn.run)
     first = int(np.flatnonzero(scores[1:] == scores[:-1])[0])
     order = np.arange(len(scores))
@@ -117,13 +115,13 @@ def test_rows_that_moved_among_equal_scores_are_the_same_up_to_ties(
 
 
 @pytest.mark.slow
-def test_an_attack_that_guesses_something_else_each_time_is_refused(workshop: Workshop) -> None:
+def test_a_nondeterministic_attack_is_refused(workshop: Workshop) -> None:
     verdict = workshop.verified(workshop.packed("unsteady").zip, code=1)
     assert reason(verdict)[0] == "agreement" and verdict["agreement"]["only_produced"] == EXAMPLES
 
 
 @pytest.mark.slow
-def test_what_was_not_promised_to_come_out_again_is_measured(workshop: Workshop) -> None:
+def test_a_result_without_reproducibility_promise_is_measured(workshop: Workshop) -> None:
     packed = workshop.packed("unsteady", "--set", "looks_at_clock=true")
     verdict = workshop.verified(packed.zip, code=3)
     assert verdict["outcome"] == "measured" and "; recall 0.000 submitted, 0.000 produced" in verdict["sentence"]
@@ -133,16 +131,14 @@ def test_what_was_not_promised_to_come_out_again_is_measured(workshop: Workshop)
 
 
 @pytest.mark.slow
-def test_an_attack_slower_than_the_budget_is_ended_and_refused(workshop: Workshop) -> None:
+def test_an_attack_over_the_budget_is_refused(workshop: Workshop) -> None:
     packed = workshop.packed("draws", "--set", "pause=2")
     name, sentence = reason(workshop.verified(packed.zip, "--budget", "3s", code=1))
     assert (name, sentence) == ("budget", "the code was ended after 0:03 plus 0:05 for startup")
 
 
 @pytest.mark.slow
-def test_the_budget_is_the_organizers_round_s_and_not_the_bundle_s(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_the_budget_comes_from_the_round_of_the_organizers(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     rules = files_of(drawn.zip)["code/round.toml"].replace(b"budget = 60.0", b"budget = 86400.0")
     bundle = altered(drawn.zip, tmp_path / "x.zip", {"code/round.toml": rules})
     assert workshop.verified(bundle)["budget_s"] == 60.0
@@ -160,7 +156,7 @@ def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Workshop, is_c
     ("field", "value"),
     first_is_fast([("suffix_length", 7), ("error_cap", 1000), ("row_cap", 5), ("vocabulary", 50256)]),
 )
-def test_a_bundle_of_other_rules_is_refused(
+def test_a_bundle_with_other_rules_is_refused(
     workshop: Workshop, drawn: Packed, tmp_path: Path, field: str, value: int
 ) -> None:
     lines = files_of(drawn.zip)["code/round.toml"].decode().splitlines()
@@ -180,7 +176,7 @@ def test_a_submission_for_other_prefixes_is_refused(workshop: Workshop, drawn: P
     assert reason(workshop.machine.json("verify", str(drawn.zip), *given, code=1))[0] == "prefixes"
 
 
-def test_a_target_that_is_not_the_one_named_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_target_with_other_weights_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     files = files_of(drawn.zip)
     target = {"id": "demo", "revision": "main", "commit": None, "weights_sha256": "0" * 64, "is_folder": False}
     spec = json.loads(files["code/spec.json"]) | {"target": target | {"device": "cpu", "dtype": "auto", "threads": 1}}
@@ -206,7 +202,7 @@ def test_a_target_that_is_not_the_one_named_is_refused(workshop: Workshop, drawn
         fast=3,
     ),
 )
-def test_a_file_that_is_not_what_it_should_be_is_refused_for_itself(
+def test_an_invalid_file_is_refused(
     workshop: Workshop, drawn: Packed, tmp_path: Path, name: str, content: bytes | None, why: str
 ) -> None:
     bundle = altered(drawn.zip, tmp_path / "x.zip", {name: content})
@@ -215,9 +211,7 @@ def test_a_file_that_is_not_what_it_should_be_is_refused_for_itself(
 
 
 @pytest.mark.slow
-def test_a_wheel_that_was_changed_with_its_manifest_is_found_out_by_what_it_writes(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_a_changed_wheel_is_used_and_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     source = b"raise ImportError('not as it was')\n"
     bundle = altered(drawn.zip, tmp_path / "x.zip", altered_wheel(drawn.zip, {"harness/core/submission.py": source}))
     name, sentence = reason(workshop.verified(bundle, code=1))
@@ -225,9 +219,7 @@ def test_a_wheel_that_was_changed_with_its_manifest_is_found_out_by_what_it_writ
 
 
 @pytest.mark.slow
-def test_code_that_was_packaged_before_the_prefixes_runs_on_them(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_earlier_packaged_code_runs_on_new_prefixes(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     frozen = _frozen(workshop, tmp_path)
     verdict = workshop.verified(frozen)
     assert (verdict["outcome"], verdict["kind"]) == ("ran", "code")
@@ -241,9 +233,7 @@ def _frozen(workshop: Workshop, folder: Path, *options: str) -> Path:
     return out
 
 
-def test_a_bundle_of_the_frozen_code_names_it_and_is_the_same(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_a_bundle_of_the_frozen_code_is_the_same_code(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     frozen = _frozen(workshop, tmp_path)
     verdict = workshop.machine.json("verify", str(drawn.zip), "--frozen", str(frozen), "--out", str(tmp_path))
     assert verdict["outcome"] == "same_code"
@@ -251,9 +241,7 @@ def test_a_bundle_of_the_frozen_code_names_it_and_is_the_same(
 
 
 @pytest.mark.slow
-def test_other_code_than_the_frozen_is_shown_and_the_verdict_on_its_run_stays(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_a_difference_from_the_frozen_code_is_shown(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     frozen = _frozen(workshop, tmp_path, "--set", "trials=2")
     given = ("--frozen", str(frozen), "--out", str(tmp_path))
     patched = workshop.verified(drawn.zip, *given)
@@ -282,7 +270,7 @@ def test_other_code_than_the_frozen_is_shown_and_the_verdict_on_its_run_stays(
         (("--round", "round.toml", "--out", "team.toml", "--own-environment"), 1, "team.toml"),
     ],
 )
-def test_what_the_organizers_gave_wrongly_is_no_verdict_on_the_bundle(
+def test_invalid_arguments_write_no_verdict(
     workshop: Workshop, drawn: Packed, tmp_path: Path, options: tuple[str, ...], code: int, words: str
 ) -> None:
     bundle = Path(shutil.copy(drawn.zip, tmp_path / "mine.zip"))
@@ -291,9 +279,7 @@ def test_what_the_organizers_gave_wrongly_is_no_verdict_on_the_bundle(
     assert not bundle.with_name("mine.verdict.json").exists()
 
 
-def test_versions_that_the_verifier_has_not_are_no_verdict_on_the_bundle(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_other_package_versions_write_no_verdict(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     bundle = altered(
         drawn.zip, tmp_path / "mine.zip", {"code/requirements.txt": b"numpy==1.0 --hash=sha256:" + b"0" * 64 + b"\n"}
     )
@@ -303,9 +289,7 @@ def test_versions_that_the_verifier_has_not_are_no_verdict_on_the_bundle(
 
 
 @pytest.mark.slow
-def test_a_sandbox_that_does_not_work_here_is_no_verdict_on_the_bundle(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_a_missing_sandbox_writes_no_verdict(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     bundle = Path(shutil.copy(drawn.zip, tmp_path / "mine.zip"))
     bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
     done = bare.run("verify", str(bundle), *workshop.round, *OWN, code=1)
@@ -324,9 +308,7 @@ def on_demo(workshop: Workshop) -> Packed:
 
 
 @pytest.mark.slow
-def test_a_bundle_that_asks_the_demo_target_reproduces_its_submission(
-    each_sandbox: Workshop, on_demo: Packed, tmp_path: Path
-) -> None:
+def test_a_bundle_with_the_demo_target_is_reproduced(each_sandbox: Workshop, on_demo: Packed, tmp_path: Path) -> None:
     options = ("--round", "demo", *OWN, "--out", str(tmp_path))
     verdict = each_sandbox.machine.json("verify", str(on_demo.zip), *options)
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
@@ -337,7 +319,7 @@ def test_a_bundle_that_asks_the_demo_target_reproduces_its_submission(
 
 
 @pytest.mark.slow
-def test_a_fresh_environment_is_made_from_the_bundle_s_own_lock(
+def test_the_environment_is_installed_from_the_lock_of_the_bundle(
     workshop: Workshop, drawn: Packed, tmp_path: Path
 ) -> None:
     wheels = os.environ.get("HARNESS_WHEELS")

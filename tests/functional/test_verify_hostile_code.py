@@ -29,7 +29,7 @@ REACHING = (
 )
 
 
-def test_code_writes_nowhere_but_into_its_scratch_folder(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_code_writes_only_to_its_scratch_directory(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
     script = [line.replace("$OUTSIDE", str(tmp_path)) for line in REACHING]
     bundle = _with_run_sh(each_sandbox, drawn, tmp_path / "x.zip", *script)
     work = tmp_path / "work"
@@ -40,9 +40,7 @@ def test_code_writes_nowhere_but_into_its_scratch_folder(each_sandbox: Workshop,
 
 
 @pytest.mark.slow
-def test_what_a_bundle_brings_does_not_run_while_it_is_installed(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_installation_runs_no_code_of_the_bundle(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     wheels, work = tmp_path / "wheels", tmp_path / "work"
     wheels.mkdir()
     record = "evil.pth,,\nevil-1.dist-info/METADATA,,\nevil-1.dist-info/WHEEL,,\nevil-1.dist-info/RECORD,,\n"
@@ -70,7 +68,7 @@ def test_what_a_bundle_brings_does_not_run_while_it_is_installed(
 @pytest.mark.parametrize(
     "version", first_is_fast(["9.9 --index-url=http://127.0.0.1:9/simple anything", "2.0/../../x", "--pre"])
 )
-def test_a_version_of_torch_that_is_none_is_refused(
+def test_an_invalid_version_of_torch_is_refused(
     workshop: Workshop, drawn: Packed, tmp_path: Path, version: str
 ) -> None:
     files = files_of(drawn.zip)
@@ -85,7 +83,7 @@ def test_a_version_of_torch_that_is_none_is_refused(
 
 
 @pytest.mark.slow
-def test_code_sees_neither_submission_nor_answers(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_code_cannot_read_submission_or_answers(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
     folder = each_sandbox.machine.folder
     places = ['"$here/../submission.csv"', '"$here/../MANIFEST.json"', '"$here/README.md"', str(drawn.run.submission)]
     places += [str(folder / f"answer-{EXAMPLES}.npy"), str(folder / "round.toml"), str(drawn.zip)]
@@ -96,7 +94,9 @@ def test_code_sees_neither_submission_nor_answers(each_sandbox: Workshop, drawn:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flood", ["yes", "cat /dev/zero", "while :; do printf '\\n'; done"])
-def test_a_flood_of_output_holds_up_no_clock(workshop: Workshop, drawn: Packed, tmp_path: Path, flood: str) -> None:
+def test_endless_output_does_not_extend_the_budget(
+    workshop: Workshop, drawn: Packed, tmp_path: Path, flood: str
+) -> None:
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", flood)
     work = tmp_path / "work"
     assert reason(workshop.verified(bundle, "--budget", "3s", "--work", str(work), code=1))[0] == "budget"
@@ -104,7 +104,7 @@ def test_a_flood_of_output_holds_up_no_clock(workshop: Workshop, drawn: Packed, 
 
 
 @pytest.mark.slow
-def test_nothing_that_the_code_started_is_left(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_no_process_of_the_code_is_left(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
     mark = "918273"
     script = [
         f"setsid nohup sleep {mark} >/dev/null 2>&1 &",
@@ -138,9 +138,7 @@ OUT = '"$2"'
         ]
     ),
 )
-def test_what_the_code_leaves_in_place_of_a_submission_is_refused(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str
-) -> None:
+def test_an_invalid_output_file_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str) -> None:
     deed = deed.format(submission=drawn.run.submission, code='"$here"')
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", deed)
     name, sentence = reason(workshop.verified(bundle, code=1))
@@ -152,7 +150,7 @@ def test_what_the_code_leaves_in_place_of_a_submission_is_refused(
 @pytest.mark.parametrize(
     "deed", ["mkfifo scores.csv", "mkdir scores.csv", "ln -s /dev/zero scores.csv", "echo x > scores.csv"]
 )
-def test_scores_that_are_none_hold_nobody_up(workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str) -> None:
+def test_invalid_scores_do_not_block_verification(workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str) -> None:
     rows = files_of(drawn.zip)["submission.csv"].decode().splitlines()
     rows[1], rows[-1] = rows[-1], rows[1]
     script = [deed, f"cat > {OUT} <<'END'", *rows, "END"]
@@ -161,7 +159,7 @@ def test_scores_that_are_none_hold_nobody_up(workshop: Workshop, drawn: Packed, 
 
 
 @pytest.mark.slow
-def test_a_full_scratch_folder_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_full_scratch_directory_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     if shutil.disk_usage(tmp_path).free < 12 << 30:
         pytest.skip("12 GiB of free disk space are needed, of which 9 are reserved and none is written.")
     script = [f"fallocate -l 3G part{number} || exit 9" for number in range(3)] + ["sleep 60"]
@@ -171,7 +169,7 @@ def test_a_full_scratch_folder_is_refused(workshop: Workshop, drawn: Packed, tmp
 
 
 @pytest.mark.slow
-def test_hostile_words_steer_neither_terminal_nor_page(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_hostile_text_is_sanitized(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     words = HOSTILE.replace("'", "")
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", f"printf '%s\\n' '{words}'", "exit 5")
     marks = [{"check": HOSTILE, "sentence": HOSTILE}]
@@ -184,7 +182,7 @@ def test_hostile_words_steer_neither_terminal_nor_page(workshop: Workshop, drawn
     assert "<script" not in page
 
 
-def test_a_name_of_a_file_steers_no_terminal(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_hostile_file_name_is_sanitized(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     (folder := tmp_path / "z").mkdir()
     bundle = altered_raw(drawn.zip, folder / f"{HOSTILE.replace('/', '')}.zip", {"extra\u202e": b""})
     done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
@@ -204,7 +202,7 @@ def test_a_name_of_a_file_steers_no_terminal(workshop: Workshop, drawn: Packed, 
         ("landlock", signal.SIGHUP),
     ],
 )
-def test_an_ended_verification_leaves_nothing_running(
+def test_an_interrupted_verification_leaves_no_process(
     workshop: Workshop, drawn: Packed, tmp_path: Path, backend: str, number: signal.Signals
 ) -> None:
     mark = f"{700_000 + os.getpid()}.{int(number)}"
