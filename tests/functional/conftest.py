@@ -1,4 +1,4 @@
-"""Machines of their own for tests on real processes."""
+"""Machines and sandbox backends for tests with real processes."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ import pytest
 
 from harness.sandbox import detect_backend
 from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
-from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop
+from tests.functional.workshop import DESCRIPTION, FAST, TEAM, Packed, Workshop
 
 SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
-"""The fast tier takes the sandbox that needs nothing installed; what the other tests start takes the machine's best."""
+"""The fast tests use the sandbox that needs no installation; other tests use the best one available."""
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """A machine with a small round; what runs there still is ended with the test."""
+    """A machine with a small round. Its processes are killed after the test."""
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -30,7 +30,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
 
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    """A workshop whose bundles all tests share, so none alters them in place."""
+    """A workshop whose bundles are shared by all tests, so no test may change them in place."""
     folder = tmp_path_factory.mktemp("workshop")
     write_round(folder)
     (folder / "team.toml").write_text(TEAM)
@@ -43,13 +43,13 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 @pytest.fixture
 def drawn(workshop: Workshop) -> Packed:
-    return workshop.packed("draws", *SETTLED)
+    return workshop.packed("draws", *FAST)
 
 
 @pytest.fixture(params=SANDBOXES)
 def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop:
-    """The workshop with each backend that is a sandbox."""
-    return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.made)
+    """The workshop with each sandbox backend."""
+    return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.bundles)
 
 
 @pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
@@ -65,7 +65,7 @@ def confined_machine(
 def sandboxed_machine(
     request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Machine]:
-    """The machine with each backend that is a sandbox."""
+    """The machine with each sandbox backend."""
     yield _machine_with(request.param, machine, monkeypatch)
     detect_backend.cache_clear()
 
@@ -79,7 +79,7 @@ def bare_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.fixture(params=["bwrap", "landlock"])
 def sandboxed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each backend that is a sandbox, for the processes that the test itself starts."""
+    """Each sandbox backend, for processes that the test itself starts."""
     monkeypatch.setenv("HARNESS_SANDBOX", request.param)
     detect_backend.cache_clear()
     yield request.param

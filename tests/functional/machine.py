@@ -1,4 +1,4 @@
-"""A user's machine in one directory: its home directories, a small round, and the plugins beside these tests."""
+"""A user's machine in one directory: home directories, a small round, and the test plugins."""
 
 import contextlib
 import json
@@ -35,12 +35,12 @@ OVER = ("finished", "out_of_time", "stopped", "crashed", "lost")
 
 @dataclass(frozen=True)
 class Machine:
-    """Commands as a user types them, in this folder and with its environment."""
+    """Runs commands as a user types them, in one directory with its own environment."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     in_process: bool = True
-    """Commands run in this process where that is possible; false where several threads run them."""
+    """Whether `run` uses this process. False if several threads run commands."""
 
     @property
     def runs(self) -> Path:
@@ -62,14 +62,14 @@ class Machine:
         return subprocess.Popen(command, cwd=self.folder, env=self.env(), **(defaults | options))
 
     def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """Run a command in this process; it must exit with `code`. Runs that it starts are real processes."""
+        """Run a command in this process. It must exit with `code`. Runs that it starts are real processes."""
         if not self.in_process:
             return self.run_process(*arguments, code=code)
         done = run_command(arguments, folder=self.folder, environment=self.env())
         return _checked(done, code)
 
     def run_process(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """Run a command in a process of its own, as a shell does; it must exit with `code`."""
+        """Run a command in its own process, as a shell does. It must exit with `code`."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=120)
         return _checked(subprocess.CompletedProcess(process.args, process.returncode, out, err), code)
@@ -143,7 +143,7 @@ def is_valid(submission: Path, round_file: Path) -> bool:
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """The harness's directories, all inside `folder` but the cache, which the tests of one session share."""
+    """Return the harness's directories inside `folder`, except for the cache that all tests of a session share."""
     names = {"HARNESS_HOME": "state", "HARNESS_CACHE": "cache", "HARNESS_DATA": "data"}
     places = {name: str(folder / place) for name, place in names.items()}
     shared = os.environ.get(SHARED_CACHE)
@@ -184,7 +184,7 @@ def write_round(
     (folder / name).write_text("\n".join(lines) + "\n")
 
 
-def give_away(folder: Path, rows: int) -> None:
+def leak_examples(folder: Path, rows: int) -> None:
     """Copy the first `rows` examples of the round in `folder` into its training rows."""
     for part, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):
         known = folder / f"{trained}-{EXAMPLES}.npy"

@@ -1,4 +1,4 @@
-"""`harness attacks` as a user runs it: output and exit codes."""
+"""`harness attacks`: output and exit codes."""
 
 import json
 import os
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.functional.command import run_command
-from tests.functional.machine import homes
+from tests.functional.machine import ROOT, homes
 
-ROOT = Path(__file__).parents[2]
 HOSTILE = '''"""A \x1b[31mred\x1b[0m \u202eline."""
 from harness import Attack, Field, Params
 class P(Params):

@@ -1,4 +1,4 @@
-"""`harness audit leakage`: figures, resume, redaction, bad input."""
+"""`harness audit leakage`: figures, resuming, redaction, invalid input."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""An audit as a run: killed, resumed, stopped, out of time; findings are computed from its record."""
+"""Audits are runs: they are killed, resumed, stopped and out of time, and findings come from their record."""
 
 import json
 import threading
@@ -31,9 +31,9 @@ def tables_in(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_a_repeatedly_killed_audit_resumes_to_the_same_findings(machine: Machine) -> None:
-    asked = (*SEQUENCE, "--limit", "160")
-    whole = machine.json(*asked, "--out", "whole")
-    folder = detached(machine, *asked)
+    command = (*SEQUENCE, "--limit", "160")
+    whole = machine.json(*command, "--out", "whole")
+    folder = detached(machine, *command)
     for number in range(4):
         before = rows_of(folder)
         wait_until(lambda before=before: run_status(folder).is_over or rows_of(folder) > before)
@@ -42,7 +42,7 @@ def test_a_repeatedly_killed_audit_resumes_to_the_same_findings(machine: Machine
         if run_status(folder) == "finished":
             break
         machine.run("resume", folder.id, "--detach")
-    assert number > 0, "it finished before anything could be killed"
+    assert number > 0, "it finished before the first kill"
     wait_until(lambda: run_status(folder).is_over, seconds=120)
     assert run_status(folder) == "finished"
     assert machine.json("audit", "show", folder.id, "--out", "resumed") == whole

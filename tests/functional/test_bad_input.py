@@ -1,4 +1,4 @@
-"""Targets and files that do not fit: refused before the clock starts, or ended with a status and one sentence."""
+"""Targets and files that do not fit the round are refused, or end the run with a reason."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OVERFLOWING_POSITION = 11
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small random models without tokenizers: `fitting` the machine's round of 8 + 8 tokens, and others that do not."""
+    """Small random models without tokenizers. Only `fitting` fits the round of 8 + 8 tokens."""
     folder = tmp_path_factory.mktemp("models")
     fitting: dict[str, Any] = {
         "vocab_size": VOCABULARY,
@@ -50,7 +50,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _refused(machine: Machine, *arguments: str) -> str:
-    """The sentence with which a run is refused; nothing of it is left."""
+    """Return the error of a refused run, which leaves no directory."""
     done = machine.run("run", *arguments, *machine.plugin(), code=1)
     assert done.stdout == "" and machine.folders() == []
     (sentence,) = done.stderr.splitlines()
@@ -76,7 +76,7 @@ def test_a_vocabulary_missing_from_the_configuration_ends_the_run(machine: Machi
     del configuration["vocab_size"]
     folder = machine.folder / "quiet"
     folder.mkdir()
-    # 50,257 is what a GPT-Neo has unless it says otherwise.
+    # The default vocabulary of GPT-Neo has 50,257 tokens.
     (folder / "config.json").write_text(json.dumps(configuration))
     (folder / "model.safetensors").write_bytes((models / "fitting" / "model.safetensors").read_bytes())
     write = machine.folder / "round.toml"
@@ -130,15 +130,15 @@ def test_a_target_without_a_tokenizer_is_shown_by_token_ids(machine: Machine, mo
 @pytest.mark.slow
 def test_too_little_memory_for_a_batch_loses_no_guess(machine: Machine, models: Path) -> None:
     target = ["--target", str(models / "fitting")]
-    whole = machine.attack("starving", "--set", "rows=1000000", *target)
-    scarce = machine.attack("starving", "--set", "rows=4", *target)
-    assert (whole["status"], scarce["status"]) == ("finished", "finished")
-    assert Path(scarce["submission"]).read_bytes() == Path(whole["submission"]).read_bytes()
+    whole = machine.attack("out_of_memory", "--set", "rows=1000000", *target)
+    limited = machine.attack("out_of_memory", "--set", "rows=4", *target)
+    assert (whole["status"], limited["status"]) == ("finished", "finished")
+    assert Path(limited["submission"]).read_bytes() == Path(whole["submission"]).read_bytes()
 
 
 @pytest.mark.slow
 def test_too_little_memory_for_one_sequence_keeps_earlier_guesses(machine: Machine, models: Path) -> None:
-    summary = machine.attack("starving", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
+    summary = machine.attack("out_of_memory", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
     assert (summary["status"], summary["rows"]) == ("crashed", 16)
     assert summary["reason"] == (
         "out of memory on cpu: no room for one sequence at a time. Free memory or use a smaller --dtype than float32."
@@ -146,7 +146,7 @@ def test_too_little_memory_for_one_sequence_keeps_earlier_guesses(machine: Machi
 
 
 def _change(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
-    """A change of one of the machine's arrays."""
+    """Return a function that changes an array of the round."""
 
     def changed(folder: Path) -> None:
         np.save(folder / f"{name}-64.npy", change(np.load(folder / f"{name}-64.npy")))

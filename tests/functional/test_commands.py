@@ -1,4 +1,4 @@
-"""`harness run` and what is done to a run, as a user types it: output, exit codes, and terminals that close."""
+"""`harness run` and the commands on a run: output, exit codes, and closed terminals."""
 
 import contextlib
 import fcntl
@@ -40,7 +40,7 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, list[dict[str, Any]]]:
-    """A machine with two finished runs, which tests only read, and their summaries."""
+    """A machine with two finished runs that tests only read, and their summaries."""
     folder = tmp_path_factory.mktemp("listed")
     write_round(folder)
     machine = Machine(folder)
@@ -48,28 +48,28 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, list[dict
 
 
 def _in_terminal(machine: Machine, *arguments: str) -> tuple["subprocess.Popen[bytes]", int]:
-    """A command whose terminal is the returned descriptor; to close that is to close the window."""
-    ours, theirs = pty.openpty()
+    """Start a command in a terminal. Return the process and a descriptor that closes the terminal."""
+    terminal, command_side = pty.openpty()
 
     def take_terminal() -> None:
         os.setsid()
-        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+        fcntl.ioctl(command_side, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
         [sys.executable, "-m", "harness", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=command_side,
+        stdout=command_side,
+        stderr=command_side,
         cwd=machine.folder,
         env=machine.env() | {"TERM": "xterm"},
         preexec_fn=take_terminal,
     )
-    os.close(theirs)
-    return process, ours
+    os.close(command_side)
+    return process, terminal
 
 
-def _seen(terminal: int, text: bytes) -> bytes:
-    """What the terminal showed until `text` came."""
+def _read_until(terminal: int, text: bytes) -> bytes:
+    """Return the output of the terminal up to `text`."""
     shown = b""
     until = time.monotonic() + 120
     while text not in shown:
@@ -102,7 +102,7 @@ def test_run_and_show_print_one_line_of_json(listed: tuple[Machine, list[dict[st
     assert summary["budget_s"] == 60 and 0 < summary["elapsed_s"] < 60
     assert Path(summary["submission"]) == Path(summary["directory"]) / "submission.csv"
     assert Path(summary["directory"]).stat().st_mode & 0o777 == 0o700
-    # One file, once the run has ended.
+    # The store is a single file once the run has ended.
     assert not list(Path(summary["directory"]).glob("run.db-*"))
 
 
@@ -122,15 +122,15 @@ def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()
     starter, window = _in_terminal(machine, "run", "draws", *machine.plugin(), "--set", f"gate={gate}")
-    _seen(window, b"running")
+    _read_until(window, b"running")
     folder = RunFolder(next(path.path for path in machine.folders() if path.id != whole["id"]))
     watchers = [_in_terminal(machine, "watch", "--plain", folder.id) for _ in range(3)]
     for _, terminal in watchers:
-        _seen(terminal, b"guesses")
+        _read_until(terminal, b"guesses")
     os.close(window)
     starter.wait(timeout=60)
     watchers[0][0].send_signal(signal.SIGINT)
-    assert b"continues" in _seen(watchers[0][1], b"stops it.")
+    assert b"continues" in _read_until(watchers[0][1], b"stops it.")
     assert watchers[0][0].wait(timeout=10) == 130
     watchers[1][0].kill()
     os.close(watchers[2][1])
@@ -180,7 +180,7 @@ def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
 
 
 def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
-    plugins = machine.folder / "theirs"
+    plugins = machine.folder / "command_side"
     plugins.mkdir()
     source = (Path(__file__).parent / "plugins" / "patient.py").read_text()
     (plugins / "patient.py").write_text(source.replace("time.sleep(0.1)", "print('batch', batch.ids[0], '\\x1b[2J')"))

@@ -1,4 +1,4 @@
-"""`harness compare` on runs of real processes: what is said of a pair, of several, and what is refused."""
+"""`harness compare` on real runs: pairs, several runs, and errors."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.functional.machine import EXAMPLES, Machine, give_away, wait_until, write_round
+from tests.functional.machine import EXAMPLES, Machine, leak_examples, wait_until, write_round
 
 REACHABLE = 16
 CAP = 8
@@ -14,7 +14,7 @@ ESCAPES = "\x1b[31m\u202e"
 
 
 class Runs(NamedTuple):
-    """A machine with runs, and their ids by what they are."""
+    """A machine with runs, and their ids by name."""
 
     machine: Machine
     ids: dict[str, str]
@@ -31,11 +31,11 @@ class Runs(NamedTuple):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Runs of a round of 64 examples, 16 of which stand in its training rows; its cap is 8 errors."""
+    """Runs on a round of 64 examples, 16 of which are in its training rows. Its error cap is 8."""
     folder = tmp_path_factory.mktemp("compare")
     machine = Machine(folder)
     write_round(folder)
-    give_away(folder, REACHABLE)
+    leak_examples(folder, REACHABLE)
     rules = (folder / "round.toml").read_text() + f"error_cap = {CAP}\n"
     (folder / "round.toml").write_text(rules)
     without_training = "\n".join(line for line in rules.splitlines() if not line.startswith("train_"))
@@ -119,7 +119,7 @@ def test_rate_and_recall_by_budget_come_from_the_record(runs: Runs) -> None:
     (drawn, replayed) = runs.compared("draws better")["runs"]
     shown = runs.machine.json("show", drawn["id"])
     assert (drawn["elapsed_s"], drawn["guesses"]) == (shown["elapsed_s"], shown["guesses"])
-    # Three draws an example, and one of the second stage.
+    # Three draws per example, and one in the second stage.
     assert drawn["suffixes_per_s"] == pytest.approx(EXAMPLES * 4 / drawn["elapsed_s"], rel=0.01)
     assert [at["share"] for at in replayed["recall_at_budget"]] == [0.01, 0.1, 1.0]
     assert replayed["recall_at_budget"][-1]["recall"] == replayed["recall_over_time"][-1]["recall"] == 0.625
@@ -127,9 +127,9 @@ def test_rate_and_recall_by_budget_come_from_the_record(runs: Runs) -> None:
 
 
 def test_a_running_run_has_no_recall_at_the_end_of_its_budget(machine: Machine) -> None:
-    going = [machine.detached("patient", "--seed", seed, "--budget", "200s") for seed in ("0", "1")]
-    wait_until(lambda: all(machine.summary(folder)["elapsed_s"] > 2.1 for folder in going))
-    found = machine.json("compare", *(folder.id for folder in going))
+    running = [machine.detached("patient", "--seed", seed, "--budget", "200s") for seed in ("0", "1")]
+    wait_until(lambda: all(machine.summary(folder)["elapsed_s"] > 2.1 for folder in running))
+    found = machine.json("compare", *(folder.id for folder in running))
     for run in found["runs"]:
         assert [at["recall"] for at in run["recall_at_budget"]] == [0, None, None]
         assert run["status"] == "running"
@@ -140,7 +140,7 @@ def test_runs_of_a_blind_round_can_be_compared_once_it_has_answers(machine: Mach
     ids = [_id(machine.attack("draws", "--set", "pause=0", "--seed", seed)) for seed in ("0", "1")]
     refused = machine.run("compare", *ids, code=1)
     assert refused.stderr == "harness: round small is blind. Comparing runs needs its answers.\n"
-    # A file that is not beside its round is looked for in the data folder.
+    # A file that is not next to its round is searched in the data directory.
     (machine.folder / "data").mkdir(exist_ok=True)
     hidden.rename(machine.folder / "data" / f"answer-{EXAMPLES}.npy")
     (run, _) = machine.json("compare", *ids)["runs"]

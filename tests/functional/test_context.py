@@ -1,4 +1,4 @@
-"""What a context promises an attack: stages that resume, arrays that stay, and the last word on the order."""
+"""The context of an attack: stages that resume, arrays that are kept, and the order of guesses."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ RULES = SubmissionRules(64, 8, 50257)
 
 
 def expected_rows(machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-    """What `plugins/stages.py` submits: prefixes shifted by the sum of all training suffixes, lowest score first."""
+    """Return the submission of `plugins/stages.py`: prefixes plus the sum of all training suffixes."""
     shift = int(np.load(machine.folder / "train_suffix-64.npy").astype(np.int64).sum())
     prefixes = np.load(machine.folder / "prefix-64.npy").astype(np.int64)
     return np.arange(64), (prefixes + shift) % 50257
@@ -70,4 +70,4 @@ def test_a_fold_of_the_training_rows_is_a_round(machine: Machine) -> None:
     summary = machine.attack("draws", round_="round.toml:fold1of4")
     assert summary["status"] == "finished"
     assert summary["round"] == "small:fold1of4"
-    assert summary["rows"] == 32  # two suffixes an example, and a fold of 16
+    assert summary["rows"] == 32  # two suffixes per example in a fold of 16

@@ -1,23 +1,22 @@
-"""`harness data` and `harness rounds` as processes: what they print, where, and with which exit code."""
+"""`harness data` and `harness rounds`: output and exit codes."""
 
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.functional.command import run_command
+from tests.functional.machine import ROOT
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SHARED_SATML = REPOSITORY.parent / "shared" / "data" / "satml"
+SHARED_SATML = ROOT.parent / "shared" / "data" / "satml"
 
 
 def harness(*arguments, data):
     environment = {**os.environ, "HARNESS_DATA": str(data)}
-    return run_command([*map(str, arguments)], folder=REPOSITORY, environment=environment)
+    return run_command([*map(str, arguments)], folder=ROOT, environment=environment)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def fetched_data(tmp_path_factory):
     return data
 
 
-def assert_one_sentence(done, *words):
+def assert_refused(done, *words):
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith("harness: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:
@@ -59,7 +58,7 @@ def test_help_imports_no_large_library(tmp_path):
         "heavy = {'numpy', 'httpx', 'pandas', 'torch', 'textual', 'tokenizers', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -76,8 +75,8 @@ def test_a_fetch_from_a_directory_names_missing_files_and_complete_rounds(fetche
     done = harness("data", "fetch", "satml", "--from", SHARED_SATML, data=fetched_data)
     assert done.returncode == 0
     assert "val_suffix.npy          lacking" in done.stdout and "already there" in done.stdout
-    for said in ("lacks val_preprefix.npy, val_suffix.npy", "satml-dev: complete.", "satml-val: complete (blind"):
-        assert said in done.stderr
+    for text in ("lacks val_preprefix.npy, val_suffix.npy", "satml-dev: complete.", "satml-val: complete (blind"):
+        assert text in done.stderr
 
 
 def test_a_fetched_round_is_complete_and_has_the_official_md5(fetched_data):
@@ -126,14 +125,14 @@ def test_overlap_of_a_blind_round_has_no_reachable_examples(small_round, tmp_pat
 
 
 def test_overlap_without_files_is_refused(tmp_path, small_round):
-    assert_one_sentence(harness("data", "overlap", "satml-dev", data=tmp_path), "train_prefix.npy", "no such file")
-    assert_one_sentence(harness("data", "overlap", small_round, data=tmp_path), "no training rows")
+    assert_refused(harness("data", "overlap", "satml-dev", data=tmp_path), "train_prefix.npy", "no such file")
+    assert_refused(harness("data", "overlap", small_round, data=tmp_path), "no training rows")
 
 
 def test_an_unknown_name_suggests_similar_ones(tmp_path):
     for command in (["rounds", "show"], ["data", "status"], ["data", "overlap"]):
-        assert_one_sentence(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev")
-    assert_one_sentence(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml")
+        assert_refused(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev")
+    assert_refused(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml")
 
 
 def test_rounds_lists_the_state_of_the_files(fetched_data):
@@ -170,8 +169,8 @@ def test_a_title_prints_no_control_characters(small_round, tmp_path):
 
 def test_a_build_names_missing_parts(tmp_path):
     arguments = ["data", "build", "satml", "--split", "val", "--pile"]
-    assert_one_sentence(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such directory")
-    assert_one_sentence(harness(*arguments, tmp_path, data=tmp_path), "val_dataset.csv", "harness data fetch satml")
+    assert_refused(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such directory")
+    assert_refused(harness(*arguments, tmp_path, data=tmp_path), "val_dataset.csv", "harness data fetch satml")
 
 
 def test_a_build_from_another_pile_writes_nothing(tmp_path):

@@ -1,4 +1,4 @@
-"""The end of a run's time: nothing of an attack outlives it, whatever the attack does against that."""
+"""No process of an attack outlives its run, whatever the attack does."""
 
 import uuid
 from pathlib import Path
@@ -24,7 +24,7 @@ CHILDREN = 8
 
 
 def _lifetime(folder: RunFolder) -> float:
-    """Seconds from the run's start to its end, by the clock of its ledger."""
+    """Return the seconds from start to end of the run, from its ledger."""
     with RunReader(folder.store) as reader:
         ledger = reader.ledger()
     (start,) = [entry.at for entry in ledger if entry.entry == "start"]
@@ -34,7 +34,7 @@ def _lifetime(folder: RunFolder) -> float:
 
 def test_an_unkillable_attack_and_its_children_end_at_the_deadline(confined_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "8s")
+    folder = confined_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "8s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
@@ -49,7 +49,7 @@ def test_an_unkillable_attack_and_its_children_end_at_the_deadline(confined_mach
 
 def test_a_killed_supervisor_leaves_no_process(confined_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
+    folder = confined_machine.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     kill_supervisor(folder)
     wait_until(lambda: not processes_that_name(marker))
@@ -59,7 +59,7 @@ def test_a_killed_supervisor_leaves_no_process(confined_machine: Machine) -> Non
 
 def test_a_killed_attack_leaves_no_child(confined_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
+    folder = confined_machine.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     assert kill_worker(folder)
     wait_until(lambda: run_status(folder).is_over)
@@ -69,9 +69,9 @@ def test_a_killed_attack_leaves_no_child(confined_machine: Machine) -> None:
 
 
 def test_a_process_that_keeps_forking_is_killed(confined_machine: Machine) -> None:
-    summary = confined_machine.attack("hopping", "--budget", "2s", code=3)
+    summary = confined_machine.attack("reforking", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
-    # The supervisor's own end follows its last word by a moment.
+    # The supervisor exits shortly after its last event.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])
     for _ in range(10):
         assert processes_that_name(summary["directory"]) == []
@@ -80,7 +80,7 @@ def test_a_process_that_keeps_forking_is_killed(confined_machine: Machine) -> No
 @pytest.mark.slow
 def test_a_worker_that_outlived_its_supervisor_is_killed_on_resume(bare_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = bare_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "20s")
+    folder = bare_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "20s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     record = last_event(folder, "worker")
     assert record is not None
@@ -107,13 +107,13 @@ def test_an_attack_with_batches_ends_at_the_soft_deadline(machine: Machine) -> N
 
 
 def test_an_attack_that_never_guesses_is_out_of_time_with_an_empty_submission(machine: Machine) -> None:
-    summary = machine.attack("misbehaving", "--set", "deed=sleep", "--budget", "2s", code=3)
+    summary = machine.attack("misbehaving", "--set", "action=sleep", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["reason"].endswith("It had emitted no guess.")
     assert summary["rows"] == 0 and summary["recall_at_cap"] == 0.0
 
 
 def test_an_attack_that_ignores_stop_is_killed_after_the_grace_period(machine: Machine) -> None:
-    folder = machine.detached("clinging", "--set", "marker=none")
+    folder = machine.detached("unkillable", "--set", "marker=none")
     wait_until(lambda: guess_count(folder) > 0)
     assert machine.json("stop", folder.id)["status"] == "stopped"
     with RunReader(folder.store) as reader:

@@ -1,4 +1,4 @@
-"""`harness leaderboard`: bundles in order of their recall, and why one is not ranked."""
+"""`harness leaderboard`: the order of bundles, and reasons why one is not ranked."""
 
 import csv
 import io
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from tests.functional.machine import EXAMPLES, Machine, write_round
-from tests.functional.workshop import OWN, Workshop, altered, altered_raw, files_of
+from tests.functional.workshop import OWN_ENVIRONMENT, Workshop, altered, altered_raw, files_of
 
 HOSTILE = "=cmd|x!A1 \\u001b[31m<script>alert(1)</script>\\u202e"
 
 
 @pytest.fixture(scope="module")
 def entered(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """A machine with four bundles of `replay` in entries/: two alike that solve half, one a quarter, one nothing."""
+    """A machine with four bundles in entries/: two equal ones solve half of the examples, one a quarter, one none."""
     machine = Machine(tmp_path_factory.mktemp("entered"))
     folder = machine.folder
     write_round(folder)
@@ -35,12 +35,12 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 def _ranked(workshop: Workshop, *options: str, folder: str = "entries") -> dict[str, dict[str, Any]]:
-    told = workshop.machine.json("leaderboard", folder, *workshop.round, *options)
-    return {entry["bundle"]: entry for entry in told["entries"]}
+    result = workshop.machine.json("leaderboard", folder, *workshop.round, *options)
+    return {entry["bundle"]: entry for entry in result["entries"]}
 
 
 def _copy(workshop: Workshop, folder: Path) -> Path:
-    """The four bundles, in a folder of a test's own."""
+    """Return a copy of the four bundles."""
     return Path(shutil.copytree(workshop.machine.folder / "entries", folder / "entries"))
 
 
@@ -72,8 +72,8 @@ def test_times_are_compared_only_on_equal_hardware(entered: Workshop, tmp_path: 
 
 def test_csv_table_and_page_agree(entered: Workshop, tmp_path: Path) -> None:
     page = tmp_path / "board.html"
-    told = entered.machine.run("leaderboard", "entries", *entered.round, "--csv", "-", "--html", str(page)).stdout
-    rows = list(csv.DictReader(io.StringIO(told)))
+    output = entered.machine.run("leaderboard", "entries", *entered.round, "--csv", "-", "--html", str(page)).stdout
+    rows = list(csv.DictReader(io.StringIO(output)))
     assert [row["team"] for row in rows] == ["team also half", "team half", "team quarter", "team none"]
     assert all(f'<td class="first">{row["team"]}</td>' in page.read_text() for row in rows)
     shown = entered.machine.run("leaderboard", "entries", *entered.round).stdout
@@ -156,12 +156,12 @@ def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(ente
     spec["target"] = target | {"device": "cpu", "dtype": "auto", "threads": 1}
     astray = {"code/spec.json": json.dumps(spec).encode()}
     altered(folder / "half.zip", folder / "astray.zip", astray, target=target, attack=manifest["attack"])
-    entries = _ranked(entered, "--verify", *OWN, folder=str(folder))
+    entries = _ranked(entered, "--verify", *OWN_ENVIRONMENT, folder=str(folder))
     assert entries["half.zip"]["verified"] == entries["quarter.zip"]["verified"] == "reproduced"
     assert entries["half.zip"]["seconds"] > 0 and entries["astray.zip"]["verified"] in ("not verified", "")
     verdict = folder / "half.verdict.json"
     at = verdict.stat().st_mtime_ns
-    again = _ranked(entered, "--verify", *OWN, folder=str(folder))
+    again = _ranked(entered, "--verify", *OWN_ENVIRONMENT, folder=str(folder))
     assert again == entries and verdict.stat().st_mtime_ns == at
 
 
@@ -187,8 +187,8 @@ def test_a_verdict_for_other_bytes_is_ignored(entered: Workshop, tmp_path: Path)
     ],
 )
 def test_invalid_arguments_are_refused(entered: Workshop, options: tuple[str, ...], words: str) -> None:
-    told = entered.machine.run("leaderboard", *options, *entered.round, code=1).stderr
-    assert words in told and "internal error" not in told
+    error = entered.machine.run("leaderboard", *options, *entered.round, code=1).stderr
+    assert words in error and "internal error" not in error
 
 
 def test_answers_of_another_length_are_refused(entered: Workshop, tmp_path: Path) -> None:

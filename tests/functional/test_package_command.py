@@ -1,4 +1,4 @@
-"""`harness package`: one zip with everything, the same each time, or the point that is not met."""
+"""`harness package`: the content of a bundle, reproducibility, and failed checks."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ from harness.core.rounds import load_round
 from harness.runs.folder import RunFolder
 from harness.submit.manifest import MANIFEST
 from tests.functional.machine import EXAMPLES, Machine
-from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop, files_of
+from tests.functional.workshop import DESCRIPTION, FAST, TEAM, Packed, Workshop, files_of
 from tests.tiers import first_is_fast
 
 CODE_FILES = {"Dockerfile", "README.md", "environment.yml", "requirements.txt", "round.toml", "run.sh", "spec.json"}
@@ -25,7 +25,7 @@ CODE_FILES = {"Dockerfile", "README.md", "environment.yml", "requirements.txt", 
 
 @pytest.fixture
 def team(machine: Machine) -> Machine:
-    """A machine of its own with a team and a description."""
+    """A machine with a team and a description."""
     (machine.folder / "team.toml").write_text(TEAM)
     (machine.folder / "description.md").write_text(DESCRIPTION)
     return machine
@@ -80,7 +80,7 @@ def test_packaging_is_reproducible(
 
 @pytest.mark.slow
 def test_a_bundle_contains_no_local_path(workshop: Workshop) -> None:
-    packed = workshop.packed("draws", *SETTLED, "--set", "file=team.toml")
+    packed = workshop.packed("draws", *FAST, "--set", "file=team.toml")
     files = files_of(packed.zip)
     assert files["code/paths/file/file/team.toml"].decode() == TEAM
     named = [
@@ -124,9 +124,9 @@ def test_run_sh_without_arguments_prints_its_usage(drawn: Packed, tmp_path: Path
     ("attack", "options", "code", "check", "words"),
     first_is_fast(
         [
-            ("draws", (*SETTLED, "--limit", "9"), 0, "partial", "--limit left out 55 of 64 examples"),
-            ("misbehaving", ("--set", "deed=raises"), 1, "ended", "the run crashed"),
-            ("calling", (), 0, "network", "the sandbox refused the attack a network socket"),
+            ("draws", (*FAST, "--limit", "9"), 0, "partial", "--limit left out 55 of 64 examples"),
+            ("misbehaving", ("--set", "action=raises"), 1, "ended", "the run crashed"),
+            ("networking", (), 0, "network", "the sandbox refused the attack a network socket"),
         ]
     ),
 )
@@ -146,7 +146,7 @@ def test_a_failed_check_is_refused_or_marked_if_accepted(
 @pytest.mark.slow
 def test_a_run_without_a_sandbox_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
-    run = bare.attack("draws", *SETTLED)["id"]
+    run = bare.attack("draws", *FAST)["id"]
     assert bare.run("package", run, code=1).stderr.startswith("harness: sandbox: the attack ran without a sandbox")
 
 
@@ -162,17 +162,17 @@ def test_a_run_over_the_budget_of_the_round_is_refused(team: Machine) -> None:
 def test_a_control_cannot_be_accepted(team: Machine) -> None:
     run = team.json("run", "lookup", "--round", str(team.folder / "round.toml"))["id"]
     assert team.run("package", run, code=1).stderr.startswith("harness: control: lookup")
-    told = team.run("package", run, "--accept", "control", code=1).stderr
-    assert told.startswith("harness: --accept control: ") and told.endswith(". This check cannot be accepted.\n")
+    error = team.run("package", run, "--accept", "control", code=1).stderr
+    assert error.startswith("harness: --accept control: ") and error.endswith(". This check cannot be accepted.\n")
 
 
 @pytest.mark.slow
 def test_an_undeclared_model_is_refused(team: Machine) -> None:
     (folder := team.folder / "other").mkdir()
     (folder / "model.safetensors").write_bytes(b"weights")
-    run = team.attack("draws", *SETTLED, "--set", f"file={folder}")["id"]
-    told = team.run("package", run, code=1).stderr
-    assert told.startswith(
+    run = team.attack("draws", *FAST, "--set", f"file={folder}")["id"]
+    error = team.run("package", run, code=1).stderr
+    assert error.startswith(
         "harness: models: the parameter file contains a model (model.safetensors) that the attack does not"
     )
 
@@ -184,7 +184,7 @@ def test_pre_prefixes_of_attacked_examples_are_refused(team: Machine) -> None:
     with (team.folder / "round.toml").open("a") as file:
         file.write('preprefix_file = "before.npy"\n')
     shutil.copy(team.folder / "before.npy", team.folder / "copy.npy")
-    run = team.attack("draws", *SETTLED, "--set", f"file={team.folder / 'copy.npy'}")["id"]
+    run = team.attack("draws", *FAST, "--set", f"file={team.folder / 'copy.npy'}")["id"]
     assert team.run("package", run, code=1).stderr.startswith("harness: preprefixes: the parameter file contains")
 
 
@@ -198,7 +198,7 @@ MISSING = [
 
 
 def test_missing_or_changed_files_are_named(team: Machine) -> None:
-    run = team.attack("draws", *SETTLED)["id"]
+    run = team.attack("draws", *FAST)["id"]
     for name, content, words in MISSING:
         before = (team.folder / name).read_bytes()
         (team.folder / name).unlink()
@@ -210,7 +210,7 @@ def test_missing_or_changed_files_are_named(team: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_run_with_other_package_versions_is_refused(team: Machine) -> None:
-    summary = team.attack("draws", *SETTLED)
+    summary = team.attack("draws", *FAST)
     spec_file = Path(summary["directory"]) / "spec.json"
     spec = json.loads(spec_file.read_bytes())
     spec["versions"]["numpy"] = "1.0"
@@ -220,10 +220,14 @@ def test_a_run_with_other_package_versions_is_refused(team: Machine) -> None:
 
 
 def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
-    run = team.attack("draws", *SETTLED, "--limit", "9")["id"]
+    run = team.attack("draws", *FAST, "--limit", "9")["id"]
     (team.folder / "team.toml").unlink()
-    told = team.run("package", run, "--check", code=1).stdout
-    assert "✗ partial" in told and "→ run the attack without --limit; or --accept partial" in told and "✗ team" in told
+    output = team.run("package", run, "--check", code=1).stdout
+    assert (
+        "✗ partial" in output
+        and "→ run the attack without --limit; or --accept partial" in output
+        and "✗ team" in output
+    )
     (line,) = team.run("package", run, "--check", "--json", "--accept", "partial", code=1).stdout.splitlines()
     checks = json.loads(line)["checks"]
     unmet = {check["name"]: check["is_accepted"] for check in checks if not check["is_met"]}
@@ -253,17 +257,17 @@ def test_invalid_arguments_are_refused(
 
 @pytest.mark.slow
 def test_out_may_be_a_directory_and_force_replaces(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    told = workshop.machine.json("package", drawn.run.id, "--out", str(tmp_path / "new" / "folder"))
-    assert told["bundle"] == str(tmp_path / "new" / "folder" / f"{drawn.run.id}.zip")
-    assert told["sha256"] == hashlib.sha256(drawn.zip.read_bytes()).hexdigest()
-    Path(told["bundle"]).write_bytes(b"old")
-    workshop.machine.run("package", drawn.run.id, "--out", told["bundle"], "--force")
-    assert Path(told["bundle"]).read_bytes() == drawn.zip.read_bytes()
+    result = workshop.machine.json("package", drawn.run.id, "--out", str(tmp_path / "new" / "folder"))
+    assert result["bundle"] == str(tmp_path / "new" / "folder" / f"{drawn.run.id}.zip")
+    assert result["sha256"] == hashlib.sha256(drawn.zip.read_bytes()).hexdigest()
+    Path(result["bundle"]).write_bytes(b"old")
+    workshop.machine.run("package", drawn.run.id, "--out", result["bundle"], "--force")
+    assert Path(result["bundle"]).read_bytes() == drawn.zip.read_bytes()
 
 
 def _code_only(machine: Machine, *options: str, code: int = 0) -> Path:
     out = machine.folder / "frozen.zip"
-    machine.run("package", "code", "draws", *machine.plugin(), *SETTLED, *options, "--out", str(out), code=code)
+    machine.run("package", "code", "draws", *machine.plugin(), *FAST, *options, "--out", str(out), code=code)
     return out
 
 
@@ -271,26 +275,26 @@ def _code_only(machine: Machine, *options: str, code: int = 0) -> Path:
 def test_a_bundle_names_earlier_packaged_code(team: Machine) -> None:
     aside = team.folder / "aside"
     aside.mkdir()
-    later = [team.folder / f"{part}-{EXAMPLES}.npy" for part in ("prefix", "answer")]
-    for file in later:
+    hidden = [team.folder / f"{part}-{EXAMPLES}.npy" for part in ("prefix", "answer")]
+    for file in hidden:
         file.rename(aside / file.name)
     frozen = _code_only(team)
-    for file in later:
+    for file in hidden:
         (aside / file.name).rename(file)
-    run = team.attack("draws", *SETTLED)["id"]
-    told = team.json("package", run)
-    assert told["code_bundle_sha256"] == hashlib.sha256(frozen.read_bytes()).hexdigest()
-    before, after = files_of(frozen), files_of(team.folder / told["bundle"])
+    run = team.attack("draws", *FAST)["id"]
+    result = team.json("package", run)
+    assert result["code_bundle_sha256"] == hashlib.sha256(frozen.read_bytes()).hexdigest()
+    before, after = files_of(frozen), files_of(team.folder / result["bundle"])
     changed = [name for name in before if name != MANIFEST and before[name] != after[name]]
     assert changed == ["code/README.md"]
 
 
 @pytest.mark.slow
 def test_a_code_bundle_names_no_prefixes(team: Machine) -> None:
-    told = team.json("package", "code", "draws", *team.plugin(), *SETTLED)
-    bundle = team.folder / told["bundle"]
+    result = team.json("package", "code", "draws", *team.plugin(), *FAST)
+    bundle = team.folder / result["bundle"]
     assert bundle == team.folder / "submissions" / "draws-small-code.zip"
-    assert told["sha256"] == told["code_bundle_sha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
+    assert result["sha256"] == result["code_bundle_sha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
     manifest = _manifest(bundle)
     assert (manifest["kind"], manifest["prefixes_sha256"], manifest["run"]) == ("code", None, None)
     assert set(manifest["data_sha256"]) == {"train_prefix_file", "train_suffix_file"}
@@ -300,7 +304,7 @@ def test_a_code_bundle_names_no_prefixes(team: Machine) -> None:
 def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -> None:
     answers = team.folder / f"answer-{EXAMPLES}.npy"
     answers.rename(team.folder / "later.npy")
-    run = team.attack("draws", *SETTLED)["id"]
+    run = team.attack("draws", *FAST)["id"]
     before = team.folder / team.json("package", run, "--out", "before")["bundle"]
     assert "scorecard.json" not in files_of(before)
     (team.folder / "later.npy").rename(answers)
@@ -312,8 +316,8 @@ def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -
 
 def test_a_failed_write_leaves_no_partial_zip(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     (tmp_path / "x.zip").mkdir()
-    told = workshop.machine.run("package", drawn.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
-    assert "cannot write" in told and "x.zip: Is a directory" in told
+    error = workshop.machine.run("package", drawn.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
+    assert "cannot write" in error and "x.zip: Is a directory" in error
     assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []
 
 

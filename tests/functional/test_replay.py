@@ -1,4 +1,4 @@
-"""`replay` in real runs: what was recorded elsewhere comes out by the official rule, or exactly as it stood."""
+"""`replay` in real runs: recorded trials are ranked by the official rule, and a submission is copied."""
 
 import json
 import os
@@ -13,10 +13,9 @@ from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
 from tests.functional.command import run_command
-from tests.functional.machine import homes
+from tests.functional.machine import ROOT, homes
 from tests.tiers import first_is_fast
 
-ROOT = Path(__file__).parents[2]
 ROWS = 20
 RECORDED = ROOT.parent / "shared" / "data"
 
@@ -37,7 +36,7 @@ def prefixes() -> Tokens:
 
 
 def _record(folder: Path, prefixes: Tokens, losses: dict[str, float]) -> Path:
-    """Trials named by the keys; the suffix of trial t is t fifty times, its loss is the value."""
+    """Write recorded trials and return their directory. The suffix of trial t is fifty times t. losses: by trial."""
     for kind in ("generations", "losses"):
         (folder / "source" / kind).mkdir(parents=True)
     for trial, loss in losses.items():

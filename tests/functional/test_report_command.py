@@ -1,4 +1,4 @@
-"""`harness report` on runs of real processes: what is written where, and what is refused."""
+"""`harness report` on real runs: pages and errors."""
 
 import os
 from pathlib import Path
@@ -65,10 +65,10 @@ def test_an_invalid_output_path_is_refused(out: str, sentence: str, reported: tu
 
 
 def test_running_and_crashed_runs_can_be_reported(machine: Machine) -> None:
-    going = machine.detached("patient")
-    wait_until(lambda: machine.summary(going)["guesses"] > 0)
-    crashed = machine.attack("misbehaving", "--set", "deed=raises", code=1)
-    machine.run("report", going.id, crashed["id"], "--out", "both.html")
+    running = machine.detached("patient")
+    wait_until(lambda: machine.summary(running)["guesses"] > 0)
+    crashed = machine.attack("misbehaving", "--set", "action=raises", code=1)
+    machine.run("report", running.id, crashed["id"], "--out", "both.html")
     text = (machine.folder / "both.html").read_text()
     assert "The run was running when this was written" in text
     assert "The run ended crashed" in text

@@ -1,9 +1,10 @@
-"""`harness rerun` and run.sh: the same submission from the code alone, whole or in pieces."""
+"""`harness rerun` and run.sh create the same submission from the bundled code, also after a kill."""
 
 import csv
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,12 @@ from tests.functional.machine import (
     processes_that_name,
     wait_until,
 )
-from tests.functional.workshop import SETTLED, Packed, Workshop, files_of
+from tests.functional.workshop import FAST, Packed, Workshop, files_of
 from tests.tiers import first_is_fast
 
 
 def _code_of(bundle: Path, folder: Path) -> Path:
-    """The folder code/ of a bundle, unpacked into `folder`, with the round's prefixes beside it."""
+    """Unpack a bundle into `folder`, and return its code/ directory."""
     for name, content in files_of(bundle).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -37,7 +38,7 @@ def _prefixes(workshop: Workshop) -> str:
 
 
 def _elsewhere(folder: Path, **environment: str) -> Machine:
-    """Another machine, which has nothing of the round."""
+    """Return another machine, which has no file of the round."""
     (folder / "elsewhere").mkdir(exist_ok=True)
     return Machine(folder / "elsewhere", environment)
 
@@ -82,7 +83,7 @@ def test_a_title_may_contain_any_character(workshop: Workshop, tmp_path: Path) -
     round_ = workshop.machine.folder / "titled.toml"
     title = "Größe 😀 \\u0022 \\u007f \\\\ \\t end"
     round_.write_text((workshop.machine.folder / "round.toml").read_text().replace("A small round", title))
-    summary = workshop.machine.attack("draws", *SETTLED, round_="titled.toml")
+    summary = workshop.machine.attack("draws", *FAST, round_="titled.toml")
     workshop.machine.run("package", summary["id"], "--out", str(tmp_path / "x.zip"))
     code = _code_of(tmp_path / "x.zip", tmp_path)
     _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
@@ -90,14 +91,12 @@ def test_a_title_may_contain_any_character(workshop: Workshop, tmp_path: Path) -
 
 
 def _run_sh(code: Path, prefixes: str, out: Path, folder: Path) -> "subprocess.Popen[str]":
-    """`bash run.sh` as its README has it, with the wheel unpacked in place of an installed one."""
+    """Start `bash run.sh` as in its README, with an unpacked wheel instead of an installed one."""
     site = folder / "site"
     if not site.exists():
         (wheel,) = code.glob("*.whl")
         shutil.unpack_archive(wheel, site, "zip")
     (folder / "elsewhere").mkdir(exist_ok=True)
-    import sys
-
     environment = os.environ | homes(folder / "elsewhere") | {"PYTHONPATH": str(site), "PYTHON": sys.executable}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(["bash", str(code / "run.sh"), prefixes, str(out)], cwd=folder, env=environment, **streams)
@@ -117,8 +116,8 @@ def test_a_killed_run_sh_resumes_to_the_same_bytes(workshop: Workshop, tmp_path:
     assert not out.exists() and not (tmp_path / "scores.csv").exists()
     wait_until(lambda: not processes_that_name(str(folder.scratch)))
     again = _run_sh(code, _prefixes(workshop), out, tmp_path)
-    _, told = again.communicate(timeout=120)
-    assert again.returncode == 0 and f"continuing run {folder.id}" in told
+    _, error = again.communicate(timeout=120)
+    assert again.returncode == 0 and f"continuing run {folder.id}" in error
     assert [one.id for one in runs.folders()] == [folder.id]
     assert out.read_bytes() == files_of(packed.zip)["submission.csv"]
 
@@ -140,7 +139,7 @@ def test_a_second_run_sh_waits_for_the_first(workshop: Workshop, tmp_path: Path)
 
 @pytest.mark.slow
 def test_the_guesses_of_a_failed_attack_are_written(workshop: Workshop, tmp_path: Path) -> None:
-    packed = workshop.packed("misbehaving", "--set", "deed=raises", accept=("ended",), code=1)
+    packed = workshop.packed("misbehaving", "--set", "action=raises", accept=("ended",), code=1)
     code = _code_of(packed.zip, tmp_path)
     there = _elsewhere(tmp_path)
     there.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1)
@@ -168,8 +167,8 @@ def test_code_that_contradicts_its_spec_is_refused(
     if content is not None:
         (tmp_path / name).write_bytes(content)
     there = _elsewhere(tmp_path)
-    told = there.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1).stderr
-    assert words in told and "internal error" not in told
+    error = there.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1).stderr
+    assert words in error and "internal error" not in error
     assert there.folders() == []
 
 
@@ -179,8 +178,8 @@ def test_invalid_training_rows_are_refused(workshop: Workshop, tmp_path: Path) -
     whole = (code / "train.npz").read_bytes()
     for content in (b"", whole[: len(whole) // 2], whole.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
         (code / "train.npz").write_bytes(content)
-        told = _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), code=1).stderr
-        assert "train.npz: " in told and "internal error" not in told
+        error = _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), code=1).stderr
+        assert "train.npz: " in error and "internal error" not in error
 
 
 @pytest.mark.parametrize(
@@ -196,8 +195,8 @@ def test_an_invalid_output_path_is_refused_before_the_run(
 ) -> None:
     code, there = _code_of(drawn.zip, tmp_path), _elsewhere(tmp_path)
     (there.folder / "taken").mkdir()
-    told = there.run("rerun", str(code), _prefixes(workshop), "--out", out, code=1).stderr
-    assert words in told and there.folders() == []
+    error = there.run("rerun", str(code), _prefixes(workshop), "--out", out, code=1).stderr
+    assert words in error and there.folders() == []
 
 
 def test_run_sh_does_not_use_the_checkout(drawn: Packed, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`harness score` and `harness validate`, on the challenge's own files where they are there."""
+"""`harness score` and `harness validate`, also on the challenge's files if present."""
 
 import json
 import os
@@ -9,9 +9,9 @@ import pytest
 
 from harness.core.submission import write_submission
 from tests.functional.command import run_command
+from tests.functional.machine import ROOT
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-DATA = REPOSITORY.parent / "shared" / "data"
+DATA = ROOT.parent / "shared" / "data"
 RECORDED = DATA / "recorded" / "gpt-neo-1.3b"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the challenge's files are not in ../shared/data")
 
@@ -32,12 +32,12 @@ target = "none/at-all"
 
 def harness(*arguments, **environment):
     given = {**os.environ, "COLUMNS": "200", **environment}
-    return run_command([*map(str, arguments)], folder=REPOSITORY, environment=given)
+    return run_command([*map(str, arguments)], folder=ROOT, environment=given)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A round of four examples, and a submission: one right, one wrong, one right, one wrong, one right."""
+    """A round of four examples, and a submission whose rows are alternately correct and wrong."""
     answers = np.arange(12, dtype=np.uint16).reshape(4, 3)
     np.save(tmp_path / "answers.npy", answers)
     np.save(tmp_path / "prefixes.npy", np.zeros((4, 2), np.uint16))

@@ -120,10 +120,10 @@ def test_root_cannot_unmount_what_the_sandbox_hides(sandboxed_machine: Machine) 
     data.mkdir()
     (data / "answers.npy").write_bytes(b"answers")
     hidden = str([str(data), str(machine.runs), str(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy")]).replace("'", '"')
-    summary = machine.attack("escaping", "--set", f"places={hidden}")
+    summary = machine.attack("unmounting", "--set", f"paths={hidden}")
     log = RunFolder(Path(summary["directory"])).log.read_text()
     assert "capabilities 0\n" in log
-    assert log.count("refused") == 4 and "UNDONE" not in log
+    assert log.count("refused") == 4 and "UNMOUNTED" not in log
     assert f"hidden {data}" in log and "suffix.npy" in log
     assert "SEEN" not in log.replace(f"SEEN {machine.runs}", "")
 

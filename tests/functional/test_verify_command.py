@@ -1,4 +1,4 @@
-"""`harness verify`: a bundle reproduces its submission, or is refused for the reason that is so."""
+"""`harness verify`: a bundle reproduces its submission, or is refused with the correct reason."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from harness.jobs.attack.results import submission_with_scores
 from harness.runs.folder import RunFolder
 from tests.functional.machine import EXAMPLES, Machine
 from tests.functional.workshop import (
-    OWN,
-    SETTLED,
+    FAST,
+    OWN_ENVIRONMENT,
     Packed,
     Workshop,
     altered,
@@ -45,8 +45,8 @@ def test_a_bundle_reproduces_its_submission_byte_for_byte(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "options"),
-    [("stages", ()), ("draws", (*SETTLED, "--set", "file=team.toml")), ("draws", (*SETTLED, "--seed", "5"))],
-    ids=["training rows and an order given whole", "a path", "a seed"],
+    [("stages", ()), ("draws", (*FAST, "--set", "file=team.toml")), ("draws", (*FAST, "--seed", "5"))],
+    ids=["training rows and order", "path", "seed"],
 )
 def test_a_bundle_contains_all_inputs_of_the_attack(workshop: Workshop, attack: str, options: tuple[str, ...]) -> None:
     packed = workshop.packed(attack, *options)
@@ -55,7 +55,7 @@ def test_a_bundle_contains_all_inputs_of_the_attack(workshop: Workshop, attack: 
 
 @pytest.mark.slow
 def test_the_verdict_is_printed_with_every_check(workshop: Workshop, drawn: Packed) -> None:
-    done = workshop.machine.run("verify", str(drawn.zip), *workshop.round, *OWN)
+    done = workshop.machine.run("verify", str(drawn.zip), *workshop.round, *OWN_ENVIRONMENT)
     assert done.stdout.endswith("reproduced: the code produces the submission, byte for byte\n")
     names = {line[2:].split("  ")[0].strip() for line in done.stdout.splitlines() if line[:1] in "✓·"}
     assert {"manifest", "code", "rules", "prefixes", "submission", "sandbox", "environment", "budget"} <= names
@@ -66,13 +66,13 @@ def test_prefixes_and_answers_may_be_files(workshop: Workshop, drawn: Packed, tm
     folder = workshop.machine.folder
     np.savez(tmp_path / "prefixes.npz", np.load(folder / f"prefix-{EXAMPLES}.npy").astype(np.int64))
     given = ("--prefixes", str(tmp_path / "prefixes.npz"), "--out", str(tmp_path))
-    blind = workshop.machine.json("verify", str(drawn.zip), *given, *OWN)
+    blind = workshop.machine.json("verify", str(drawn.zip), *given, *OWN_ENVIRONMENT)
     assert blind["outcome"] == "reproduced" and blind["scores"] == {}
     assert finding(blind, "rules")["sentence"].endswith("caps from the challenge: 100 errors, 100,000 rows")
-    told = workshop.machine.json(
-        "verify", str(drawn.zip), *given, "--answers", str(folder / f"answer-{EXAMPLES}.npy"), *OWN
+    result = workshop.machine.json(
+        "verify", str(drawn.zip), *given, "--answers", str(folder / f"answer-{EXAMPLES}.npy"), *OWN_ENVIRONMENT
     )
-    assert told["scores"]["produced"]["examples"] == EXAMPLES
+    assert result["scores"]["produced"]["examples"] == EXAMPLES
 
 
 def test_a_changed_submission_does_not_match_the_manifest(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
@@ -116,13 +116,13 @@ def test_reordered_rows_of_equal_score_are_accepted(workshop: Workshop, drawn: P
 
 @pytest.mark.slow
 def test_a_nondeterministic_attack_is_refused(workshop: Workshop) -> None:
-    verdict = workshop.verified(workshop.packed("unsteady").zip, code=1)
+    verdict = workshop.verified(workshop.packed("nondeterministic").zip, code=1)
     assert reason(verdict)[0] == "agreement" and verdict["agreement"]["only_produced"] == EXAMPLES
 
 
 @pytest.mark.slow
 def test_a_result_without_reproducibility_promise_is_measured(workshop: Workshop) -> None:
-    packed = workshop.packed("unsteady", "--set", "looks_at_clock=true")
+    packed = workshop.packed("nondeterministic", "--set", "reads_clock=true")
     verdict = workshop.verified(packed.zip, code=3)
     assert verdict["outcome"] == "measured" and "; recall 0.000 submitted, 0.000 produced" in verdict["sentence"]
     assert (
@@ -146,8 +146,8 @@ def test_the_budget_comes_from_the_round_of_the_organizers(workshop: Workshop, d
 
 @pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
 def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Workshop, is_caught: str) -> None:
-    unconfined = Workshop(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.made)
-    packed = unconfined.packed("calling", "--set", f"is_caught={is_caught}", accept=("sandbox",))
+    unsandboxed = Workshop(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.bundles)
+    packed = unsandboxed.packed("networking", "--set", f"is_caught={is_caught}", accept=("sandbox",))
     name, sentence = reason(each_sandbox.verified(packed.zip, code=1))
     assert name == "network" and sentence.startswith("the sandbox refused the code a network socket (1 ")
 
@@ -172,7 +172,7 @@ def test_a_submission_for_other_prefixes_is_refused(workshop: Workshop, drawn: P
     prefixes = np.load(workshop.machine.folder / f"prefix-{EXAMPLES}.npy")
     prefixes[0, 0] ^= 1
     np.save(tmp_path / "other.npy", prefixes)
-    given = ("--prefixes", str(tmp_path / "other.npy"), *OWN, "--out", str(tmp_path))
+    given = ("--prefixes", str(tmp_path / "other.npy"), *OWN_ENVIRONMENT, "--out", str(tmp_path))
     assert reason(workshop.machine.json("verify", str(drawn.zip), *given, code=1))[0] == "prefixes"
 
 
@@ -228,7 +228,7 @@ def test_earlier_packaged_code_runs_on_new_prefixes(workshop: Workshop, drawn: P
 
 def _frozen(workshop: Workshop, folder: Path, *options: str) -> Path:
     out = folder / "code.zip"
-    settings = options or SETTLED
+    settings = options or FAST
     workshop.machine.run("package", "code", "draws", *workshop.machine.plugin(), *settings, "--out", str(out))
     return out
 
@@ -283,7 +283,7 @@ def test_other_package_versions_write_no_verdict(workshop: Workshop, drawn: Pack
     bundle = altered(
         drawn.zip, tmp_path / "mine.zip", {"code/requirements.txt": b"numpy==1.0 --hash=sha256:" + b"0" * 64 + b"\n"}
     )
-    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN_ENVIRONMENT, code=1)
     assert "this environment differs from the bundle's lock: numpy" in done.stderr
     assert not bundle.with_name("mine.verdict.json").exists()
 
@@ -292,9 +292,9 @@ def test_other_package_versions_write_no_verdict(workshop: Workshop, drawn: Pack
 def test_a_missing_sandbox_writes_no_verdict(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     bundle = Path(shutil.copy(drawn.zip, tmp_path / "mine.zip"))
     bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
-    done = bare.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+    done = bare.run("verify", str(bundle), *workshop.round, *OWN_ENVIRONMENT, code=1)
     assert "--unsafe runs the code" in done.stderr and not bundle.with_name("mine.verdict.json").exists()
-    unsafe = bare.json("verify", str(bundle), *workshop.round, *OWN, "--unsafe")
+    unsafe = bare.json("verify", str(bundle), *workshop.round, *OWN_ENVIRONMENT, "--unsafe")
     assert unsafe["outcome"] == "reproduced" and finding(unsafe, "sandbox")["holds"] is None
 
 
@@ -309,7 +309,7 @@ def on_demo(workshop: Workshop) -> Packed:
 
 @pytest.mark.slow
 def test_a_bundle_with_the_demo_target_is_reproduced(each_sandbox: Workshop, on_demo: Packed, tmp_path: Path) -> None:
-    options = ("--round", "demo", *OWN, "--out", str(tmp_path))
+    options = ("--round", "demo", *OWN_ENVIRONMENT, "--out", str(tmp_path))
     verdict = each_sandbox.machine.json("verify", str(on_demo.zip), *options)
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert finding(verdict, "target")["sentence"].startswith("the target is demo, weights ")
@@ -324,7 +324,7 @@ def test_the_environment_is_installed_from_the_lock_of_the_bundle(
 ) -> None:
     wheels = os.environ.get("HARNESS_WHEELS")
     if not wheels:
-        needed = "HARNESS_WHEELS names no folder of the lock's wheels, as pip download -r requirements.lock makes it."
+        needed = "HARNESS_WHEELS is not set. Set it to the directory of `pip download -r requirements.lock`."
         if os.environ.get("HARNESS_REQUIRE_TOOLS") == "1":
             pytest.fail(needed)
         pytest.skip(needed)

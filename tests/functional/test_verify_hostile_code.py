@@ -1,4 +1,4 @@
-"""`harness verify` on code written against it: it reaches nothing, holds up nobody and leaves nothing behind."""
+"""`harness verify` on hostile code: it cannot escape, block the verification or leave anything behind."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ import pytest
 
 from harness.submit.archive import archive_bytes
 from tests.functional.machine import EXAMPLES, Machine, processes_that_name, wait_until
-from tests.functional.workshop import OWN, Packed, Workshop, altered, altered_raw, files_of, finding, reason
+from tests.functional.workshop import OWN_ENVIRONMENT, Packed, Workshop, altered, altered_raw, files_of, finding, reason
 from tests.tiers import first_is_fast
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 <script>alert(1)</script> \u202eright to left"
@@ -22,7 +22,7 @@ def _with_run_sh(workshop: Workshop, packed: Packed, out: Path, *lines: str) -> 
     return altered(packed.zip, out, {"code/run.sh": script.encode()})
 
 
-REACHING = (
+WRITE_EVERYWHERE = (
     'for place in "$here" "$here/.." "$here/../.." /tmp /usr /etc /var/tmp "$HOME/.." "$OUTSIDE"; do',
     '  echo x > "$place/reached" && echo "reached $place"',
     "done 2>/dev/null; exit 5",
@@ -30,7 +30,7 @@ REACHING = (
 
 
 def test_code_writes_only_to_its_scratch_directory(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    script = [line.replace("$OUTSIDE", str(tmp_path)) for line in REACHING]
+    script = [line.replace("$OUTSIDE", str(tmp_path)) for line in WRITE_EVERYWHERE]
     bundle = _with_run_sh(each_sandbox, drawn, tmp_path / "x.zip", *script)
     work = tmp_path / "work"
     name, sentence = reason(each_sandbox.verified(bundle, "--work", str(work), code=1))
@@ -46,7 +46,7 @@ def test_installation_runs_no_code_of_the_bundle(workshop: Workshop, drawn: Pack
     record = "evil.pth,,\nevil-1.dist-info/METADATA,,\nevil-1.dist-info/WHEEL,,\nevil-1.dist-info/RECORD,,\n"
     content = archive_bytes(
         {
-            # site.py runs such a line at every start of a Python that finds it.
+            # site.py executes this line whenever Python starts with this file in its path.
             "evil.pth": b"import os, sys; open(os.path.join(sys.prefix, 'it-ran'), 'w')\n",
             "evil-1.dist-info/METADATA": b"Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
             "evil-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -120,7 +120,7 @@ OUT = '"$2"'
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "action",
     first_is_fast(
         [
             "exit 0",
@@ -138,9 +138,9 @@ OUT = '"$2"'
         ]
     ),
 )
-def test_an_invalid_output_file_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str) -> None:
-    deed = deed.format(submission=drawn.run.submission, code='"$here"')
-    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", deed)
+def test_an_invalid_output_file_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path, action: str) -> None:
+    action = action.format(submission=drawn.run.submission, code='"$here"')
+    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", action)
     name, sentence = reason(workshop.verified(bundle, code=1))
     assert name == "produced" and sentence.startswith("the code did not write a valid submission: ")
     assert len(sentence) < 400
@@ -148,12 +148,14 @@ def test_an_invalid_output_file_is_refused(workshop: Workshop, drawn: Packed, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "deed", ["mkfifo scores.csv", "mkdir scores.csv", "ln -s /dev/zero scores.csv", "echo x > scores.csv"]
+    "action", ["mkfifo scores.csv", "mkdir scores.csv", "ln -s /dev/zero scores.csv", "echo x > scores.csv"]
 )
-def test_invalid_scores_do_not_block_verification(workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str) -> None:
+def test_invalid_scores_do_not_block_verification(
+    workshop: Workshop, drawn: Packed, tmp_path: Path, action: str
+) -> None:
     rows = files_of(drawn.zip)["submission.csv"].decode().splitlines()
     rows[1], rows[-1] = rows[-1], rows[1]
-    script = [deed, f"cat > {OUT} <<'END'", *rows, "END"]
+    script = [action, f"cat > {OUT} <<'END'", *rows, "END"]
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", *script)
     assert reason(workshop.verified(bundle, code=1))[0] == "agreement"
 
@@ -174,7 +176,7 @@ def test_hostile_text_is_sanitized(workshop: Workshop, drawn: Packed, tmp_path: 
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", f"printf '%s\\n' '{words}'", "exit 5")
     marks = [{"check": HOSTILE, "sentence": HOSTILE}]
     bundle = altered(bundle, tmp_path / "y.zip", {}, attack=HOSTILE, round=HOSTILE, marks=marks)
-    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN_ENVIRONMENT, code=1)
     page = (tmp_path / "y.verdict.html").read_text()
     assert "red" in done.stdout and "red" in page
     for shown in (done.stdout, done.stderr, page):
@@ -185,7 +187,7 @@ def test_hostile_text_is_sanitized(workshop: Workshop, drawn: Packed, tmp_path: 
 def test_a_hostile_file_name_is_sanitized(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     (folder := tmp_path / "z").mkdir()
     bundle = altered_raw(drawn.zip, folder / f"{HOSTILE.replace('/', '')}.zip", {"extra\u202e": b""})
-    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN_ENVIRONMENT, code=1)
     (page,) = folder.glob("*.html")
     for shown in (done.stdout, done.stderr, page.read_text()):
         assert not set(shown) & set("\x1b\x07\u202e")
@@ -209,7 +211,7 @@ def test_an_interrupted_verification_leaves_no_process(
     bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", f"sleep {mark} & sleep {mark}")
     (temporary := tmp_path / "tmp").mkdir()
     machine = Machine(workshop.machine.folder, {"TMPDIR": str(temporary), "HARNESS_SANDBOX": backend})
-    process = machine.start("verify", str(bundle), *workshop.round, *OWN)
+    process = machine.start("verify", str(bundle), *workshop.round, *OWN_ENVIRONMENT)
     wait_until(lambda: [one for one in processes_that_name(mark) if one.name() == "sleep"])
     process.send_signal(number)
     process.communicate(timeout=120)

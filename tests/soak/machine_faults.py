@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.runs.folder import RunFolder
-from tests.functional.machine import Machine, fill_disk, guess_count, wait_until
+from tests.functional.machine import OVER, Machine, fill_disk, guess_count, wait_until
 from tests.soak import invariants, record
 from tests.soak.invariants import Violation
 from tests.soak.observer import Observer, boot_seconds
@@ -31,7 +31,7 @@ def full_disk(machine: Machine, workload: Workload) -> dict[str, Any]:
     reference = workload.reference(machine)
     folder, observer = _start(machine, workload)
     rest = fill_disk(machine.runs.parent)
-    wait_until(lambda: machine.summary(folder)["status"] != "running")
+    wait_until(lambda: machine.summary(folder)["status"] in OVER)
     invariants.check_status(machine, folder, "crashed")
     if not machine.summary(folder)["reason"].startswith("disk full"):
         raise Violation(f"{folder.path}: a full disk ended it with {machine.summary(folder)['reason']!r}")

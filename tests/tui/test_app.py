@@ -130,10 +130,10 @@ def test_an_internal_error_is_raised_and_logged(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    result = tmp_path / "told"
     tmux = tmp_path / "bin" / "tmux"
     tmux.parent.mkdir()
-    script = f"import sys\nopen({str(told)!r}, 'w').write(repr(sys.argv[1:]) + sys.stdin.read())\n"
+    script = f"import sys\nopen({str(result)!r}, 'w').write(repr(sys.argv[1:]) + sys.stdin.read())\n"
     tmux.write_text(f"#!{sys.executable}\n{script}")
     tmux.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmux.parent), prepend=":")
@@ -143,7 +143,7 @@ def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch
         pilot.app.copy_to_clipboard("a run [/ \ud800")
 
     play_app(scenario)
-    assert told.read_text() == "['load-buffer', '-w', '-']a run [/ ?"
+    assert result.read_text() == "['load-buffer', '-w', '-']a run [/ ?"
 
 
 def test_the_screen_does_not_import_torch_or_plotting() -> None:
