@@ -1,7 +1,4 @@
-"""The tools of the machine that a test needs: where one is missing, the test is skipped.
-
-With HARNESS_REQUIRE_TOOLS=1 the test fails instead.
-"""
+"""Skip tests whose tools are missing on this machine. With HARNESS_REQUIRE_TOOLS=1 they fail instead."""
 
 import functools
 import os
@@ -51,8 +48,8 @@ def _skip(reason: str) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let all machines of a session share one cache: reading a plugin's parameters costs a sandboxed process each."""
+    """Let all machines of a session share one cache, because reading a plugin's parameters needs a process."""
     base = tmp_path_factory.getbasetemp()
-    # The workers of pytest-xdist have a folder each, side by side.
+    # The workers of pytest-xdist have sibling directories.
     common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     os.environ["HARNESS_TEST_CACHE"] = str(common / "cache")

@@ -1,4 +1,4 @@
-"""Every shipped attack that is killed in the middle goes on to the submission of an uninterrupted run."""
+"""Every shipped attack that is killed resumes to the submission of an uninterrupted run."""
 
 import json
 from pathlib import Path
@@ -11,22 +11,22 @@ from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
-from tests.contract.attacks import SHIPPED, least_settings
+from tests.contract.attacks import SHIPPED, fast_settings
 from tests.contract.execution import Killed, execute, new_run
 from tests.functional.machine import Machine, kill_supervisor, wait_until
 
 ROWS = 72
-"""Examples of an execution in this process: two batches a pass."""
+"""Examples of an execution in this process: two batches per pass."""
 
 ROWS_OF_A_RUN = 192
-"""Examples of a run in processes: several batches of every attack."""
+"""Examples of a run with real processes: several batches of every attack."""
 
 MECHANISMS = ("baseline", "two_step", "soft_prompt")
-"""Batches of passes; stages over training rows; training whose arrays are kept."""
+"""One attack for each way to resume: batches, stages over training rows, kept arrays."""
 
 
 def _command(attack: str, folder: Path, rows: int) -> list[str]:
-    return ["run", attack, "--round", "demo", "--limit", str(rows), *least_settings(attack, folder, rows)]
+    return ["run", attack, "--round", "demo", "--limit", str(rows), *fast_settings(attack, folder, rows)]
 
 
 @pytest.mark.parametrize("attack", SHIPPED, ids=lambda attack: attack.name)
@@ -38,9 +38,9 @@ def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: Attack
     frames = execute(whole)
     killed = new_run(tmp_path / "killed", spec, attack.path)
     for _ in range(2):
-        # Batches that are done are not run again, so the second kill comes in a later part of the run.
+        # Completed batches are not repeated, so the second kill is in a later part of the run.
         with pytest.raises(Killed):
-            execute(killed, most_frames=max(1, int(frames * 0.4)))
+            execute(killed, max_frames=max(1, int(frames * 0.4)))
     execute(killed)
     assert killed.submission.read_bytes() == whole.submission.read_bytes()
     assert json.loads(killed.scorecard.read_bytes()) == json.loads(whole.scorecard.read_bytes())

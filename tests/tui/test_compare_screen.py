@@ -15,7 +15,7 @@ from harness.tui.screens.compare import CompareScreen, PairTable, SettingsTable
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.widgets.curve_plot import CurvePlot
 from tests.functional.machine import Machine, leak_examples
-from tests.tui.piloting import SIZES, played, text_of, until, words_on
+from tests.tui.piloting import SIZES, play_screen, screen_text, text_of, until
 from tests.tui.stored import stored_run
 
 
@@ -36,7 +36,7 @@ def comparing(
     *,
     size: tuple[int, int] = (200, 50),
 ) -> Any:
-    return played(CompareScreen(folders), scenario, size=size)
+    return play_screen(CompareScreen(folders), scenario, size=size)
 
 
 async def shown(pilot: Pilot[None]) -> None:
@@ -50,7 +50,7 @@ def test_every_panel_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], siz
         for key in "12345":
             await pilot.press(key)
             await pilot.pause()
-            assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
+            assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
     comparing(pair, scenario, size=size)
 
@@ -83,7 +83,7 @@ def test_curves_have_markers_without_colours(
         plot = pilot.app.screen.query_one("#curves-plot", CurvePlot)
 
         def has_markers() -> bool:
-            text = "\n".join(words_on(pilot.app).splitlines()[plot.region.y : plot.region.bottom])
+            text = "\n".join(screen_text(pilot.app).splitlines()[plot.region.y : plot.region.bottom])
             return "●" in text and "■" in text
 
         await until(pilot, has_markers)
