@@ -111,7 +111,7 @@ def _event_times(folder: RunFolder) -> dict[str, float]:
 def _guess_times(folder: RunFolder) -> tuple[float, float]:
     """Return the times at which the first and the last guess were committed."""
     with RunReader(folder.store) as reader:
-        return reader.query("SELECT MIN(at), MAX(at) FROM guess")[0]  # type: ignore[return-value]
+        return reader.query("SELECT MIN(at), MAX(at) FROM guess")[0]
 
 
 def _iterations(seconds: float) -> int:

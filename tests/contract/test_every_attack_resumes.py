@@ -34,16 +34,16 @@ def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: Attack
     options = ["--target", "demo-tiny", "--threads", "1"] if attack.uses_target else []
     planned = Machine(tmp_path).run(*_command(attack.name, tmp_path, ROWS), *options, "--dry-run", "--json")
     spec = AttackSpec.model_validate(json.loads(planned.stdout)["spec"])
-    whole = new_run(tmp_path / "whole", spec, attack.path)
-    frames = execute(whole)
+    reference = new_run(tmp_path / "reference", spec, attack.path)
+    frames = execute(reference)
     killed = new_run(tmp_path / "killed", spec, attack.path)
     for _ in range(2):
         # Completed batches are not repeated, so the second kill is in a later part of the run.
         with pytest.raises(Killed):
             execute(killed, max_frames=max(1, int(frames * 0.4)))
     execute(killed)
-    assert killed.submission.read_bytes() == whole.submission.read_bytes()
-    assert json.loads(killed.scorecard.read_bytes()) == json.loads(whole.scorecard.read_bytes())
+    assert killed.submission.read_bytes() == reference.submission.read_bytes()
+    assert json.loads(killed.scorecard.read_bytes()) == json.loads(reference.scorecard.read_bytes())
     ids = np.loadtxt(killed.submission, delimiter=",", skiprows=1, usecols=0, quotechar='"', dtype=int)
     assert set(ids) == set(range(ROWS))
 
@@ -58,9 +58,9 @@ def _batches_done(folder: RunFolder) -> int:
 def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(name: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(*_command(name, tmp_path, ROWS_OF_A_RUN))
-    (whole,) = machine.folders()
+    (reference,) = machine.folders()
     machine.run(*_command(name, tmp_path, ROWS_OF_A_RUN), "--detach")
-    (folder,) = [folder for folder in machine.folders() if folder.id != whole.id]
+    (folder,) = [folder for folder in machine.folders() if folder.id != reference.id]
     kills = 0
     for batches in (1, 3):
         wait_until(lambda n=batches: run_status(folder).is_over or _batches_done(folder) >= n)
@@ -71,5 +71,5 @@ def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(name: str, tm
         wait_until(lambda: run_status(folder).is_over)
         machine.run("resume", folder.id)
     assert str(run_status(folder)) == "finished"
-    assert folder.submission.read_bytes() == whole.submission.read_bytes()
+    assert folder.submission.read_bytes() == reference.submission.read_bytes()
     assert kills

@@ -30,7 +30,7 @@ def command(demo: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_an_audit_killed_in_each_stage_resumes_to_the_same_figures(machine: Machine, demo: Path) -> None:
-    whole = machine.json(*command(demo))
+    reference = machine.json(*command(demo))
     folder = RunFolder(Path(machine.json(*command(demo), "--detach")["directory"]))
     # Kills while the first model measures prompts, while it measures left-out words, and during the second model.
     for number, rows in enumerate((100, 410, 700)):
@@ -41,9 +41,9 @@ def test_an_audit_killed_in_each_stage_resumes_to_the_same_figures(machine: Mach
         machine.run("resume", folder.id, "--detach")
     wait_until(lambda: run_status(folder).is_over, seconds=120)
     assert run_status(folder) == "finished"
-    assert machine.json("audit", "show", folder.id) == whole
-    assert [model["model"] for model in whole["models"]] == ["bert", "albert"]
-    assert all(model["is_complete"] for model in whole["models"])
+    assert machine.json("audit", "show", folder.id) == reference
+    assert [model["model"] for model in reference["models"]] == ["bert", "albert"]
+    assert all(model["is_complete"] for model in reference["models"])
 
 
 def test_a_redacted_page_has_no_names(machine: Machine, demo: Path) -> None:

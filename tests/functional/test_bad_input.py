@@ -130,10 +130,10 @@ def test_a_target_without_a_tokenizer_is_shown_by_token_ids(machine: Machine, mo
 @pytest.mark.slow
 def test_too_little_memory_for_a_batch_loses_no_guess(machine: Machine, models: Path) -> None:
     target = ["--target", str(models / "fitting")]
-    whole = machine.attack("out_of_memory", "--set", "rows=1000000", *target)
+    reference = machine.attack("out_of_memory", "--set", "rows=1000000", *target)
     limited = machine.attack("out_of_memory", "--set", "rows=4", *target)
-    assert (whole["status"], limited["status"]) == ("finished", "finished")
-    assert Path(limited["submission"]).read_bytes() == Path(whole["submission"]).read_bytes()
+    assert (reference["status"], limited["status"]) == ("finished", "finished")
+    assert Path(limited["submission"]).read_bytes() == Path(reference["submission"]).read_bytes()
 
 
 @pytest.mark.slow

@@ -80,11 +80,11 @@ def _read_until(terminal: int, text: bytes) -> bytes:
 
 
 def test_an_invalid_record_hides_no_other_run(machine: Machine) -> None:
-    whole, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
+    intact, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
     with contextlib.closing(sqlite3.connect(Path(broken["directory"]) / "run.db")) as db, db:
         db.execute("UPDATE event SET detail = '{not json'")
     listed = machine.run("runs")
-    assert whole["id"] in listed.stdout and "internal error" not in listed.stderr
+    assert intact["id"] in listed.stdout and "internal error" not in listed.stderr
     assert "a record in it is not a JSON object" in machine.run("show", broken["id"], code=1).stderr
 
 
@@ -118,12 +118,12 @@ def test_a_detached_run_can_be_observed_at_once(machine: Machine) -> None:
 
 
 def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
-    whole = machine.attack("draws", "--set", "pause=0")
+    reference = machine.attack("draws", "--set", "pause=0")
     gate = machine.folder / "gate"
     gate.mkdir()
     starter, window = _in_terminal(machine, "run", "draws", *machine.plugin(), "--set", f"gate={gate}")
     _read_until(window, b"running")
-    folder = RunFolder(next(path.path for path in machine.folders() if path.id != whole["id"]))
+    folder = RunFolder(next(path.path for path in machine.folders() if path.id != reference["id"]))
     watchers = [_in_terminal(machine, "watch", "--plain", folder.id) for _ in range(3)]
     for _, terminal in watchers:
         _read_until(terminal, b"guesses")
@@ -139,7 +139,7 @@ def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
     assert not run_status(folder).is_over
     (gate / "open").touch()
     assert machine.json("watch", folder.id)["status"] == "finished"
-    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
 def test_killing_the_starting_command_does_not_affect_its_run(machine: Machine) -> None:
@@ -343,15 +343,17 @@ def test_export_refuses_an_invalid_path(machine: Machine) -> None:
 
 
 def test_a_damaged_run_hides_no_other_run(machine: Machine) -> None:
-    whole, torn = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
-    folder = RunFolder(Path(torn["directory"]))
+    intact, damaged = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
+    folder = RunFolder(Path(damaged["directory"]))
     for detail in ("{}", '{"phase": []}', '{"phase": "odd"}', "[]"):
         with contextlib.closing(sqlite3.connect(folder.store)) as db, db:
             db.execute("UPDATE event SET detail = ? WHERE name = 'phase'", (detail,))
         listed = machine.run("runs")
-        assert whole["id"] in listed.stdout and torn["id"] not in listed.stdout
-        assert listed.stderr.startswith(f"harness: {torn['id']}: {folder.path}") and "cannot be read" in listed.stderr
-        assert "internal error" not in machine.run("show", torn["id"], code=1).stderr
+        assert intact["id"] in listed.stdout and damaged["id"] not in listed.stdout
+        assert (
+            listed.stderr.startswith(f"harness: {damaged['id']}: {folder.path}") and "cannot be read" in listed.stderr
+        )
+        assert "internal error" not in machine.run("show", damaged["id"], code=1).stderr
 
 
 def test_a_damaged_scorecard_can_be_deleted_and_restored(machine: Machine) -> None:

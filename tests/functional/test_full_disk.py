@@ -63,8 +63,8 @@ def test_a_full_disk_ends_a_run_which_resumes_to_the_same_bytes(small_disk: Mach
     resumed = machine.json("resume", folder.id)
     assert (resumed["status"], resumed["reason"]) == ("finished", "")
     assert not folder.reserve.exists()
-    whole = machine.attack("million", "--set", f"guesses={GUESSES}")
-    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+    reference = machine.attack("million", "--set", f"guesses={GUESSES}")
+    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
 def test_a_run_on_a_full_disk_is_refused(small_disk: Machine) -> None:

@@ -82,6 +82,6 @@ def test_generations_for_other_prefixes_are_refused(tmp_path: Path, prefixes: To
 def test_recorded_outputs_of_gpt_neo_have_their_known_recall(tmp_path: Path, trials: int, recall: float) -> None:
     source = RECORDED / "recorded" / "gpt-neo-1.3b"
     if not source.exists():
-        pytest.skip("the recorded generations are not beside this checkout")
+        pytest.skip("the recorded generations are not in ../shared/data")
     summary = _run(tmp_path, "--set", f"source={source}", "--set", f"trials={trials}", round_="satml-dev")
     assert (summary["status"], summary["recall_at_cap"]) == ("finished", recall)

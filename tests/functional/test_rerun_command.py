@@ -37,24 +37,24 @@ def _prefixes(workshop: Workshop) -> str:
     return str(workshop.machine.folder / f"prefix-{EXAMPLES}.npy")
 
 
-def _elsewhere(folder: Path, **environment: str) -> Machine:
+def _other_machine(folder: Path) -> Machine:
     """Return another machine, which has no file of the round."""
     (folder / "elsewhere").mkdir(exist_ok=True)
-    return Machine(folder / "elsewhere", environment)
+    return Machine(folder / "elsewhere")
 
 
 @pytest.mark.parametrize("form", first_is_fast(["npy", "npz", "csv"]))
 def test_every_format_of_prefixes_gives_the_same_submission(
     workshop: Workshop, drawn: Packed, tmp_path: Path, form: str
 ) -> None:
-    code, there = _code_of(drawn.zip, tmp_path), _elsewhere(tmp_path)
+    code, other = _code_of(drawn.zip, tmp_path), _other_machine(tmp_path)
     prefixes = np.load(_prefixes(workshop))
     file = tmp_path / f"p.{form}"
     if form == "csv":
         file.write_text("".join(f'{id_},"{row}"\n' for id_, row in enumerate(prefixes.tolist())))
     else:
         np.save(file, prefixes) if form == "npy" else np.savez(file, prefixes=prefixes.astype(np.int64))
-    done = there.run("rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
+    done = other.run("rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_bytes() == files_of(drawn.zip)["submission.csv"]
 
@@ -62,7 +62,7 @@ def test_every_format_of_prefixes_gives_the_same_submission(
 @pytest.mark.slow
 def test_scores_are_written_for_each_row(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     code = _code_of(drawn.zip, tmp_path)
-    _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
+    _other_machine(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
     rows, scores = (list(csv.reader((tmp_path / name).open())) for name in ("out.csv", "scores.csv"))
     assert scores[0] == ["Example ID", "Score"] and [row[0] for row in rows[1:]] == [row[0] for row in scores[1:]]
     values = [float(score) for _, score in scores[1:]]
@@ -73,7 +73,7 @@ def test_scores_are_written_for_each_row(workshop: Workshop, drawn: Packed, tmp_
 def test_a_subset_of_prefixes_can_be_attacked(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
     code = _code_of(drawn.zip, tmp_path)
     np.save(tmp_path / "few.npy", np.load(_prefixes(workshop))[:5])
-    _elsewhere(tmp_path).run("rerun", str(code), str(tmp_path / "few.npy"), "--out", str(tmp_path / "out.csv"))
+    _other_machine(tmp_path).run("rerun", str(code), str(tmp_path / "few.npy"), "--out", str(tmp_path / "out.csv"))
     ids = {row[0] for row in list(csv.reader((tmp_path / "out.csv").open()))[1:]}
     assert ids == {"0", "1", "2", "3", "4"}
 
@@ -86,7 +86,7 @@ def test_a_title_may_contain_any_character(workshop: Workshop, tmp_path: Path) -
     summary = workshop.machine.attack("draws", *FAST, round_="titled.toml")
     workshop.machine.run("package", summary["id"], "--out", str(tmp_path / "x.zip"))
     code = _code_of(tmp_path / "x.zip", tmp_path)
-    _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
+    _other_machine(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
     assert (tmp_path / "out.csv").read_bytes() == files_of(tmp_path / "x.zip")["submission.csv"]
 
 
@@ -141,10 +141,10 @@ def test_a_second_run_sh_waits_for_the_first(workshop: Workshop, tmp_path: Path)
 def test_the_guesses_of_a_failed_attack_are_written(workshop: Workshop, tmp_path: Path) -> None:
     packed = workshop.packed("misbehaving", "--set", "action=raises", accept=("ended",), code=1)
     code = _code_of(packed.zip, tmp_path)
-    there = _elsewhere(tmp_path)
-    there.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1)
+    other = _other_machine(tmp_path)
+    other.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1)
     assert (tmp_path / "out.csv").read_bytes() == files_of(packed.zip)["submission.csv"]
-    assert RunFolder(there.folders()[0].path).submission.exists()
+    assert RunFolder(other.folders()[0].path).submission.exists()
 
 
 @pytest.mark.parametrize(
@@ -166,19 +166,19 @@ def test_code_that_contradicts_its_spec_is_refused(
     (tmp_path / name).unlink()
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    there = _elsewhere(tmp_path)
-    error = there.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1).stderr
+    other = _other_machine(tmp_path)
+    error = other.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1).stderr
     assert words in error and "internal error" not in error
-    assert there.folders() == []
+    assert other.folders() == []
 
 
 @pytest.mark.slow
 def test_invalid_training_rows_are_refused(workshop: Workshop, tmp_path: Path) -> None:
     code = _code_of(workshop.packed("stages").zip, tmp_path)
-    whole = (code / "train.npz").read_bytes()
-    for content in (b"", whole[: len(whole) // 2], whole.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
-        (code / "train.npz").write_bytes(content)
-        error = _elsewhere(tmp_path).run("rerun", str(code), _prefixes(workshop), code=1).stderr
+    content = (code / "train.npz").read_bytes()
+    for damaged in (b"", content[: len(content) // 2], content.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
+        (code / "train.npz").write_bytes(damaged)
+        error = _other_machine(tmp_path).run("rerun", str(code), _prefixes(workshop), code=1).stderr
         assert "train.npz: " in error and "internal error" not in error
 
 
@@ -193,10 +193,10 @@ def test_invalid_training_rows_are_refused(workshop: Workshop, tmp_path: Path) -
 def test_an_invalid_output_path_is_refused_before_the_run(
     workshop: Workshop, drawn: Packed, tmp_path: Path, out: str, words: str
 ) -> None:
-    code, there = _code_of(drawn.zip, tmp_path), _elsewhere(tmp_path)
-    (there.folder / "taken").mkdir()
-    error = there.run("rerun", str(code), _prefixes(workshop), "--out", out, code=1).stderr
-    assert words in error and there.folders() == []
+    code, other = _code_of(drawn.zip, tmp_path), _other_machine(tmp_path)
+    (other.folder / "taken").mkdir()
+    error = other.run("rerun", str(code), _prefixes(workshop), "--out", out, code=1).stderr
+    assert words in error and other.folders() == []
 
 
 def test_run_sh_does_not_use_the_checkout(drawn: Packed, tmp_path: Path) -> None:

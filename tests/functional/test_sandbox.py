@@ -33,7 +33,7 @@ COUNTED = {"network", "tracing", "clock", "namespaces"}
 
 
 class Outside:
-    """What an attack tries to reach: a process, a TCP and UDP listener, a Unix socket and a directory of the user."""
+    """A process, a TCP listener, a Unix socket and a directory of the user, outside of the sandbox."""
 
     def __init__(self, folder: Path) -> None:
         self.victim = subprocess.Popen(["sleep", "600"], env={"SECRET": "of the supervisor"})

@@ -45,7 +45,7 @@ class Workload:
 
 @dataclass
 class Counts:
-    """What a runner has done. kills: by victim. margins: seconds charged beyond the lifetime of the workers, by run."""
+    """Results of a runner. kills: by victim. margins: seconds charged beyond the lifetime of the workers, by run."""
 
     kills: Counter[str] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)

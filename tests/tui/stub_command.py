@@ -1,4 +1,4 @@
-"""A stand-in for `python -m harness` that runs until a test releases it."""
+"""A replacement for `python -m harness` that runs until a test releases it."""
 
 import sys
 from pathlib import Path

@@ -294,20 +294,20 @@ def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Mach
 
 def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Machine) -> None:
     finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
-    torn = RunFolder(finished.path.with_name("zzzz-torn"))
-    shutil.copytree(finished.path, torn.path)
-    with contextlib.closing(sqlite3.connect(torn.store)) as db, db:
+    damaged = RunFolder(finished.path.with_name("zzzz-damaged"))
+    shutil.copytree(finished.path, damaged.path)
+    with contextlib.closing(sqlite3.connect(damaged.store)) as db, db:
         db.execute("UPDATE point SET recall = 'high'")
 
     async def scenario(pilot: Pilot[None]) -> None:
         (unreadable,) = [row for row in rows(pilot, "runs") if row[1] == "unreadable"]
-        assert unreadable[0].strip() == torn.id and "high" in unreadable[2]
+        assert unreadable[0].strip() == damaged.id and "high" in unreadable[2]
         assert len(rows(pilot, "runs")) == 3
 
     try:
         home(plugins, scenario)
     finally:
-        remove_run(torn)
+        remove_run(damaged)
 
 
 def test_a_locked_run_delays_neither_the_others_nor_the_keys(plugins: Path, machine: Machine) -> None:

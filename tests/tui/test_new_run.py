@@ -101,7 +101,7 @@ def text_of(pilot: Pilot[None], selector: str) -> str:
     return str(stage(pilot).shown.query_one(selector, Static).content)
 
 
-def beside(row: FieldRow) -> str:
+def message_of(row: FieldRow) -> str:
     return str(row.query_one(".beside", Static).content)
 
 
@@ -133,12 +133,12 @@ def test_command_line_and_button_stay_visible(size: tuple[int, int]) -> None:
 def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
-        assert beside(rows["trials"]) == "at least 1; default 100"
+        assert message_of(rows["trials"]) == "at least 1; default 100"
         await typed(pilot, rows["trials"], "0")
-        assert beside(rows["trials"]) == "✗ at least 1"
+        assert message_of(rows["trials"]) == "✗ at least 1"
         await until(pilot, lambda: "✗ at least 1" in screen_text(pilot.app))
         await pilot.press("backspace", "7")
-        assert beside(rows["trials"]) == "at least 1; default 100"
+        assert message_of(rows["trials"]) == "at least 1; default 100"
         assert "--set trials=7" in text_of(pilot, "#command Static")
 
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
@@ -151,7 +151,7 @@ def test_a_round_is_described_and_gives_the_default_budget() -> None:
         budget, target = (rows[key].query_one(Input) for key in ("--budget", "--target"))
         assert (budget.placeholder, target.placeholder) == ("10:00 (from the round)", "demo (from the round)")
         await typed(pilot, rows["--round"], "demmo")
-        await until(pilot, lambda: beside(rows["--round"]) == "✗ unknown round 'demmo': did you mean demo?")
+        await until(pilot, lambda: message_of(rows["--round"]) == "✗ unknown round 'demmo': did you mean demo?")
         assert budget.placeholder == "from the round"
 
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
@@ -205,11 +205,11 @@ def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         row = (await form(pilot))["deep"]
-        assert beside(row) == "false; default false"
+        assert message_of(row) == "false; default false"
         row.focus_control()
         await pilot.press("enter")
         await pilot.pause()
-        assert row.query_one(Switch).value and beside(row) == "true; default false"
+        assert row.query_one(Switch).value and message_of(row) == "true; default false"
         assert "--set deep=true" in text_of(pilot, "#command Static")
 
     play_screen(screen_of("some", plugins), scenario)
@@ -221,7 +221,7 @@ def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
 )
 def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, reason: str) -> None:
     path = written(plugins, source)
-    # The attack as it was listed before the error.
+    # The entry of the attack from before the error.
     screen = NewRunScreen(
         AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)),
         attacks_folder=plugins,
@@ -295,7 +295,7 @@ def test_a_missing_value_starts_nothing(plugins: Path) -> None:
         assert await pilot.click("#submit")
         await until(pilot, lambda: text_of(pilot, "#message") == "1 invalid value.")
         assert rows["high"].query_one(Input).has_focus
-        assert beside(rows["high"]) == "✗ required"
+        assert message_of(rows["high"]) == "✗ required"
 
     play_screen(screen_of("some", plugins), scenario)
     assert all_run_folders() == []
