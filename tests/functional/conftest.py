@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from harness.sandbox import detect_backend
+from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed
 from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
-from tests.functional.workshop import DESCRIPTION, FAST, TEAM, Packed, Workshop
 
 SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
 """The fast tests use the sandbox that needs no installation; other tests use the best one available."""
@@ -29,27 +29,27 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
 
 
 @pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    """A workshop whose bundles are shared by all tests, so no test may change them in place."""
-    folder = tmp_path_factory.mktemp("workshop")
+def bundler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundler]:
+    """A bundler whose bundles are shared by all tests, so no test may change them in place."""
+    folder = tmp_path_factory.mktemp("bundler")
     write_round(folder)
     (folder / "team.toml").write_text(TEAM)
     (folder / "description.md").write_text(DESCRIPTION)
-    yield Workshop(Machine(folder))
+    yield Bundler(Machine(folder))
     for process in processes_that_name(str(folder)):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
 
 
 @pytest.fixture
-def drawn(workshop: Workshop) -> Packed:
-    return workshop.packed("draws", *FAST)
+def draws(bundler: Bundler) -> Packed:
+    return bundler.package("draws", *FAST)
 
 
 @pytest.fixture(params=SANDBOXES)
-def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop:
-    """The workshop with each sandbox backend."""
-    return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.bundles)
+def each_sandbox(request: pytest.FixtureRequest, bundler: Bundler) -> Bundler:
+    """The bundler with each sandbox backend."""
+    return Bundler(Machine(bundler.machine.folder, {"HARNESS_SANDBOX": request.param}), bundler.bundles)
 
 
 @pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])

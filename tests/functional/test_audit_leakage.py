@@ -30,8 +30,14 @@ def test_a_killed_sweep_resumes_to_the_same_findings(machine: Machine) -> None:
     assert all(
         path.read_bytes() == (machine.folder / "resumed" / "tables" / name).read_bytes() for name, path in names.items()
     )
-    drawn = {path.stem for path in (machine.folder / "whole" / "figures").iterdir()}
-    assert {"leaked", "token-probability", "trends-over-model-sizes", "inexact-over-exact", "wrong-positions"} <= drawn
+    figures = {path.stem for path in (machine.folder / "whole" / "figures").iterdir()}
+    assert {
+        "leaked",
+        "token-probability",
+        "trends-over-model-sizes",
+        "inexact-over-exact",
+        "wrong-positions",
+    } <= figures
 
 
 @pytest.mark.slow

@@ -116,11 +116,11 @@ def test_different_settings_are_listed_by_run(runs: Runs) -> None:
 
 
 def test_rate_and_recall_by_budget_come_from_the_record(runs: Runs) -> None:
-    (drawn, replayed) = runs.compared("draws better")["runs"]
-    shown = runs.machine.json("show", drawn["id"])
-    assert (drawn["elapsed_s"], drawn["guesses"]) == (shown["elapsed_s"], shown["guesses"])
+    (draws, replayed) = runs.compared("draws better")["runs"]
+    shown = runs.machine.json("show", draws["id"])
+    assert (draws["elapsed_s"], draws["guesses"]) == (shown["elapsed_s"], shown["guesses"])
     # Three draws per example, and one in the second stage.
-    assert drawn["suffixes_per_s"] == pytest.approx(EXAMPLES * 4 / drawn["elapsed_s"], rel=0.01)
+    assert draws["suffixes_per_s"] == pytest.approx(EXAMPLES * 4 / draws["elapsed_s"], rel=0.01)
     assert [at["share"] for at in replayed["recall_at_budget"]] == [0.01, 0.1, 1.0]
     assert replayed["recall_at_budget"][-1]["recall"] == replayed["recall_over_time"][-1]["recall"] == 0.625
     assert replayed["recall_over_time"][0] == {"spent": 0, "recall": 0}

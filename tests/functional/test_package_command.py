@@ -16,8 +16,8 @@ import pytest
 from harness.core.rounds import load_round
 from harness.runs.folder import RunFolder
 from harness.submit.manifest import MANIFEST
+from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed, files_of
 from tests.functional.machine import EXAMPLES, Machine
-from tests.functional.workshop import DESCRIPTION, FAST, TEAM, Packed, Workshop, files_of
 from tests.tiers import first_is_fast
 
 CODE_FILES = {"Dockerfile", "README.md", "environment.yml", "requirements.txt", "round.toml", "run.sh", "spec.json"}
@@ -36,27 +36,27 @@ def _manifest(bundle: Path) -> dict[str, Any]:
     return value
 
 
-def test_a_bundle_contains_all_files(workshop: Workshop, drawn: Packed) -> None:
-    files = files_of(drawn.zip)
+def test_a_bundle_contains_all_files(bundler: Bundler, draws: Packed) -> None:
+    files = files_of(draws.zip)
     code = {name.removeprefix("code/") for name in files if name.startswith("code/")}
     assert code - {"extraction_harness-0.1.0-py3-none-any.whl"} == CODE_FILES | {"attack/draws.py"}
     rest = {name for name in files if not name.startswith(("code/", "description/"))}
     assert rest == {"submission.csv", "description.pdf", "team.toml", "scorecard.json", MANIFEST}
-    assert files["submission.csv"] == drawn.run.submission.read_bytes()
-    assert files["code/attack/draws.py"] == (drawn.run.code / "draws.py").read_bytes()
+    assert files["submission.csv"] == draws.run.submission.read_bytes()
+    assert files["code/attack/draws.py"] == (draws.run.code / "draws.py").read_bytes()
     assert files["team.toml"].decode() == TEAM and files["description.pdf"].startswith(b"%PDF-")
 
 
-def test_the_manifest_lists_files_and_inputs(workshop: Workshop, drawn: Packed) -> None:
-    files, manifest = files_of(drawn.zip), _manifest(drawn.zip)
+def test_the_manifest_lists_files_and_inputs(bundler: Bundler, draws: Packed) -> None:
+    files, manifest = files_of(draws.zip), _manifest(draws.zip)
     assert manifest["files"] == {
         name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name != MANIFEST
     }
     assert manifest["lock_sha256"] == manifest["files"]["code/requirements.txt"]
     assert manifest["attack_sha256"] == manifest["files"]["code/attack/draws.py"]
-    prefixes = np.load(workshop.machine.folder / f"prefix-{EXAMPLES}.npy")
+    prefixes = np.load(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
     assert manifest["prefixes_sha256"] == hashlib.sha256(prefixes.astype("<u2").tobytes()).hexdigest()
-    assert manifest["run"]["id"] == drawn.run.id and manifest["run"]["status"] == "finished"
+    assert manifest["run"]["id"] == draws.run.id and manifest["run"]["status"] == "finished"
 
 
 @pytest.mark.parametrize(
@@ -70,52 +70,52 @@ def test_the_manifest_lists_files_and_inputs(workshop: Workshop, drawn: Packed) 
     ids=["zone, hashing and language", "times and modes"],
 )
 def test_packaging_is_reproducible(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, environment: dict[str, str]
+    bundler: Bundler, draws: Packed, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    machine = Machine(workshop.machine.folder, environment)
-    machine.run_process("package", drawn.run.id, "--out", str(tmp_path / "again.zip"))
-    assert files_of(tmp_path / "again.zip") == files_of(drawn.zip)
-    assert (tmp_path / "again.zip").read_bytes() == drawn.zip.read_bytes()
+    machine = Machine(bundler.machine.folder, environment)
+    machine.run_process("package", draws.run.id, "--out", str(tmp_path / "again.zip"))
+    assert files_of(tmp_path / "again.zip") == files_of(draws.zip)
+    assert (tmp_path / "again.zip").read_bytes() == draws.zip.read_bytes()
 
 
 @pytest.mark.slow
-def test_a_bundle_contains_no_local_path(workshop: Workshop) -> None:
-    packed = workshop.packed("draws", *FAST, "--set", "file=team.toml")
+def test_a_bundle_contains_no_local_path(bundler: Bundler) -> None:
+    packed = bundler.package("draws", *FAST, "--set", "file=team.toml")
     files = files_of(packed.zip)
     assert files["code/paths/file/file/team.toml"].decode() == TEAM
     named = [
         name
         for name, content in files.items()
-        if str(workshop.machine.folder).encode() in content and not name.endswith((".pdf", ".whl"))
+        if str(bundler.machine.folder).encode() in content and not name.endswith((".pdf", ".whl"))
     ]
     assert named == []
 
 
-def test_a_bundle_contains_no_answers_or_attacked_prefixes(workshop: Workshop, drawn: Packed) -> None:
-    folder = workshop.machine.folder
-    packed = workshop.packed("stages")
+def test_a_bundle_contains_no_answers_or_attacked_prefixes(bundler: Bundler, draws: Packed) -> None:
+    folder = bundler.machine.folder
+    packed = bundler.package("stages")
     answers, prefixes = (np.load(folder / f"{part}-{EXAMPLES}.npy") for part in ("answer", "prefix"))
     with np.load(io.BytesIO(files_of(packed.zip)["code/train.npz"])) as train:
         assert train["prefixes"].tolist() == np.load(folder / f"train_prefix-{EXAMPLES}.npy").tolist()
         assert sorted(train.files) == ["prefixes", "suffixes"]
     hidden = [rows[0].tobytes() for rows in (answers, prefixes)]
     hidden += [",".join(map(str, rows[0].tolist())).encode() for rows in (answers, prefixes)]
-    for bundle in (packed.zip, drawn.zip):
+    for bundle in (packed.zip, draws.zip):
         for name, content in files_of(bundle).items():
             assert not any(part in content for part in hidden), name
 
 
-def test_the_bundled_round_names_no_files(workshop: Workshop, drawn: Packed) -> None:
-    fields = tomllib.loads(files_of(drawn.zip)["code/round.toml"].decode())
-    round_ = load_round(str(workshop.machine.folder / "round.toml"))
+def test_the_bundled_round_names_no_files(bundler: Bundler, draws: Packed) -> None:
+    fields = tomllib.loads(files_of(draws.zip)["code/round.toml"].decode())
+    round_ = load_round(str(bundler.machine.folder / "round.toml"))
     assert fields == {name: getattr(round_, name) for name in fields}
     assert not [name for name in fields if name.endswith(("_file", "_rows")) or name in ("target", "source")]
 
 
-def test_run_sh_without_arguments_prints_its_usage(drawn: Packed, tmp_path: Path, workshop: Workshop) -> None:
+def test_run_sh_without_arguments_prints_its_usage(draws: Packed, tmp_path: Path, bundler: Bundler) -> None:
     import subprocess
 
-    (tmp_path / "run.sh").write_bytes(files_of(drawn.zip)["code/run.sh"])
+    (tmp_path / "run.sh").write_bytes(files_of(draws.zip)["code/run.sh"])
     done = subprocess.run(["bash", str(tmp_path / "run.sh")], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "usage: bash run.sh PREFIXES [OUT.csv]\n")
 
@@ -131,21 +131,21 @@ def test_run_sh_without_arguments_prints_its_usage(drawn: Packed, tmp_path: Path
     ),
 )
 def test_a_failed_check_is_refused_or_marked_if_accepted(
-    workshop: Workshop, tmp_path: Path, attack: str, options: tuple[str, ...], code: int, check: str, words: str
+    bundler: Bundler, tmp_path: Path, attack: str, options: tuple[str, ...], code: int, check: str, words: str
 ) -> None:
-    run = workshop.machine.attack(attack, *options, code=code)["id"]
+    run = bundler.machine.attack(attack, *options, code=code)["id"]
     out = ("--out", str(tmp_path / "x.zip"))
-    refused = workshop.machine.run("package", run, *out, code=1)
+    refused = bundler.machine.run("package", run, *out, code=1)
     assert refused.stderr.startswith(f"harness: {check}: {words}") and f"with --accept {check}." in refused.stderr
     assert not (tmp_path / "x.zip").exists()
-    workshop.machine.run("package", run, *out, "--accept", check)
+    bundler.machine.run("package", run, *out, "--accept", check)
     (mark,) = _manifest(tmp_path / "x.zip")["marks"]
     assert mark["check"] == check and mark["sentence"].startswith(words)
 
 
 @pytest.mark.slow
-def test_a_run_without_a_sandbox_is_refused(workshop: Workshop, tmp_path: Path) -> None:
-    bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
+def test_a_run_without_a_sandbox_is_refused(bundler: Bundler, tmp_path: Path) -> None:
+    bare = Machine(bundler.machine.folder, {"HARNESS_SANDBOX": "none"})
     run = bare.attack("draws", *FAST)["id"]
     assert bare.run("package", run, code=1).stderr.startswith("harness: sandbox: the attack ran without a sandbox")
 
@@ -248,21 +248,21 @@ def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
     ],
 )
 def test_invalid_arguments_are_refused(
-    workshop: Workshop, drawn: Packed, options: tuple[str, ...], code: int, words: str
+    bundler: Bundler, draws: Packed, options: tuple[str, ...], code: int, words: str
 ) -> None:
-    (workshop.machine.folder / "there.zip").write_bytes(b"")
-    options = tuple(drawn.run.id if option == "latest" else option for option in options)
-    assert words in " ".join(workshop.machine.run("package", *options, code=code).stderr.replace("│", " ").split())
+    (bundler.machine.folder / "there.zip").write_bytes(b"")
+    options = tuple(draws.run.id if option == "latest" else option for option in options)
+    assert words in " ".join(bundler.machine.run("package", *options, code=code).stderr.replace("│", " ").split())
 
 
 @pytest.mark.slow
-def test_out_may_be_a_directory_and_force_replaces(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    result = workshop.machine.json("package", drawn.run.id, "--out", str(tmp_path / "new" / "folder"))
-    assert result["bundle"] == str(tmp_path / "new" / "folder" / f"{drawn.run.id}.zip")
-    assert result["sha256"] == hashlib.sha256(drawn.zip.read_bytes()).hexdigest()
+def test_out_may_be_a_directory_and_force_replaces(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    result = bundler.machine.json("package", draws.run.id, "--out", str(tmp_path / "new" / "folder"))
+    assert result["bundle"] == str(tmp_path / "new" / "folder" / f"{draws.run.id}.zip")
+    assert result["sha256"] == hashlib.sha256(draws.zip.read_bytes()).hexdigest()
     Path(result["bundle"]).write_bytes(b"old")
-    workshop.machine.run("package", drawn.run.id, "--out", result["bundle"], "--force")
-    assert Path(result["bundle"]).read_bytes() == drawn.zip.read_bytes()
+    bundler.machine.run("package", draws.run.id, "--out", result["bundle"], "--force")
+    assert Path(result["bundle"]).read_bytes() == draws.zip.read_bytes()
 
 
 def _code_only(machine: Machine, *options: str, code: int = 0) -> Path:
@@ -314,17 +314,17 @@ def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -
     assert (entry["place"], entry["recall"]) == (1, 0.0)
 
 
-def test_a_failed_write_leaves_no_partial_zip(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_partial_zip(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     (tmp_path / "x.zip").mkdir()
-    error = workshop.machine.run("package", drawn.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
+    error = bundler.machine.run("package", draws.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
     assert "cannot write" in error and "x.zip: Is a directory" in error
     assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []
 
 
-def test_the_bundled_wheel_is_valid(drawn: Packed) -> None:
-    ((_, wheel),) = [(name, content) for name, content in files_of(drawn.zip).items() if name.endswith(".whl")]
+def test_the_bundled_wheel_is_valid(draws: Packed) -> None:
+    ((_, wheel),) = [(name, content) for name, content in files_of(draws.zip).items() if name.endswith(".whl")]
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
         assert archive.testzip() is None
         record = archive.read("extraction_harness-0.1.0.dist-info/RECORD").decode()
         assert {line.split(",")[0] for line in record.splitlines()} == set(archive.namelist())
-    assert RunFolder(drawn.run.path).id == drawn.run.id
+    assert RunFolder(draws.run.path).id == draws.run.id

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness.runs.folder import RunFolder
+from tests.functional.bundler import FAST, Bundler, Packed, files_of
 from tests.functional.machine import (
     EXAMPLES,
     ROOT,
@@ -21,7 +22,6 @@ from tests.functional.machine import (
     processes_that_name,
     wait_until,
 )
-from tests.functional.workshop import FAST, Packed, Workshop, files_of
 from tests.tiers import first_is_fast
 
 
@@ -33,8 +33,8 @@ def _code_of(bundle: Path, folder: Path) -> Path:
     return folder / "code"
 
 
-def _prefixes(workshop: Workshop) -> str:
-    return str(workshop.machine.folder / f"prefix-{EXAMPLES}.npy")
+def _prefixes(bundler: Bundler) -> str:
+    return str(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
 
 
 def _other_machine(folder: Path) -> Machine:
@@ -45,10 +45,10 @@ def _other_machine(folder: Path) -> Machine:
 
 @pytest.mark.parametrize("form", first_is_fast(["npy", "npz", "csv"]))
 def test_every_format_of_prefixes_gives_the_same_submission(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, form: str
+    bundler: Bundler, draws: Packed, tmp_path: Path, form: str
 ) -> None:
-    code, other = _code_of(drawn.zip, tmp_path), _other_machine(tmp_path)
-    prefixes = np.load(_prefixes(workshop))
+    code, other = _code_of(draws.zip, tmp_path), _other_machine(tmp_path)
+    prefixes = np.load(_prefixes(bundler))
     file = tmp_path / f"p.{form}"
     if form == "csv":
         file.write_text("".join(f'{id_},"{row}"\n' for id_, row in enumerate(prefixes.tolist())))
@@ -56,13 +56,13 @@ def test_every_format_of_prefixes_gives_the_same_submission(
         np.save(file, prefixes) if form == "npy" else np.savez(file, prefixes=prefixes.astype(np.int64))
     done = other.run("rerun", str(code), str(file), "--out", str(tmp_path / "out.csv"))
     assert done.stdout.splitlines()[-1] == str(tmp_path / "out.csv")
-    assert (tmp_path / "out.csv").read_bytes() == files_of(drawn.zip)["submission.csv"]
+    assert (tmp_path / "out.csv").read_bytes() == files_of(draws.zip)["submission.csv"]
 
 
 @pytest.mark.slow
-def test_scores_are_written_for_each_row(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    code = _code_of(drawn.zip, tmp_path)
-    _other_machine(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
+def test_scores_are_written_for_each_row(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    code = _code_of(draws.zip, tmp_path)
+    _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
     rows, scores = (list(csv.reader((tmp_path / name).open())) for name in ("out.csv", "scores.csv"))
     assert scores[0] == ["Example ID", "Score"] and [row[0] for row in rows[1:]] == [row[0] for row in scores[1:]]
     values = [float(score) for _, score in scores[1:]]
@@ -70,23 +70,23 @@ def test_scores_are_written_for_each_row(workshop: Workshop, drawn: Packed, tmp_
 
 
 @pytest.mark.slow
-def test_a_subset_of_prefixes_can_be_attacked(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    code = _code_of(drawn.zip, tmp_path)
-    np.save(tmp_path / "few.npy", np.load(_prefixes(workshop))[:5])
+def test_a_subset_of_prefixes_can_be_attacked(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    code = _code_of(draws.zip, tmp_path)
+    np.save(tmp_path / "few.npy", np.load(_prefixes(bundler))[:5])
     _other_machine(tmp_path).run("rerun", str(code), str(tmp_path / "few.npy"), "--out", str(tmp_path / "out.csv"))
     ids = {row[0] for row in list(csv.reader((tmp_path / "out.csv").open()))[1:]}
     assert ids == {"0", "1", "2", "3", "4"}
 
 
 @pytest.mark.slow
-def test_a_title_may_contain_any_character(workshop: Workshop, tmp_path: Path) -> None:
-    round_ = workshop.machine.folder / "titled.toml"
+def test_a_title_may_contain_any_character(bundler: Bundler, tmp_path: Path) -> None:
+    round_ = bundler.machine.folder / "titled.toml"
     title = "Größe 😀 \\u0022 \\u007f \\\\ \\t end"
-    round_.write_text((workshop.machine.folder / "round.toml").read_text().replace("A small round", title))
-    summary = workshop.machine.attack("draws", *FAST, round_="titled.toml")
-    workshop.machine.run("package", summary["id"], "--out", str(tmp_path / "x.zip"))
+    round_.write_text((bundler.machine.folder / "round.toml").read_text().replace("A small round", title))
+    summary = bundler.machine.attack("draws", *FAST, round_="titled.toml")
+    bundler.machine.run("package", summary["id"], "--out", str(tmp_path / "x.zip"))
     code = _code_of(tmp_path / "x.zip", tmp_path)
-    _other_machine(tmp_path).run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"))
+    _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"))
     assert (tmp_path / "out.csv").read_bytes() == files_of(tmp_path / "x.zip")["submission.csv"]
 
 
@@ -103,10 +103,10 @@ def _run_sh(code: Path, prefixes: str, out: Path, folder: Path) -> "subprocess.P
 
 
 @pytest.mark.slow
-def test_a_killed_run_sh_resumes_to_the_same_bytes(workshop: Workshop, tmp_path: Path) -> None:
-    packed = workshop.packed("draws", "--set", "pause=0.15")
+def test_a_killed_run_sh_resumes_to_the_same_bytes(bundler: Bundler, tmp_path: Path) -> None:
+    packed = bundler.package("draws", "--set", "pause=0.15")
     code, out = _code_of(packed.zip, tmp_path), tmp_path / "out.csv"
-    first = _run_sh(code, _prefixes(workshop), out, tmp_path)
+    first = _run_sh(code, _prefixes(bundler), out, tmp_path)
     runs = Machine(tmp_path / "elsewhere")
     (folder,) = wait_until(lambda: [one for one in runs.folders() if one.store.exists()])
     wait_until(lambda: guess_count(folder) > 40)
@@ -115,7 +115,7 @@ def test_a_killed_run_sh_resumes_to_the_same_bytes(workshop: Workshop, tmp_path:
     first.communicate()
     assert not out.exists() and not (tmp_path / "scores.csv").exists()
     wait_until(lambda: not processes_that_name(str(folder.scratch)))
-    again = _run_sh(code, _prefixes(workshop), out, tmp_path)
+    again = _run_sh(code, _prefixes(bundler), out, tmp_path)
     _, error = again.communicate(timeout=120)
     assert again.returncode == 0 and f"continuing run {folder.id}" in error
     assert [one.id for one in runs.folders()] == [folder.id]
@@ -123,13 +123,13 @@ def test_a_killed_run_sh_resumes_to_the_same_bytes(workshop: Workshop, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_second_run_sh_waits_for_the_first(workshop: Workshop, tmp_path: Path) -> None:
-    packed = workshop.packed("draws", "--set", "pause=0.15")
+def test_a_second_run_sh_waits_for_the_first(bundler: Bundler, tmp_path: Path) -> None:
+    packed = bundler.package("draws", "--set", "pause=0.15")
     code = _code_of(packed.zip, tmp_path)
     runs = Machine(tmp_path / "elsewhere")
-    one = _run_sh(code, _prefixes(workshop), tmp_path / "one.csv", tmp_path)
+    one = _run_sh(code, _prefixes(bundler), tmp_path / "one.csv", tmp_path)
     wait_until(lambda: [run for run in runs.folders() if run.store.exists()])
-    other = _run_sh(code, _prefixes(workshop), tmp_path / "other.csv", tmp_path)
+    other = _run_sh(code, _prefixes(bundler), tmp_path / "other.csv", tmp_path)
     for process in (one, other):
         process.communicate(timeout=120)
         assert process.returncode == 0
@@ -138,11 +138,11 @@ def test_a_second_run_sh_waits_for_the_first(workshop: Workshop, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_guesses_of_a_failed_attack_are_written(workshop: Workshop, tmp_path: Path) -> None:
-    packed = workshop.packed("misbehaving", "--set", "action=raises", accept=("ended",), code=1)
+def test_the_guesses_of_a_failed_attack_are_written(bundler: Bundler, tmp_path: Path) -> None:
+    packed = bundler.package("misbehaving", "--set", "action=raises", accept=("ended",), code=1)
     code = _code_of(packed.zip, tmp_path)
     other = _other_machine(tmp_path)
-    other.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1)
+    other.run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1)
     assert (tmp_path / "out.csv").read_bytes() == files_of(packed.zip)["submission.csv"]
     assert RunFolder(other.folders()[0].path).submission.exists()
 
@@ -159,26 +159,26 @@ def test_the_guesses_of_a_failed_attack_are_written(workshop: Workshop, tmp_path
     ],
 )
 def test_code_that_contradicts_its_spec_is_refused(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, change: tuple[str, bytes | None], words: str
+    bundler: Bundler, draws: Packed, tmp_path: Path, change: tuple[str, bytes | None], words: str
 ) -> None:
-    code = _code_of(drawn.zip, tmp_path)
+    code = _code_of(draws.zip, tmp_path)
     name, content = change
     (tmp_path / name).unlink()
     if content is not None:
         (tmp_path / name).write_bytes(content)
     other = _other_machine(tmp_path)
-    error = other.run("rerun", str(code), _prefixes(workshop), "--out", str(tmp_path / "out.csv"), code=1).stderr
+    error = other.run("rerun", str(code), _prefixes(bundler), "--out", str(tmp_path / "out.csv"), code=1).stderr
     assert words in error and "internal error" not in error
     assert other.folders() == []
 
 
 @pytest.mark.slow
-def test_invalid_training_rows_are_refused(workshop: Workshop, tmp_path: Path) -> None:
-    code = _code_of(workshop.packed("stages").zip, tmp_path)
+def test_invalid_training_rows_are_refused(bundler: Bundler, tmp_path: Path) -> None:
+    code = _code_of(bundler.package("stages").zip, tmp_path)
     content = (code / "train.npz").read_bytes()
     for damaged in (b"", content[: len(content) // 2], content.replace(b"prefixes.npy", b"prefixed.npy"), b"\x93NUMPY"):
         (code / "train.npz").write_bytes(damaged)
-        error = _other_machine(tmp_path).run("rerun", str(code), _prefixes(workshop), code=1).stderr
+        error = _other_machine(tmp_path).run("rerun", str(code), _prefixes(bundler), code=1).stderr
         assert "train.npz: " in error and "internal error" not in error
 
 
@@ -191,14 +191,14 @@ def test_invalid_training_rows_are_refused(workshop: Workshop, tmp_path: Path) -
     ],
 )
 def test_an_invalid_output_path_is_refused_before_the_run(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, out: str, words: str
+    bundler: Bundler, draws: Packed, tmp_path: Path, out: str, words: str
 ) -> None:
-    code, other = _code_of(drawn.zip, tmp_path), _other_machine(tmp_path)
+    code, other = _code_of(draws.zip, tmp_path), _other_machine(tmp_path)
     (other.folder / "taken").mkdir()
-    error = other.run("rerun", str(code), _prefixes(workshop), "--out", out, code=1).stderr
+    error = other.run("rerun", str(code), _prefixes(bundler), "--out", out, code=1).stderr
     assert words in error and other.folders() == []
 
 
-def test_run_sh_does_not_use_the_checkout(drawn: Packed, tmp_path: Path) -> None:
-    code = _code_of(drawn.zip, tmp_path)
+def test_run_sh_does_not_use_the_checkout(draws: Packed, tmp_path: Path) -> None:
+    code = _code_of(draws.zip, tmp_path)
     assert str(ROOT).encode() not in (code / "run.sh").read_bytes()

@@ -30,13 +30,13 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Bundler:
     """A machine where bundles are created and verified. Bundles of equal runs are created once."""
 
     machine: Machine
     bundles: dict[tuple[str, ...], Packed] = field(default_factory=dict)
 
-    def packed(self, attack: str, *options: str, accept: tuple[str, ...] = (), code: int = 0) -> Packed:
+    def package(self, attack: str, *options: str, accept: tuple[str, ...] = (), code: int = 0) -> Packed:
         """Return the bundle of a run of the test plugin `attack`. `code` is the expected exit code of the run."""
         key = (attack, *options, *accept)
         if key not in self.bundles:
@@ -47,7 +47,7 @@ class Workshop:
             self.bundles[key] = Packed(RunFolder(Path(summary["directory"])), path)
         return self.bundles[key]
 
-    def verified(self, bundle: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    def verify(self, bundle: Path, *options: str, code: int = 0) -> dict[str, Any]:
         """Return the verdict on `bundle` for the small round, with this Python environment."""
         return self.machine.json("verify", str(bundle), *self.round, *OWN_ENVIRONMENT, *options, code=code)
 
@@ -76,7 +76,7 @@ def altered(bundle: Path, out: Path, changes: Mapping[str, bytes | None], **fiel
     return out
 
 
-def altered_raw(bundle: Path, out: Path, changes: Mapping[str, bytes]) -> Path:
+def altered_files(bundle: Path, out: Path, changes: Mapping[str, bytes]) -> Path:
     """Write a copy of the bundle to `out` with changed files and the old manifest."""
     out.write_bytes(archive_bytes(files_of(bundle) | dict(changes)))
     return out
