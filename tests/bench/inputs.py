@@ -7,10 +7,9 @@ from pathlib import Path
 
 from harness.core.rounds import Round, load_round
 from harness.engine.resolving import resolve_target
-from tests.functional.machine import ROOT, homes
+from tests.functional.machine import ROOT, SHARED_DATA, homes
 
-DATA = ROOT.parent / "shared" / "data"
-SURROGATE = DATA / "surrogate-11m"
+SURROGATE = SHARED_DATA / "surrogate-11m"
 SURROGATE_ROUND = ROOT / "tests" / "rounds" / "surrogate-dev.toml"
 
 

@@ -1,15 +1,13 @@
 """Machines and sandbox backends for tests with real processes."""
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.sandbox import detect_backend
 from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed
-from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
+from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
 
 SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
 """The fast tests use the sandbox that needs no installation; other tests use the best one available."""
@@ -23,9 +21,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     write_round(tmp_path)
     yield Machine(tmp_path)
-    for process in processes_that_name(str(tmp_path)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_processes_that_name(str(tmp_path))
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +32,7 @@ def bundler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundler]:
     (folder / "team.toml").write_text(TEAM)
     (folder / "description.md").write_text(DESCRIPTION)
     yield Bundler(Machine(folder))
-    for process in processes_that_name(str(folder)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_processes_that_name(str(folder))
 
 
 @pytest.fixture
@@ -52,41 +46,42 @@ def each_sandbox(request: pytest.FixtureRequest, bundler: Bundler) -> Bundler:
     return Bundler(Machine(bundler.machine.folder, {"HARNESS_SANDBOX": request.param}), bundler.bundles)
 
 
-@pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
-def confined_machine(
-    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
-    """The machine with each sandbox backend, and without a sandbox."""
-    yield _machine_with(request.param, machine, monkeypatch)
-    detect_backend.cache_clear()
-
-
-@pytest.fixture(params=SANDBOXES)
-def sandboxed_machine(
-    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
-    """The machine with each sandbox backend."""
-    yield _machine_with(request.param, machine, monkeypatch)
-    detect_backend.cache_clear()
+UseBackend = Callable[[str], dict[str, str]]
 
 
 @pytest.fixture
-def bare_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """The machine without a sandbox."""
-    yield _machine_with("none", machine, monkeypatch)
+def use_backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[UseBackend]:
+    """A function that selects the sandbox backend of this process, and returns the environment that does so."""
+
+    def use(backend: str) -> dict[str, str]:
+        monkeypatch.setenv("HARNESS_SANDBOX", backend)
+        detect_backend.cache_clear()
+        return {"HARNESS_SANDBOX": backend}
+
+    yield use
     detect_backend.cache_clear()
+
+
+@pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
+def any_machine(request: pytest.FixtureRequest, machine: Machine, use_backend: UseBackend) -> Machine:
+    """The machine with each sandbox backend, and without a sandbox."""
+    return Machine(machine.folder, use_backend(request.param))
+
+
+@pytest.fixture(params=SANDBOXES)
+def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, use_backend: UseBackend) -> Machine:
+    """The machine with each sandbox backend."""
+    return Machine(machine.folder, use_backend(request.param))
+
+
+@pytest.fixture
+def unsandboxed_machine(machine: Machine, use_backend: UseBackend) -> Machine:
+    """The machine without a sandbox."""
+    return Machine(machine.folder, use_backend("none"))
 
 
 @pytest.fixture(params=["bwrap", "landlock"])
-def sandboxed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def sandboxed(request: pytest.FixtureRequest, use_backend: UseBackend) -> str:
     """Each sandbox backend, for processes that the test itself starts."""
-    monkeypatch.setenv("HARNESS_SANDBOX", request.param)
-    detect_backend.cache_clear()
-    yield request.param
-    detect_backend.cache_clear()
-
-
-def _machine_with(backend: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setenv("HARNESS_SANDBOX", backend)
-    detect_backend.cache_clear()
-    return Machine(machine.folder, {"HARNESS_SANDBOX": backend})
+    use_backend(request.param)
+    return str(request.param)

@@ -25,6 +25,8 @@ from harness.runs.summary import run_summary
 from tests.functional.command import run_command
 
 ROOT = Path(__file__).parents[2]
+SHARED_DATA = ROOT.parent / "shared" / "data"
+"""The challenge's files, recorded outputs and the surrogate target. Tests skip what is missing here."""
 PLUGINS = Path(__file__).parent / "plugins"
 VOCABULARY = 50257
 EXAMPLES = 64
@@ -211,6 +213,13 @@ def processes_that_name(text: str) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def kill_processes_that_name(text: str) -> None:
+    """Kill all processes with `text` in their arguments."""
+    for process in processes_that_name(text):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def wait_until(condition: Callable[[], Any], *, seconds: float = 120.0) -> Any:

@@ -93,8 +93,8 @@ def test_commands_for_guesses_refuse_an_audit(machine: Machine, command: tuple[s
     assert f"{folder.id} is an audit" in words
 
 
-def test_a_sandboxed_worker_uses_an_endpoint_and_stores_no_key(confined_machine: Machine) -> None:
-    machine = Machine(confined_machine.folder, {**confined_machine.environment, "OPENAI_API_KEY": KEY})
+def test_a_sandboxed_worker_uses_an_endpoint_and_stores_no_key(any_machine: Machine) -> None:
+    machine = Machine(any_machine.folder, {**any_machine.environment, "OPENAI_API_KEY": KEY})
     corpus = machine.folder / "corpus"
     corpus.mkdir()
     words = [" ".join(f"word{number}of{paragraph}" for number in range(60)) for paragraph in range(5)]

@@ -21,7 +21,7 @@ import pytest
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
-from tests.functional.machine import PLUGINS, Machine, guess_count, processes_that_name, wait_until, write_round
+from tests.functional.machine import PLUGINS, ROOT, Machine, guess_count, processes_that_name, wait_until, write_round
 
 KEYS = {
     "id",
@@ -182,7 +182,7 @@ def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
 def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
     plugins = machine.folder / "command_side"
     plugins.mkdir()
-    source = (Path(__file__).parent / "plugins" / "patient.py").read_text()
+    source = (PLUGINS / "patient.py").read_text()
     (plugins / "patient.py").write_text(source.replace("time.sleep(0.1)", "print('batch', batch.ids[0], '\\x1b[2J')"))
     options = ("--attacks", str(plugins), "--round", str(machine.folder / "round.toml"), "--limit", "8")
     summary = machine.json("run", "patient", *options)
@@ -305,7 +305,7 @@ def test_the_score_of_a_run_equals_that_of_its_submission(machine: Machine) -> N
 
 @pytest.mark.slow
 def test_runs_with_a_target_wait_for_the_device(machine: Machine) -> None:
-    weights = Path(__file__).parents[2] / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
+    weights = ROOT / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
     assert weights.exists()
     options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
     first, second, third = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(3))

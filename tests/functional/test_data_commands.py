@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.functional.command import run_command
-from tests.functional.machine import ROOT
+from tests.functional.machine import ROOT, SHARED_DATA
 
-SHARED_SATML = ROOT.parent / "shared" / "data" / "satml"
+SHARED_SATML = SHARED_DATA / "satml"
 
 
 def harness(*arguments, data):

@@ -15,9 +15,9 @@ from harness.core.errors import HarnessError
 from harness.data import fetch as fetching
 from harness.data.catalog import SATML, Base, PublicFile
 from harness.data.fetch import Arrival, fetch_files
-from tests.functional.machine import ROOT, wait_until
+from tests.functional.machine import ROOT, SHARED_DATA, wait_until
 
-SHARED_SATML = ROOT.parent / "shared" / "data" / "satml"
+SHARED_SATML = SHARED_DATA / "satml"
 
 
 @pytest.fixture(autouse=True)

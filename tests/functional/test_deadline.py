@@ -32,24 +32,24 @@ def _lifetime(folder: RunFolder) -> float:
     return end - start
 
 
-def test_an_unkillable_attack_and_its_children_end_at_the_deadline(confined_machine: Machine) -> None:
+def test_an_unkillable_attack_and_its_children_end_at_the_deadline(any_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "8s")
+    folder = any_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "8s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
     assert processes_that_name(str(folder.scratch / "inputs")) == []
     assert 8.0 <= _lifetime(folder) <= 9.0
-    summary = confined_machine.summary(folder)
+    summary = any_machine.summary(folder)
     assert (summary["status"], summary["reason"]) == ("out_of_time", "its budget ended before its work did.")
     assert summary["elapsed_s"] == 8.0
     assert summary["rows"] == 64
-    assert is_valid(Path(summary["submission"]), confined_machine.folder / "round.toml")
+    assert is_valid(Path(summary["submission"]), any_machine.folder / "round.toml")
 
 
-def test_a_killed_supervisor_leaves_no_process(confined_machine: Machine) -> None:
+def test_a_killed_supervisor_leaves_no_process(any_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("unkillable", "--set", f"marker={marker}")
+    folder = any_machine.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     kill_supervisor(folder)
     wait_until(lambda: not processes_that_name(marker))
@@ -57,19 +57,19 @@ def test_a_killed_supervisor_leaves_no_process(confined_machine: Machine) -> Non
     assert str(run_status(folder)) == "lost"
 
 
-def test_a_killed_attack_leaves_no_child(confined_machine: Machine) -> None:
+def test_a_killed_attack_leaves_no_child(any_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("unkillable", "--set", f"marker={marker}")
+    folder = any_machine.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     assert kill_worker(folder)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
-    summary = confined_machine.summary(folder)
+    summary = any_machine.summary(folder)
     assert summary["status"] == "crashed" and "was killed by SIGKILL" in summary["reason"]
 
 
-def test_a_process_that_keeps_forking_is_killed(confined_machine: Machine) -> None:
-    summary = confined_machine.attack("reforking", "--budget", "2s", code=3)
+def test_a_process_that_keeps_forking_is_killed(any_machine: Machine) -> None:
+    summary = any_machine.attack("reforking", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
     # The supervisor exits shortly after its last event.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])
@@ -78,9 +78,9 @@ def test_a_process_that_keeps_forking_is_killed(confined_machine: Machine) -> No
 
 
 @pytest.mark.slow
-def test_a_worker_that_outlived_its_supervisor_is_killed_on_resume(bare_machine: Machine) -> None:
+def test_a_worker_that_outlived_its_supervisor_is_killed_on_resume(unsandboxed_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = bare_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "20s")
+    folder = unsandboxed_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "20s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     record = last_event(folder, "worker")
     assert record is not None
@@ -88,10 +88,10 @@ def test_a_worker_that_outlived_its_supervisor_is_killed_on_resume(bare_machine:
     reaper.suspend()
     kill_supervisor(folder)
     assert len(processes_that_name(marker)) >= CHILDREN
-    resumed = bare_machine.start("resume", folder.id, "--detach")
+    resumed = unsandboxed_machine.start("resume", folder.id, "--detach")
     resumed.communicate(timeout=60)
     assert not reaper.is_running() or reaper.status() == psutil.STATUS_ZOMBIE
-    bare_machine.run("stop", folder.id)
+    unsandboxed_machine.run("stop", folder.id)
     assert processes_that_name(marker) == []
 
 

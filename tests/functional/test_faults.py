@@ -70,8 +70,8 @@ def test_a_failing_attack_crashes_with_a_reason(machine: Machine, action: str, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["silent_exit", "segfault", "killed"])
-def test_a_failing_attack_without_a_sandbox_crashes_with_a_reason(bare_machine: Machine, action: str) -> None:
-    summary = _run_misbehaving(bare_machine, action)
+def test_a_failing_attack_without_a_sandbox_crashes_with_a_reason(unsandboxed_machine: Machine, action: str) -> None:
+    summary = _run_misbehaving(unsandboxed_machine, action)
     words = {
         "silent_exit": "exited with code 0 before its end.",
         "segfault": "killed by SIGSEGV.",

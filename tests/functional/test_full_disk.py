@@ -1,11 +1,9 @@
 """A full disk ends a run with all of its guesses, and the run resumes once there is space."""
 
-import contextlib
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.runs.summary import run_summary
@@ -13,8 +11,8 @@ from tests.functional.machine import (
     Machine,
     fill_disk,
     guess_count,
+    kill_processes_that_name,
     last_event,
-    processes_that_name,
     wait_until,
     write_round,
 )
@@ -41,9 +39,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mach
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HARNESS_CONFIG", str(tmp_path / "config"))
     yield machine
-    for process in processes_that_name(str(tmp_path)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_processes_that_name(str(tmp_path))
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 

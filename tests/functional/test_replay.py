@@ -13,18 +13,17 @@ from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
 from tests.functional.command import run_command
-from tests.functional.machine import ROOT, homes
+from tests.functional.machine import SHARED_DATA, homes
 from tests.tiers import first_is_fast
 
 ROWS = 20
-RECORDED = ROOT.parent / "shared" / "data"
 
 
 def _run(folder: Path, *arguments: str, round_: str = "demo") -> dict[str, Any]:
     done = run_command(
         ["run", "replay", "--json", "--round", round_, *arguments],
         folder=folder,
-        environment={**os.environ, **homes(folder), "HARNESS_DATA": str(RECORDED)},
+        environment={**os.environ, **homes(folder), "HARNESS_DATA": str(SHARED_DATA)},
     )
     summary: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"status": "refused", "reason": done.stderr}
     return summary
@@ -80,7 +79,7 @@ def test_generations_for_other_prefixes_are_refused(tmp_path: Path, prefixes: To
 
 @pytest.mark.parametrize(("trials", "recall"), first_is_fast([(5, 0.301), (1, 0.244)]))
 def test_recorded_outputs_of_gpt_neo_have_their_known_recall(tmp_path: Path, trials: int, recall: float) -> None:
-    source = RECORDED / "recorded" / "gpt-neo-1.3b"
+    source = SHARED_DATA / "recorded" / "gpt-neo-1.3b"
     if not source.exists():
         pytest.skip("the recorded generations are not in ../shared/data")
     summary = _run(tmp_path, "--set", f"source={source}", "--set", f"trials={trials}", round_="satml-dev")

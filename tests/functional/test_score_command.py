@@ -9,11 +9,10 @@ import pytest
 
 from harness.core.submission import write_submission
 from tests.functional.command import run_command
-from tests.functional.machine import ROOT
+from tests.functional.machine import ROOT, SHARED_DATA
 
-DATA = ROOT.parent / "shared" / "data"
-RECORDED = DATA / "recorded" / "gpt-neo-1.3b"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the challenge's files are not in ../shared/data")
+RECORDED = SHARED_DATA / "recorded" / "gpt-neo-1.3b"
+needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the challenge's files are not in ../shared/data")
 
 ROUND = """
 name = "small"
@@ -55,11 +54,11 @@ def folder(tmp_path: Path) -> Path:
     [
         (RECORDED / "guess1.csv", "train_suffix.npy", 0.244, 344),
         (RECORDED / "guess5.csv", "train_suffix.npy", 0.301, 401),
-        (DATA / "satml" / "example_submission.csv", "fake_test_suffixes.npy", 0.5, 774),
+        (SHARED_DATA / "satml" / "example_submission.csv", "fake_test_suffixes.npy", 0.5, 774),
     ],
 )
 def test_published_submissions_have_their_published_recall(submission, answers, recall, read):
-    done = harness("score", submission, "--answers", DATA / "satml" / answers, "--last", 1000, "--json")
+    done = harness("score", submission, "--answers", SHARED_DATA / "satml" / answers, "--last", 1000, "--json")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["recall_at_cap"] == recall
@@ -69,7 +68,7 @@ def test_published_submissions_have_their_published_recall(submission, answers, 
 
 @needs_data
 def test_a_round_has_an_interval_by_clusters():
-    done = harness("score", RECORDED / "guess5.csv", "--round", "satml-dev", "--json", HARNESS_DATA=str(DATA))
+    done = harness("score", RECORDED / "guess5.csv", "--round", "satml-dev", "--json", HARNESS_DATA=str(SHARED_DATA))
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["recall_interval_unit"] == "cluster"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.runs.folder import RunFolder
-from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
+from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
 from tests.tui.stored import live_run, stored_run
 from tests.unit.tui.recorded import Recorded
 
@@ -28,8 +28,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     folder = tmp_path_factory.mktemp("machine")
     write_round(folder)
     yield Machine(folder)
-    for process in processes_that_name(str(folder)):
-        process.kill()
+    kill_processes_that_name(str(folder))
 
 
 @pytest.fixture(scope="module", autouse=True)

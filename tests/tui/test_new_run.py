@@ -14,7 +14,7 @@ from harness.runs.summary import run_summary
 from harness.tui.form_history import save_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
-from tests.functional.machine import OVER, PLUGINS, ROOT, processes_that_name, wait_until, write_round
+from tests.functional.machine import OVER, PLUGINS, ROOT, kill_processes_that_name, wait_until, write_round
 from tests.tiers import slow_values
 from tests.tui.piloting import ScreenApp, play_screen, screen_text, until
 from tests.tui.stub_command import StubCommand
@@ -59,8 +59,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     write_round(tmp_path)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    for process in processes_that_name(str(tmp_path)):
-        process.kill()
+    kill_processes_that_name(str(tmp_path))
 
 
 @pytest.fixture
