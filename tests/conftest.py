@@ -1,12 +1,21 @@
-"""Skip tests whose tools are missing on this machine. With HARNESS_REQUIRE_TOOLS=1 they fail instead."""
+"""Set up signals and a cache for all tests, and skip tests whose tools are missing on this machine.
+
+With HARNESS_REQUIRE_TOOLS=1 such tests fail instead.
+"""
 
 import functools
 import os
 import shutil
+import signal
 
 import pytest
 
 from harness.sandbox.backends import BACKENDS
+
+
+def pytest_configure() -> None:
+    """Let tests interrupt processes: a shell that starts pytest in the background makes it ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

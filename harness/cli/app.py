@@ -8,7 +8,7 @@ import typer
 
 from harness.cli import (
     attacks,
-    audits,
+    audit,
     bench,
     compare,
     data,
@@ -20,17 +20,43 @@ from harness.cli import (
     report,
     rerun,
     rounds,
-    run,
-    runs,
+    run_control,
+    run_records,
     score,
     tune,
     verify,
 )
-from harness.cli.commands import EXIT_CODES, CommandLine
 from harness.cli.options import Attacks
+from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
+
+PANELS = {
+    "Runs": (
+        run_control.run,
+        run_control.watch,
+        run_control.stop,
+        run_control.resume,
+        run_records.show,
+        run_records.logs,
+        run_records.export,
+        run_records.app,
+        demo.demo,
+    ),
+    "Attacks": (attacks.app, tune.tune),
+    "Scoring": (score.score, score.validate, compare.compare, report.report),
+    "Submissions": (package.app, verify.verify, rerun.rerun, leaderboard.leaderboard),
+    "Audits": (audit.app,),
+    "Data and set-up": (rounds.app, data.app, doctor.doctor, bench.bench),
+}
+"""The commands by their heading in `harness --help`."""
+
+
+class _AllCommands(HarnessGroup):
+    panels = tuple(PANELS)
+
 
 app = CommandLine(
     name="harness",
+    group=_AllCommands,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -65,15 +91,7 @@ def open_screen(
     show(HarnessApp(attacks_folder=attacks))
 
 
-_PANELS = {
-    "Runs": (run.run, run.watch, run.stop, run.resume, run.show, run.logs, run.export, runs.app, demo.demo),
-    "Attacks": (attacks.app, tune.tune),
-    "Scoring": (score.score, score.validate, compare.compare, report.report),
-    "Submissions": (package.app, verify.verify, rerun.rerun, leaderboard.leaderboard),
-    "Audits": (audits.app,),
-    "Data and set-up": (rounds.app, data.app, doctor.doctor, bench.bench),
-}
-for panel, commands in _PANELS.items():
+for panel, commands in PANELS.items():
     for command in commands:
         if isinstance(command, typer.Typer):
             app.add_typer(command, rich_help_panel=panel)
@@ -106,7 +124,7 @@ def _exit_code() -> int | str | None:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        from harness.core.errors import HarnessError
+        from harness.core.errors import HarnessError, UnknownNameError
 
         if output.is_debug:
             raise
@@ -114,5 +132,5 @@ def _exit_code() -> int | str | None:
         output.print_error(
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"
         )
-        return 1
+        return 2 if isinstance(error, UnknownNameError) else 1
     return 0

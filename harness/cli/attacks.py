@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.commands import CommandLine
 from harness.cli.options import AttackName, Attacks, Json
 from harness.cli.output import align_columns, print_json, sanitize, say
+from harness.cli.typer_classes import CommandLine
 
 if TYPE_CHECKING:
     from harness.plugins.discovery import AttackFile

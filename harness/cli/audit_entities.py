@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.auditing import AuditOptions, Targets
+from harness.cli.audit_run import AuditOptions, Targets
+from harness.cli.options import DeviceOptions
 
 
 class MatchOption(StrEnum):
@@ -45,12 +46,14 @@ def entities(
     attention_prompts: Annotated[
         int, typer.Option("--attention-prompts", min=1, max=200, help="Best and worst prompts to measure attention in.")
     ] = 3,
+    compute: DeviceOptions,
     options: AuditOptions,
 ) -> None:
     """Compare a NER model's confidence in trained and other names."""
     from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
     from harness.audits.entities.inputs import read_inputs
-    from harness.cli.auditing import run_audit
+    from harness.cli.audit_run import run_audit
+    from harness.cli.resolving import model_records
     from harness.core.errors import HarnessError
 
     if not target:
@@ -70,6 +73,6 @@ def entities(
         ),
         name=(in_train or wikidata or Path("names")).stem,
         files={option: path for option, path in named.items() if path is not None},
-        models=options.model_records(target),
+        models=model_records(target, compute, revision=options.revision),
         options=options,
     )

@@ -5,18 +5,21 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.auditing import AuditOptions, Round, Targets, TextField
+from harness.cli.audit_run import AuditOptions, Round, Targets, TextField
+from harness.cli.options import DeviceOptions
 
 
 def leakage(
     *,
     pairs: Annotated[
         Path | None,
-        typer.Argument(metavar="[PAIRS]", help="Prefixes and suffixes: .npz or .npy (tokens), .jsonl or .tsv (text)."),
+        typer.Argument(metavar="PAIRS", help="Prefixes and suffixes: .npz or .npy (tokens), .jsonl or .tsv (text)."),
     ] = None,
     round_: Round = None,
     names: Annotated[bool, typer.Option("--names", help="Use names in the demo target's generated corpus.")] = False,
-    corpus: Annotated[Path | None, typer.Option(help="Corpus to cut at the entities that --tagger marks.")] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Corpus to cut at the entities that --tagger marks.")
+    ] = None,
     tagger: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Token classification model: hub id or directory.")
     ] = None,
@@ -41,6 +44,7 @@ def leakage(
     branches: Annotated[int, typer.Option(help="Partial suffixes kept in the search for inexact matches.")] = 256,
     draws: Annotated[int, typer.Option(help="Substitutions sampled in suffixes of more than 8 tokens.")] = 16,
     entity_kinds: Annotated[str, typer.Option(metavar="KIND,…", help="Kinds of entities to use, such as PER.")] = "",
+    compute: DeviceOptions,
     options: AuditOptions,
 ) -> None:
     """Compute how likely each sequence is to leak.
@@ -53,7 +57,8 @@ def leakage(
     from harness.audits.leakage.inputs import PairSize, PairSource, read_inputs
     from harness.audits.leakage.params import LeakageParams
     from harness.audits.sources import CorpusFiles, select_source
-    from harness.cli.auditing import run_audit
+    from harness.cli.audit_run import run_audit
+    from harness.cli.resolving import model_records
 
     source = PairSource.select(
         select_source(pairs, round_, field=field),
@@ -76,6 +81,6 @@ def leakage(
         entity_kinds=entity_kinds.replace(",", " ").split(),
     )
     ids, revision = source.models(target, options.revision)
-    records = options.model_records(ids, revision=revision)
+    records = model_records(ids, compute, revision=revision)
     inputs = read_inputs(source, params, {record.id: record.path for record in records}, limit=limit, seed=options.seed)
     run_audit(LeakageAudit(params), inputs, name=source.name, files=source.files, models=records, options=options)

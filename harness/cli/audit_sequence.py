@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.auditing import AuditOptions, Round, TextField
+from harness.cli.audit_run import AuditOptions, Round, TextField
+from harness.cli.options import DeviceOptions
 from harness.cli.output import say
 
 
@@ -13,7 +14,7 @@ def sequence(
     *,
     corpus: Annotated[
         Path | None,
-        typer.Argument(metavar="[CORPUS]", help="Directory of text files, .jsonl, .csv, or a saved `datasets` set."),
+        typer.Argument(metavar="CORPUS", help="Directory of text files, .jsonl, .csv, or a saved `datasets` set."),
     ] = None,
     round_: Round = None,
     field: TextField = "text",
@@ -45,11 +46,14 @@ def sequence(
             help="Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
         ),
     ] = None,
-    endpoint_model: Annotated[str | None, typer.Option(help="Name of the model at the endpoint.")] = None,
+    endpoint_model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Name of the model at the endpoint.")
+    ] = None,
     requests_per_minute: Annotated[float, typer.Option(help="Maximum requests per minute to an endpoint.")] = 60.0,
     concurrency: Annotated[int, typer.Option(help="Maximum concurrent requests to an endpoint.")] = 1,
-    timeout: Annotated[float, typer.Option(help="Seconds until a request times out.")] = 60.0,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds until a request times out.")] = 60.0,
     retries: Annotated[int, typer.Option(help="Maximum retries of a failed request.")] = 6,
+    compute: DeviceOptions,
     options: AuditOptions,
 ) -> None:
     """Test whether a corpus was in the training data.
@@ -60,7 +64,8 @@ def sequence(
     from harness.audits.sequence.inputs import read_inputs, select_target
     from harness.audits.sequence.params import SequenceParams
     from harness.audits.sources import select_source, source_files, source_name
-    from harness.cli.auditing import run_audit
+    from harness.cli.audit_run import run_audit
+    from harness.cli.resolving import model_records
     from harness.core.errors import HarnessError
 
     params = SequenceParams.checked(
@@ -83,7 +88,7 @@ def sequence(
         raise HarnessError("no corpus is named. Give a directory or a file, or a round with --round.")
     control_source = select_source(control, control_round, field=field)
     named = select_target(target, options.revision, source, control_source, params)
-    models = () if named is None else options.model_records([named[0]], revision=named[1])
+    models = () if named is None else model_records([named[0]], compute, revision=named[1])
     inputs = read_inputs(
         source,
         control_source,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Device, Json, Round, Threads, round_or_default
+from harness.cli.options import Device, DeviceOptions, Json, Round, Threads, round_or_default
 from harness.cli.output import align_columns, print_json, say
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def bench(
     target: Annotated[str, typer.Option(metavar="TARGET", help="demo, a directory, or a hub id.")] = "demo",
     round_: Round = None,
-    revision: Annotated[str, typer.Option(metavar="REV", help="Revision of a hub target.")] = "main",
+    revision: Annotated[str, typer.Option(help="Revision of a hub target.")] = "main",
     prefixes: Annotated[int, typer.Option(min=2, help="Number of prefixes, spread evenly over the round.")] = 256,
     turns: Annotated[int, typer.Option(min=1, help="Number of turns, each on its own prefixes.")] = 4,
     device: Device = "auto",
@@ -30,7 +30,7 @@ def bench(
     """
     import numpy as np
 
-    from harness.cli.resolving import chosen_device, require_device
+    from harness.cli.resolving import require_device
     from harness.core.errors import HarnessError
     from harness.core.examples import load_prefixes
     from harness.core.rounds import load_round
@@ -39,7 +39,7 @@ def bench(
 
     dtypes = tuple(dict.fromkeys(dtype or ()))
     for name in dtypes or ("auto",):
-        require_device(device, name, threads)
+        device = require_device(DeviceOptions(device, name, threads))
     if prefixes < turns:
         raise typer.BadParameter(f"needs at least one prefix per turn, not {prefixes}.", param_hint="--turns")
     loaded = load_round(round_or_default(round_))
@@ -56,7 +56,7 @@ def bench(
         found.path,
         chosen,
         length=loaded.suffix_length,
-        device=chosen_device(device),
+        device=device,
         dtypes=dtypes or None,
         threads=threads or usable_cores(),
         turns=turns,

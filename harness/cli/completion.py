@@ -24,7 +24,7 @@ def run_names(incomplete: str) -> list[str]:
 
 def tuning_names(incomplete: str) -> list[str]:
     """Return the ids of tunings, newest first, that begin with `incomplete`."""
-    from harness.cli.tunings import all_tuning_ids
+    from harness.runs.tuning import all_tuning_ids
 
     return [name for name in all_tuning_ids() if name.startswith(incomplete)]
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.commands import CommandLine
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import ProgressBars
 from harness.cli.rounds import files_as_json, print_files, state_of
+from harness.cli.typer_classes import CommandLine
 
 if TYPE_CHECKING:
     import numpy as np

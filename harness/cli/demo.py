@@ -12,10 +12,11 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
 
     In a terminal its screen opens, otherwise a status line is printed.
     """
+    from harness.cli.options import DeviceOptions, RunOptions
     from harness.cli.resolving import resolve_run
     from harness.jobs.attack.planning import start_attack
 
-    plan = resolve_run("baseline", round_name="demo", settings=[f"trials={TRIALS}"], seed=seed)
+    plan = resolve_run("baseline", "demo", RunOptions(settings=[f"trials={TRIALS}"], seed=seed), DeviceOptions())
     if not plain and not json and is_terminal():
         from harness.tui.app import HarnessApp, show
 

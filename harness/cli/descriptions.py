@@ -6,8 +6,10 @@ from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.watching import score_text
+from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
 from harness.core.times import date_and_time, format_duration
+from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.reader import RunReader
@@ -22,13 +24,37 @@ def run_as_json(folder: RunFolder) -> dict[str, Any]:
     return run_summary(folder).as_json() | {
         "not_reproducible_because": _nondeterminism(folder),
         "target_as_loaded": _loaded_target(folder),
-        "spec": folder.job().model_dump(mode="json"),
+        "spec": folder.spec().model_dump(mode="json"),
     }
+
+
+def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
+    """Return what `run --dry-run --json` prints; `spec` is the content of spec.json, with the names of that file."""
+    recorded = spec.model_dump(mode="json")
+    return {
+        "id": spec.id,
+        "attack": spec.attack.name,
+        "round": spec.round.name,
+        "target": None if spec.target is None else spec.target.id,
+        "params": recorded["params"],
+        "seed": spec.seed,
+        "examples": spec.examples,
+        "round_examples": spec.round_examples,
+        "error_cap": spec.error_cap,
+        "budget_s": spec.budget,
+        "spec": recorded,
+    }
+
+
+def describe_plan(spec: AttackSpec) -> str:
+    """Return what `run --dry-run` prints: lines of a name and a value, as in `show`."""
+    rows = [("run", spec.id), *_input_rows(RunFolder(runs_home() / spec.id), spec)]
+    return _lines([*rows, ("budget", format_duration(spec.budget)), ("error cap", f"{spec.error_cap:,}")])
 
 
 def describe(folder: RunFolder) -> str:
     """Return what `show` prints: lines of a name and a value."""
-    spec, summary = folder.job(), run_summary(folder)
+    spec, summary = folder.spec(), run_summary(folder)
     reason = f" – {sanitize(summary.reason)}" if summary.reason else ""
     rows = [("run", summary.id), ("status", f"{summary.status.words}{reason}")]
     rows += _job_rows(folder, spec, summary)
@@ -43,12 +69,12 @@ def describe(folder: RunFolder) -> str:
         rows.append(("submission", summary.submission))
     if summary.note:
         rows.append(("note", sanitize(summary.note)))
-    return "\n".join(f"{name:<13} {value}" for name, value in rows)
+    return _lines(rows)
 
 
 def describe_example(folder: RunFolder, example: Example) -> str:
     """Return what `show --example` prints: prefix, answer, and each candidate with its verdict and score."""
-    text = text_of_run(folder, folder.spec())
+    text = text_of_run(folder, folder.attack_spec())
     rows = [("", "", "", "prefix", text.text(example.prefix.tolist()))]
     answer = "unknown: the round is blind" if example.answer is None else text.text(example.answer.tolist())
     rows.append(("", "", "", "answer", answer))
@@ -67,12 +93,20 @@ def describe_example(folder: RunFolder, example: Example) -> str:
     return align_columns(rows)
 
 
+def _lines(rows: list[tuple[str, str]]) -> str:
+    return "\n".join(f"{name:<13} {value}" for name, value in rows)
+
+
+def _input_rows(folder: RunFolder, spec: JobSpec) -> list[tuple[str, str]]:
+    """Return what the job was given."""
+    params = ", ".join(f"{name}={value}" for name, value in spec.params.items())
+    return [*job_record(spec).describe(folder, spec), ("params", sanitize(params or "none")), ("seed", str(spec.seed))]
+
+
 def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
     """Return what the job was given, and what it has found so far."""
-    params = ", ".join(f"{name}={value}" for name, value in spec.params.items())
     spent = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"
-    rows = job_record(spec).describe(folder, spec)
-    rows += [("params", sanitize(params or "none")), ("seed", str(spec.seed)), ("budget", spent)]
+    rows = [*_input_rows(folder, spec), ("budget", spent)]
     if not summary.has_score:
         return [*rows, ("rows", f"{summary.guesses:,} committed")]
     rows.append(("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"))
@@ -88,7 +122,7 @@ def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tup
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the sandbox of the attack, its limits, and what it refused."""
-    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).promise}")]
+    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}")]
     if summary.in_force is not None:
         rows.append(("in force", sanitize(AppliedSandbox.from_record(summary.in_force).summary)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the attack requested"))

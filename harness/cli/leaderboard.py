@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Json, budget_seconds, check_output_file, round_option
+from harness.cli.options import Json, VerifyOptions, budget_seconds, check_output_file, round_option, write_output
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
-from harness.cli.verify import AllowNetworkInstall, OwnEnvironment, Unsafe, Wheels
 
 if TYPE_CHECKING:
-    from harness.submit.judging import JudgingData
     from harness.submit.leaderboard import Entry
 
 _MAX_CELL = 40
@@ -26,12 +24,8 @@ def leaderboard(
     verify: Annotated[
         bool, typer.Option("--verify", help="First run the code of bundles that have no verdict.")
     ] = False,
-    target: Annotated[str | None, typer.Option(metavar="TARGET", help="With --verify: the target.")] = None,
-    budget: Annotated[str | None, typer.Option(help="With --verify: wall clock of each bundle.")] = None,
-    allow_network_install: AllowNetworkInstall = False,
-    wheels: Wheels = None,
-    own_environment: OwnEnvironment = False,
-    unsafe: Unsafe = False,
+    *,
+    options: VerifyOptions,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file; - for stdout.")] = None,
     json: Json = False,
@@ -39,9 +33,11 @@ def leaderboard(
     """Rank the bundles in a directory.
 
     Prints recall, its difference to the leader with an interval, time, and whether the bundle was verified.
+    The options of `harness verify` apply to --verify.
     """
     from harness.core.errors import HarnessError
-    from harness.core.files import write_export
+    from harness.core.rounds import load_round
+    from harness.submit.judging import load_judging_data
     from harness.submit.leaderboard import leaderboard as ranked
     from harness.submit.leaderboard import leaderboard_csv
 
@@ -50,28 +46,19 @@ def leaderboard(
         raise HarnessError(f"{folder} contains no bundles. `harness package` writes them.")
     for file in filter(None, (html, csv)):
         check_output_file(file)
-    if budget is not None:
-        budget_seconds(budget)
-    judging = _judging(round_, answers)
+    if options.budget is not None:
+        budget_seconds(options.budget)
+    judging = load_judging_data(load_round(round_), answers=answers)
     if verify:
         from harness.cli.verify import prepare, verified
         from harness.core.files import file_sha256
-        from harness.core.rounds import load_round
-        from harness.submit.environment import InstallOptions
         from harness.submit.verdict import load_verdict
 
-        prepare(install := InstallOptions(own_environment, wheels, allow_network_install))
+        prepare(options)
         for bundle in bundles:
             try:
                 if load_verdict(bundle, file_sha256(bundle)) is None:
-                    verified(
-                        bundle,
-                        round_=load_round(round_),
-                        target=target,
-                        budget=budget,
-                        install=install,
-                        unsafe=unsafe,
-                    )
+                    verified(bundle, options, round_=judging.round)
             except HarnessError as error:
                 # An error in one bundle does not stop the others.
                 say(f"{sanitize(bundle.name)}: not verified: {sanitize(str(error))}")
@@ -79,12 +66,12 @@ def leaderboard(
     if html is not None:
         from harness.submit.html_page import page
 
-        write_export(html, page("leaderboard.html.j2", entries=entries, judging=judging))
+        write_output(html, page("leaderboard.html.j2", entries=entries, judging=judging))
     if csv is not None:
         if str(csv) == "-":
             print(leaderboard_csv(entries), end="")
             return
-        write_export(csv, leaderboard_csv(entries))
+        write_output(csv, leaderboard_csv(entries))
     if json:
         print_json(
             {
@@ -95,25 +82,6 @@ def leaderboard(
         )
     else:
         _print(entries)
-
-
-def _judging(name: str, answers_file: Path | None) -> "JudgingData":
-    from harness.core.arrays import token_rows
-    from harness.core.errors import HarnessError
-    from harness.core.examples import load_answers, load_clusters, load_prefixes
-    from harness.core.rounds import load_round
-    from harness.submit.judging import JudgingData
-
-    round_ = load_round(name)
-    prefixes = load_prefixes(round_)
-    if answers_file is None:
-        answers = load_answers(round_)
-    else:
-        answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
-        if len(answers) != len(prefixes):
-            raise HarnessError(f"{answers_file}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
-    clusters = None if answers is None else load_clusters(round_, answers)
-    return JudgingData(round_, prefixes, answers, clusters)
 
 
 def _print(entries: "list[Entry]") -> None:
@@ -132,13 +100,13 @@ def _print(entries: "list[Entry]") -> None:
 
 def _row(entry: "Entry") -> tuple[str, ...]:
     recall, difference, time = "blind", "", "–"
-    if entry.recall is not None and entry.interval is not None:
-        recall = f"{entry.recall:.3f} [{entry.interval[0]:.3f}, {entry.interval[1]:.3f}]"
+    if entry.recall_at_cap is not None and entry.recall_interval is not None:
+        recall = f"{entry.recall_at_cap:.3f} [{entry.recall_interval[0]:.3f}, {entry.recall_interval[1]:.3f}]"
     if entry.difference is not None and entry.difference_interval is not None:
         low, high = entry.difference_interval
         difference = f"{entry.difference:+.3f} [{low:+.3f}, {high:+.3f}]{' tie' if entry.ties else ''}"
-    if entry.seconds is not None:
-        time = f"{entry.seconds:.0f} s"
+    if entry.elapsed_s is not None:
+        time = f"{entry.elapsed_s:.0f} s"
         time += "" if entry.time_of_leader is None else f", × {entry.time_of_leader:.2f}"
     place = "–" if entry.place is None else str(entry.place)
     return (place, entry.team, entry.attack, recall, difference, time, entry.verified, entry.hardware)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,26 +31,65 @@ RoundArgument = Annotated[
 Round = Annotated[
     str | None, round_option("Name or TOML file of a round.  [default: `round` in config.toml, else demo]")
 ]
-Target = Annotated[
-    str | None, typer.Option(metavar="TARGET", help="Hub id or directory.  [default: the round's target]")
-]
-Budget = Annotated[str | None, typer.Option(help="Wall clock, such as 24h or 90m.  [default: the round's budget]")]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Value of a parameter; repeatable.")
-]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every draw.", show_default=True)]
 Device = Annotated[
     str,
     typer.Option(help="auto, cpu, cuda or cuda:N. `auto` takes `device` in config.toml, else a GPU if there is one."),
 ]
-Dtype = Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.")]
 ShareDevice = Annotated[bool, typer.Option("--share-device", help="Start without waiting for a free device.")]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the screen.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answers with their length and hash.")]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run of an attack is given, besides its round."""
+
+    target: Annotated[str | None, typer.Option(help="Hub id or directory.  [default: the round's target]")] = None
+    revision: Annotated[str | None, typer.Option(help="Revision of a hub target.")] = None
+    budget: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Wall clock, such as 24h or 90m.  [default: the round's]")
+    ] = None
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Value of a parameter; repeatable.")
+    ] = None
+    seed: Seed = 0
+    attacks: Attacks = None
+
+
+@dataclass(frozen=True)
+class DeviceOptions:
+    """Where and how a model computes."""
+
+    device: Device = "auto"
+    dtype: Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")] = "auto"
+    threads: Threads = None
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """How the code of a bundle is run again."""
+
+    target: Annotated[
+        str | None, typer.Option(help="Hub id or directory.  [default: the round's, else the bundle's]")
+    ] = None
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Wall clock of the code.  [default: the round's budget, else 24h]"),
+    ] = None
+    allow_network_install: Annotated[
+        bool, typer.Option("--allow-network-install", help="Allow network access during installation only.")
+    ] = False
+    wheels: Annotated[Path | None, typer.Option(metavar="DIR", help="Install from this directory of wheels.")] = None
+    own_environment: Annotated[
+        bool, typer.Option("--own-environment", help="Use this Python, if its versions are the locked ones.")
+    ] = False
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")] = False
 
 
 def round_or_default(name: str | None) -> str:
@@ -78,6 +118,17 @@ def check_output_file(path: Path, *, force: bool = True) -> None:
         raise HarnessError(f"{path} exists. --force replaces it.")
     if not path.absolute().parent.is_dir():
         raise HarnessError(f"{path.parent}: no such directory.")
+
+
+def write_output(path: Path, content: bytes | str) -> None:
+    """Write a file that the user named. Raises HarnessError if that fails."""
+    from harness.core.errors import HarnessError
+    from harness.core.files import write_export
+
+    try:
+        write_export(path, content)
+    except OSError as error:
+        raise HarnessError(f"cannot write {path}: {error.strerror}.") from None
 
 
 def make_directory(path: Path) -> None:

@@ -18,7 +18,7 @@ __all__ = [
     "shorten_middle",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the printed JSON (docs/reference/json.md). It grows when a key changes or goes, not when one is added."""
 
 is_quiet = False

@@ -8,24 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.commands import CommandLine, GroupWithDefault
 from harness.cli.options import (
     AttackName,
-    Attacks,
-    Budget,
-    Device,
-    Dtype,
+    DeviceOptions,
     Json,
     Run,
-    Seed,
-    Settings,
-    Target,
-    Threads,
+    RunOptions,
     check_output_file,
     make_directory,
     round_option,
+    write_output,
 )
 from harness.cli.output import print_json, sanitize, say
+from harness.cli.typer_classes import CommandLine, GroupWithDefault
 
 if TYPE_CHECKING:
     from harness.submit.bundle import Bundle
@@ -101,14 +96,9 @@ def package_run(
 def package_code(
     attack: AttackName,
     round_: Annotated[str, round_option("Name or TOML file of a round.")],
-    target: Target = None,
-    budget: Budget = None,
-    set_: Settings = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "auto",
-    threads: Threads = None,
-    attacks: Attacks = None,
+    *,
+    options: RunOptions,
+    compute: DeviceOptions,
     out: Out = None,
     force: Force = False,
     json: Json = False,
@@ -121,18 +111,7 @@ def package_code(
     from harness.submit.bundle import code_bundle
 
     with _round_with_prefixes(round_) as name:
-        plan = resolve_run(
-            attack,
-            round_name=name,
-            target=target,
-            budget=budget,
-            settings=set_ or [],
-            seed=seed,
-            device=device,
-            dtype=dtype,
-            threads=threads,
-            attacks=attacks,
-        )
+        plan = resolve_run(attack, name, options, compute)
     name = f"{plan.spec.attack.name}-{plan.spec.round.name.replace(':', '-')}-code.zip"
     destination = _destination(out, name, force=force)
     _write(code_bundle(plan.spec, plan.attack.path.read_bytes()), destination, json=json)
@@ -162,13 +141,7 @@ def _destination(out: Path | None, name: str, *, force: bool) -> Path:
 
 def _write(bundle: "Bundle", destination: Path, *, json: bool) -> None:
     """Write a bundle, and print its path and hash."""
-    from harness.core.errors import HarnessError
-    from harness.core.files import write_export
-
-    try:
-        write_export(destination, bundle.content)
-    except OSError as error:
-        raise HarnessError(f"cannot write {destination}: {error.strerror}.") from None
+    write_output(destination, bundle.content)
     manifest = bundle.manifest
     if json:
         printed: dict[str, Any] = {
@@ -200,7 +173,7 @@ def _print_checks(checks: "list[Check]", accepted: frozenset[str], *, json: bool
         print(f"{sign} {check.name:<{width}}  {sanitize(check.sentence)}")
         if not check.is_met:
             accept = f"; or --accept {check.name}" if check.can_be_accepted else ""
-            print(f"  {'':<{width}}  → {sanitize(check.mend)}{accept}")
+            print(f"  {'':<{width}}  → {sanitize(check.fix)}{accept}")
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import Force, Json, Redact, Runs, check_output_file
+from harness.cli.options import Force, Json, Redact, Runs, check_output_file, write_output
 from harness.cli.output import print_json, sanitize
 
 
@@ -23,7 +23,6 @@ def report(
     The page holds scores, curves, a comparison and examples, and needs no other file.
     """
     from harness.core.errors import HarnessError
-    from harness.core.files import write_export
     from harness.runs.folder import run_folder
     from harness.submit.report import report_page
 
@@ -31,11 +30,7 @@ def report(
         raise HarnessError(f"{out}: a report is an .html file. Choose another name.")
     check_output_file(out, force=force)
     folders = [run_folder(name) for name in runs]
-    page = report_page(folders, redact=redact)
-    try:
-        write_export(out, page)
-    except OSError as error:
-        raise HarnessError(f"cannot write {out}: {error.strerror}.") from None
+    write_output(out, report_page(folders, redact=redact))
     if json:
         print_json({"path": str(out.absolute()), "runs": [folder.id for folder in folders]})
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import Json, budget_seconds, check_output_file
+from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file
 from harness.cli.output import say
 
 
@@ -23,7 +23,9 @@ def rerun(
     device: Annotated[
         str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Wall clock, such as 24h.  [default: the bundle's]")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Wall clock, such as 24h.  [default: the bundle's]")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run the code of a bundle on given prefixes.
@@ -56,11 +58,9 @@ def rerun(
             )
         record = target_record(
             laid.round,
+            DeviceOptions(device or wanted.device, wanted.dtype, wanted.threads),
             target=target or wanted.id,
             revision=None if target else wanted.commit or wanted.revision,
-            device=device or wanted.device,
-            dtype=wanted.dtype,
-            threads=wanted.threads,
         )
         if record.weights_sha256 != wanted.weights_sha256:
             raise HarnessError(

@@ -2,13 +2,13 @@
 
 import contextlib
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from harness.cli.options import budget_seconds, usage_errors
+from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage_errors
 from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round, load_round
@@ -23,6 +23,7 @@ from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
+from harness.supervisor.gpus import visible_gpus
 
 _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _MAX_THREADS = 4096
@@ -40,40 +41,31 @@ class ResolvedRun:
 
 def resolve_run(
     attack_name: str,
-    *,
     round_name: str,
-    target: str | None = None,
-    revision: str | None = None,
-    budget: str | None = None,
-    settings: list[str],
-    seed: int,
+    options: RunOptions,
+    compute: DeviceOptions,
+    *,
     limit: int | None = None,
-    device: str = "auto",
-    dtype: str = "auto",
-    threads: int | None = None,
     shares_device: bool = False,
-    attacks: Path | None = None,
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs.
 
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
-    attack = attack_named(attack_name, attacks)
+    attack = attack_named(attack_name, options.attacks)
     round_ = load_round(round_name)
-    seconds = round_.budget if budget is None else budget_seconds(budget)
-    with usage_errors("--set") if settings else contextlib.nullcontext():
-        params = validated_params(attack.path, settings_in(settings))
+    seconds = round_.budget if options.budget is None else budget_seconds(options.budget)
+    with usage_errors("--set") if options.settings else contextlib.nullcontext():
+        params = validated_params(attack.path, settings_in(options.settings or []))
     record = None
     if attack.uses_target:
-        require_device(device, dtype, threads)
-        record = target_record(
-            round_, target=target, revision=revision, device=device, dtype=dtype, threads=threads or usable_cores()
-        )
+        record = target_record(round_, compute, target=options.target, revision=options.revision)
     else:
-        given = {"--target": target, "--revision": revision, "--threads": threads}
-        given |= {"--device": None if device == "auto" else device, "--dtype": None if dtype == "auto" else dtype}
-        for option, value in given.items():
-            if value is not None:
+        defaults = {**asdict(RunOptions()), **asdict(DeviceOptions())}
+        given = {**asdict(options), **asdict(compute)}
+        for name in ("target", "revision", "device", "dtype", "threads"):
+            if given[name] != defaults[name]:
+                option = f"--{name}"
                 raise typer.BadParameter(f"{attack.name} does not use a target. Remove {option}.", param_hint=option)
     spec = plan_attack(
         attack,
@@ -82,42 +74,48 @@ def resolve_run(
         record,
         id_=new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
         budget=seconds,
-        seed=seed,
+        seed=options.seed,
         limit=limit,
         shares_device=shares_device,
     )
     return ResolvedRun(spec, attack)
 
 
-def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
-    """Return what `run --dry-run --json` prints; `spec` is the content of spec.json, with the names of that file."""
-    return {
-        "id": spec.id,
-        "attack": spec.attack.name,
-        "round": spec.round.name,
-        "target": None if spec.target is None else spec.target.id,
-        "params": spec.model_dump(mode="json")["params"],
-        "seed": spec.seed,
-        "examples": spec.examples,
-        "round_examples": spec.round_examples,
-        "error_cap": spec.error_cap,
-        "budget_s": spec.budget,
-        "spec": spec.model_dump(mode="json"),
-    }
+def require_device(compute: DeviceOptions) -> str:
+    """Return the device that the options name. `auto` is the device of the settings, else a GPU if there is one.
+
+    Raises a usage error for an unknown or absent device, an unknown precision, or too many threads.
+    """
+    if compute.dtype not in _DTYPES:
+        known = ", ".join(_DTYPES)
+        raise typer.BadParameter(f"unknown dtype {shorten(compute.dtype)!r}. Use {known}.", param_hint="--dtype")
+    if compute.threads is not None and compute.threads > _MAX_THREADS:
+        raise typer.BadParameter(
+            f"{compute.threads} is too many: this machine has {usable_cores()} usable cores.", param_hint="--threads"
+        )
+    if _DEVICE.fullmatch(compute.device) is None:
+        raise typer.BadParameter(
+            f"unknown device {shorten(compute.device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
+        )
+    device = chosen_device(compute.device)
+    if device.startswith("cuda"):
+        _require_gpu(device)
+    return device
 
 
-def require_device(device: str, dtype: str, threads: int | None) -> None:
-    """Raise a usage error for an unknown device or dtype, or for too many threads."""
-    if dtype not in _DTYPES:
-        raise typer.BadParameter(f"unknown dtype {shorten(dtype)!r}. Use {', '.join(_DTYPES)}.", param_hint="--dtype")
-    if _DEVICE.fullmatch(device) is None:
-        raise typer.BadParameter(
-            f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
-        )
-    if threads is not None and threads > _MAX_THREADS:
-        raise typer.BadParameter(
-            f"{threads} is too many: this machine has {usable_cores()} usable cores.", param_hint="--threads"
-        )
+def _require_gpu(device: str) -> None:
+    """Raise a usage error if this machine has no such GPU."""
+    index, gpus = device.partition(":")[2], visible_gpus()
+    if any(index in ("", str(gpu.number)) for gpu in gpus):
+        return
+    if not gpus and any(Path("/dev").glob("nvidia[0-9]*")):
+        # A container may have GPUs without NVML, which lists them.
+        return
+    found = ", ".join(f"cuda:{gpu.number}" for gpu in gpus) or "no GPU"
+    raise typer.BadParameter(
+        f"{device} is not available: the NVIDIA driver shows {found}. Use another device, or cpu.",
+        param_hint="--device",
+    )
 
 
 def chosen_device(device: str) -> str:
@@ -142,24 +140,24 @@ def settings_in(settings: list[str]) -> dict[str, str]:
     return values
 
 
-def target_record(
-    round_: Round, *, target: str | None, revision: str | None, device: str, dtype: str, threads: int
-) -> TargetRecord:
+def target_record(round_: Round, compute: DeviceOptions, *, target: str | None, revision: str | None) -> TargetRecord:
     """Return the record of the round's target, or of `target`, as it is on this machine."""
+    device = require_device(compute)
     id_ = target if target is not None else round_.target
     # The round's revision belongs to the round's target.
     found = _find_target(id_, revision or (round_.revision if target is None else "main"))
     require_capacity(found, round_)
     require_round_vocabulary(found, round_)
-    return _record_of(found, device=device, dtype=dtype, threads=threads)
+    return _record_of(found, device, compute)
 
 
-def model_record(id_: str, *, revision: str, device: str, dtype: str, threads: int | None) -> TargetRecord:
-    """Return the record of any model as it is on this machine."""
-    return _record_of(_find_target(id_, revision), device=device, dtype=dtype, threads=threads or usable_cores())
+def model_records(ids: Sequence[str], compute: DeviceOptions, *, revision: str) -> tuple[TargetRecord, ...]:
+    """Return each model as found on this machine. Raises HarnessError for one that is not available."""
+    device = require_device(compute)
+    return tuple(_record_of(_find_target(id_, revision), device, compute) for id_ in dict.fromkeys(ids))
 
 
-def _record_of(found: ResolvedTarget, *, device: str, dtype: str, threads: int) -> TargetRecord:
+def _record_of(found: ResolvedTarget, device: str, compute: DeviceOptions) -> TargetRecord:
     return TargetRecord(
         id=found.id,
         revision=found.revision,
@@ -167,9 +165,9 @@ def _record_of(found: ResolvedTarget, *, device: str, dtype: str, threads: int) 
         path=found.path,
         weights_sha256=found.weights_sha256,
         bytes=found.bytes,
-        device=chosen_device(device),
-        dtype=dtype,
-        threads=threads,
+        device=device,
+        dtype=compute.dtype,
+        threads=compute.threads or usable_cores(),
     )
 
 

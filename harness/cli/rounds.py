@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from harness.cli.commands import CommandLine
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import align_columns, print_json, sanitize, say
+from harness.cli.typer_classes import CommandLine
 
 if TYPE_CHECKING:
     from harness.data.status import RoundStatus

@@ -139,7 +139,7 @@ def _from_run(name: str, answers: Path | None, last: int | None, cap: int | None
     from harness.runs.folder import run_folder
 
     folder = run_folder(name)
-    spec = folder.spec()
+    spec = folder.attack_spec()
     known = load_answers(spec.round) if answers is None else _read_answers(answers, last)
     if known is None:
         raise HarnessError(f"round {spec.round.name} is blind. Score {folder.id} with --answers NPY.")

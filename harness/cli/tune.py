@@ -1,7 +1,10 @@
 """`harness tune`: search an attack's parameters on folds of the training examples."""
 
+import contextlib
 import shlex
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,17 +12,14 @@ import typer
 
 from harness.cli.completion import attack_names, tuning_names
 from harness.cli.options import (
-    Attacks,
-    Budget,
-    Device,
-    Dtype,
+    DeviceOptions,
     Json,
+    Limit,
     Round,
-    Seed,
-    Settings,
-    Target,
-    Threads,
+    RunOptions,
+    ShareDevice,
     round_or_default,
+    usage_errors,
 )
 from harness.cli.output import sanitize, say
 
@@ -47,15 +47,11 @@ def tune(
         list[str] | None,
         typer.Option(metavar="NAME=VALUES", help="Parameter to search: NAME=LOW..HIGH or NAME=A,B,C; repeatable."),
     ] = None,
-    set_: Settings = None,
-    budget: Budget = None,
-    target: Target = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples of the fold.")] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "auto",
-    threads: Threads = None,
-    attacks: Attacks = None,
+    *,
+    options: RunOptions,
+    limit: Limit = None,
+    compute: DeviceOptions,
+    share_device: ShareDevice = False,
     resume: Annotated[
         str | None,
         typer.Option(metavar="TUNING", help="Continue a tuning up to --runs runs.", autocompletion=tuning_names),
@@ -69,7 +65,7 @@ def tune(
     behind their median gets no further fold. The answers of the round are never used: run the best setting on it
     afterwards. `harness show TUNING` prints the settings tried, `harness runs rm TUNING` deletes a tuning.
     """
-    from harness.cli.tunings import print_tuning, print_tunings, space_and_defaults
+    from harness.cli.tuning_records import print_tuning, print_tunings
     from harness.core.errors import HarnessError
     from harness.plugins.parameter_space import settings_of
     from harness.runs.folder import new_run_id
@@ -85,32 +81,21 @@ def tune(
     if list_:
         print_tunings(json=json)
         return
-    wanted: dict[str, Any] = {
-        "attack": attack,
-        "round": round_,
-        "folds": tuple(dict.fromkeys(fold or _FOLDS)),
-        "settings": tuple(set_ or ()),
-        "vary": tuple(vary or ()),
-        "seed": seed,
-    }
-    options = {
-        "budget": budget,
-        "target": target,
-        "limit": limit,
-        "device": device,
-        "dtype": dtype,
-        "threads": threads,
-        "attacks": None if attacks is None else str(attacks.absolute()),
-    }
+    given: dict[str, Any] = asdict(options) | asdict(compute)
+    given |= {"attack": attack, "round": round_, "limit": limit, "share_device": share_device}
+    given["attacks"] = None if options.attacks is None else str(options.attacks.absolute())
+    given |= {"settings": tuple(options.settings or ()), "vary": tuple(vary or ())}
+    given["folds"] = tuple(dict.fromkeys(fold or _FOLDS))
     if resume is not None:
         tuning = tuning_named(resume)
-        _refuse_other_options(context, tuning, wanted | options)
+        _refuse_other_options(context, tuning, given)
     elif attack is None:
         raise typer.BadParameter("name an attack, or use --resume TUNING.", param_hint="ATTACK")
     else:
-        wanted["round"] = round_or_default(round_)
-        tuning = Tuning(id=new_run_id(f"tune-{attack}"), created_at=time.time(), options=options, **wanted)
-    space, defaults = space_and_defaults(tuning)
+        given["round"] = round_or_default(round_)
+        fields = {name: given.pop(name) for name in Tuning.model_fields if name in given}
+        tuning = Tuning(id=new_run_id(f"tune-{attack}"), created_at=time.time(), options=given, **fields)
+    space, defaults = _space_and_defaults(tuning)
     require_optuna()
     say(f"tuning {tuning.id} · {', '.join(f'{name} {span.in_words}' for name, span in space.items())}")
     try:
@@ -132,14 +117,39 @@ def tune(
 def _refuse_other_options(context: typer.Context, tuning: "Tuning", given: dict[str, Any]) -> None:
     """Raise a usage error if an option was given whose value is not that of the tuning to be continued."""
     recorded = {**tuning.model_dump(), **tuning.options}
-    parameters = {"round": "round_", "folds": "fold", "settings": "set_"}
+    parameters = {"round": "round_", "folds": "fold"}
     for name, value in given.items():
         source = context.get_parameter_source(parameters.get(name, name))
-        if source is not None and source.name == "COMMANDLINE" and recorded[name] != value:
+        if source is not None and source.name == "COMMANDLINE" and recorded.get(name) != value:
             raise typer.BadParameter(
-                f"{tuning.id} was started with {name} {recorded[name]}. Remove {name}, or start a new tuning.",
+                f"{tuning.id} was started with {name} {recorded.get(name)}. Remove {name}, or start a new tuning.",
                 param_hint="--resume",
             )
+
+
+def _space_and_defaults(tuning: "Tuning") -> "tuple[dict[str, Span], dict[str, Any] | None]":
+    """Return the searched parameters of a tuning, and the defaults of its attack."""
+    from harness.plugins.discovery import attack_named
+    from harness.plugins.parameter_space import space_of
+    from harness.plugins.schema import fetch_schema
+
+    attack = attack_named(tuning.attack, _recorded_options(tuning).attacks)
+    schema = fetch_schema(attack.path, digest=attack.sha256)
+    with usage_errors("--vary") if tuning.vary else contextlib.nullcontext():
+        return space_of(schema.schema, tuning.settings, tuning.vary), schema.params
+
+
+def _recorded_options(tuning: "Tuning", settings: Sequence[str] = ()) -> RunOptions:
+    """Return the options of the tuning's runs, with further settings."""
+    directory = tuning.options["attacks"]
+    return RunOptions(
+        target=tuning.options.get("target"),
+        revision=tuning.options.get("revision"),
+        budget=tuning.options.get("budget"),
+        settings=[*tuning.settings, *settings],
+        seed=tuning.seed,
+        attacks=None if directory is None else Path(directory),
+    )
 
 
 def _run_until(
@@ -150,7 +160,7 @@ def _run_until(
     The record of a new tuning is written once its first run is resolved, so that a usage error leaves none.
     """
     from harness.cli.resolving import current_weights, resolve_run
-    from harness.cli.tunings import recall_text
+    from harness.cli.tuning_records import recall_text
     from harness.core.times import format_duration
     from harness.jobs.attack.planning import start_attack
     from harness.runs.launch import resume_run
@@ -168,15 +178,13 @@ def _run_until(
         if step is None:
             say(f"every setting was tried after {len(tried)} runs.")
             return
-        options = dict(tuning.options)
-        directory = options.pop("attacks")
         plan = resolve_run(
             tuning.attack,
-            round_name=f"{tuning.round}:{step.fold}",
-            settings=[*tuning.settings, *step.settings],
-            seed=tuning.seed,
-            attacks=None if directory is None else Path(directory),
-            **options,
+            f"{tuning.round}:{step.fold}",
+            _recorded_options(tuning, step.settings),
+            DeviceOptions(*(tuning.options[name] for name in ("device", "dtype", "threads"))),
+            limit=tuning.options["limit"],
+            shares_device=tuning.options.get("share_device", False),
         )
         if is_new:
             begin_tuning(tuning)

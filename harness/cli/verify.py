@@ -8,30 +8,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Json, budget_seconds, make_directory, round_option
+from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
 
 if TYPE_CHECKING:
     from harness.core.rounds import Round
-    from harness.submit.environment import InstallOptions
+    from harness.submit.bundle_checks import LocalTarget
     from harness.submit.manifest import TargetIdentity
     from harness.submit.verdict import Verdict
-    from harness.submit.verification import LocalTarget
-
-
-AllowNetworkInstall = Annotated[
-    bool, typer.Option("--allow-network-install", help="Allow network access during installation only.")
-]
-Wheels = Annotated[Path | None, typer.Option(metavar="DIR", help="Install from this directory of wheels.")]
-OwnEnvironment = Annotated[
-    bool, typer.Option("--own-environment", help="Use this Python, if its versions are the locked ones.")
-]
-Unsafe = Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")]
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -46,21 +35,12 @@ def verify(
         Path | None, typer.Option(metavar="NPY", help="With --prefixes: their suffixes, to score.", show_default=False)
     ] = None,
     round_: Annotated[str | None, round_option("Round whose prefixes, answers and rules are used.")] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="TARGET", help="Hub id or directory.  [default: as the bundle names it]"),
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Wall clock of the code.  [default: the round's budget, else 24h]")
-    ] = None,
+    *,
+    options: VerifyOptions,
     frozen: Annotated[
         Path | None, typer.Option(metavar="CODE.zip", help="Compare the code with this earlier bundle.")
     ] = None,
-    allow_network_install: AllowNetworkInstall = False,
-    wheels: Wheels = None,
-    own_environment: OwnEnvironment = False,
     device: Annotated[str | None, typer.Option(help="Device, instead of the bundle's.")] = None,
-    unsafe: Unsafe = False,
     work: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False)
     ] = None,
@@ -77,7 +57,6 @@ def verify(
     """
     from harness.core.errors import HarnessError
     from harness.core.rounds import load_round
-    from harness.submit.environment import InstallOptions
     from harness.submit.verification import Verification
 
     if not bundle.is_file():
@@ -102,54 +81,49 @@ def verify(
         # A verdict of running the code may exist; it is not replaced, because nothing ran.
         _write(verdict, beside.with_name(f"{bundle.stem}.frozen.json"))
     else:
-        prepare(install := InstallOptions(own_environment, wheels, allow_network_install))
+        prepare(options)
         verdict = verified(
             bundle,
+            options,
             prefixes=prefixes,
             answers=answers,
             round_=None if round_ is None else load_round(round_),
-            target=target,
-            budget=budget,
             frozen=frozen,
-            install=install,
             device=device,
-            unsafe=unsafe,
             work=work,
             out=out,
         )
-    print_json(_as_json(verdict)) if json else _print(verdict)
+    print_json(verdict.as_json()) if json else _print(verdict)
     if verdict.outcome.exit_code:
         raise typer.Exit(verdict.outcome.exit_code)
 
 
 def verified(
     bundle: Path,
+    options: VerifyOptions,
     *,
     prefixes: Path | None = None,
     answers: Path | None = None,
     round_: "Round | None" = None,
-    target: str | None,
-    budget: str | None,
     frozen: Path | None = None,
-    install: "InstallOptions",
     device: str | None = None,
-    unsafe: bool,
     work: Path | None = None,
     out: Path | None = None,
 ) -> "Verdict":
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
-    from harness.core.files import write_export
     from harness.core.times import format_duration
+    from harness.submit.environment import InstallOptions
     from harness.submit.verdict import produced_path, verdict_path
     from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
     given = OrganizerInputs(
-        find_target=lambda named: _found_target(named, target, round_),
+        find_target=lambda named: _found_target(named, options.target, round_),
         round=round_,
         prefixes=prefixes,
         answers=answers,
-        budget=None if budget is None else budget_seconds(budget),
+        budget=None if options.budget is None else budget_seconds(options.budget),
     )
+    install = InstallOptions(options.own_environment, options.wheels, options.allow_network_install)
     beside = bundle if out is None else out / bundle.name
     began = time.monotonic()
     with _work_folder(work) as place, StatusLine(seconds=10) as line:
@@ -158,10 +132,10 @@ def verified(
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.run(given, RunSettings(place, install, device, unsafe, on_step))
+        verdict = verification.run(given, RunSettings(install, device, options.unsafe, on_step))
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
-            write_export(produced_path(beside), verification.produced.read_bytes())
+            write_output(produced_path(beside), verification.produced.read_bytes())
     _write(verdict, verdict_path(beside))
     return verdict
 
@@ -191,7 +165,7 @@ def _found_target(named: "TargetIdentity", asked: str | None, round_: "Round | N
     from harness.core.errors import HarnessError
     from harness.core.spec import SHIPPED_TARGETS
     from harness.engine.resolving import resolve_target
-    from harness.submit.verification import LocalTarget
+    from harness.submit.bundle_checks import LocalTarget
 
     if asked is not None:
         found = resolve_target(asked)
@@ -208,18 +182,11 @@ def _write(verdict: "Verdict", path: Path) -> None:
     """Write the verdict as JSON to `path`, and as an HTML page next to it."""
     from json import dumps
 
-    from harness.core.files import write_export
     from harness.submit.html_page import page
 
-    write_export(path, dumps(verdict.as_json(), indent=2) + "\n")
-    write_export(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
+    write_output(path, dumps(verdict.as_json(), indent=2) + "\n")
+    write_output(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
     say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
-
-
-def _as_json(verdict: "Verdict") -> dict[str, Any]:
-    """Return the verdict with the names of printed JSON."""
-    printed = verdict.as_json()
-    return {"elapsed_s": printed.pop("seconds"), "budget_s": printed.pop("budget"), **printed}
 
 
 def _print(verdict: "Verdict") -> None:
@@ -233,14 +200,14 @@ def _print(verdict: "Verdict") -> None:
     print(f"\n{verdict.outcome.words}: {sanitize(verdict.sentence)}")
 
 
-def prepare(install: "InstallOptions") -> None:
+def prepare(options: VerifyOptions) -> None:
     """Check the options of installation, and clean up when a signal ends this process.
 
     Raises HarnessError if there is no source to install environments from.
     """
     from harness.core.errors import HarnessError
 
-    if not (install.use_own or install.may_use_network or install.wheels is not None):
+    if not (options.own_environment or options.allow_network_install or options.wheels is not None):
         raise HarnessError(
             "no source to install the bundle's environment from. Use --allow-network-install (the package index), "
             "--wheels DIR, or --own-environment (this Python)."

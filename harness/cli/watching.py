@@ -34,7 +34,7 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     if json:
         print_json(summary.as_json())
     elif not summary.has_score:
-        say(f"{job_record(folder.job()).show_command} {summary.id} prints what it found")
+        say(f"{job_record(folder.spec()).show_command} {summary.id} prints what it found")
     elif summary.status not in (Status.CRASHED, Status.LOST):
         _print_outcome(summary)
     _exit_as(summary)

@@ -155,7 +155,7 @@ class _Stored:
 
 
 def _read_summary(folder: RunFolder) -> RunSummary:
-    spec = folder.job()
+    spec = folder.spec()
     labels = job_record(spec).labels(spec)
     stored = _read_store(folder, spec)
     status = stored.status

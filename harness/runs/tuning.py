@@ -163,16 +163,35 @@ def begin_tuning(tuning: Tuning) -> None:
         raise HarnessError(f"{file}: cannot be written ({error.strerror}). Set --home to another directory.") from None
 
 
-def tuning_named(id_: str) -> Tuning:
-    """Return the tuning called `id_`. Raises HarnessError if there is none or if its record cannot be read."""
-    file = _file_of(id_)
+def all_tuning_ids() -> list[str]:
+    """Return the ids of all tunings, newest first."""
+    files = sorted(_file_of("").parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    return [file.stem for file in files]
+
+
+def tuning_named(name: str) -> Tuning:
+    """Return the tuning called `name`: an id, or an unambiguous beginning of one.
+
+    Raises HarnessError if there is none, if there are several, or if its record cannot be read.
+    """
+    known = all_tuning_ids()
+    matches = [id_ for id_ in known if id_ == name] or [id_ for id_ in known if name and id_.startswith(name)]
+    if not matches:
+        raise unknown_name("tuning", name, known, see="harness tune --list")
+    if len(matches) > 1:
+        raise HarnessError(
+            f"{shorten(name)!r} matches several tunings: {', '.join(matches[:5])}. Give more letters of the id."
+        )
+    file = _file_of(matches[0])
     try:
         return Tuning.model_validate_json(file.read_bytes())
-    except FileNotFoundError:
-        known = [path.stem for path in file.parent.glob("*.json")]
-        raise unknown_name("tuning", id_, known, see=str(file.parent)) from None
     except (OSError, ValidationError) as error:
         raise HarnessError(f"{file}: cannot be read ({shorten(str(error), 120)}).") from None
+
+
+def remove_tuning(id_: str) -> None:
+    """Delete the record of a tuning. Its runs stay."""
+    _file_of(id_).unlink(missing_ok=True)
 
 
 def runs_of(id_: str) -> list[Tried]:
@@ -180,7 +199,7 @@ def runs_of(id_: str) -> list[Tried]:
     found = []
     for folder in all_run_folders():
         try:
-            spec = folder.spec()
+            spec = folder.attack_spec()
         except HarnessError:
             continue
         if spec.parent == id_:
@@ -190,8 +209,6 @@ def runs_of(id_: str) -> list[Tried]:
 
 
 def _file_of(id_: str) -> Path:
-    if not id_ or Path(id_).name != id_ or id_.startswith("."):
-        raise HarnessError(f"{shorten(id_)!r} is not the id of a tuning.")
     return runs_home().parent / "tunings" / f"{id_}.json"
 
 

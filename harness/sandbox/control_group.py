@@ -15,6 +15,7 @@ from typing import Literal
 
 import psutil
 
+ADVICE = "needs control groups that this user may write to, version 2 or 1."
 _STALL_SECONDS = 5.0
 _REMOVE_SECONDS = 1.0
 _number = itertools.count()

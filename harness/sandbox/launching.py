@@ -38,12 +38,13 @@ def write_launcher_config(backend: SandboxBackend, policy: SandboxPolicy) -> int
     config = {
         "limits": limits,
         "processes": policy.processes,
-        "has_user_namespace": setup.has_user_namespace,
+        "has_user_namespace": "user" in backend.namespaces,
+        "creates_namespaces": setup.creates_namespaces,
         "shared_memory": SHARED_MEMORY_BYTES,
-        "landlock_rules": setup.landlock_rules,
+        "file_rules": setup.file_rules,
         "network": policy.network,
         "filters": [filter_program(network=policy.network, notifies=notifies) for notifies in (True, False)]
-        if setup.filters_system_calls
+        if backend.is_sandbox
         else [],
     }
     descriptor = os.memfd_create("launcher-config")

@@ -93,14 +93,6 @@ def write_large_file(size: str) -> bool:
     return True
 
 
-def fill_directory(size: str) -> bool:
-    """Write `size` bytes into two files of the current directory."""
-    for name in ("one", "other"):
-        with open(name, "wb") as file:
-            file.write(b"x" * (int(size) // 2))
-    return True
-
-
 def open_files(count: str) -> bool:
     """Open `count` files at the same time."""
     return all(os.open(os.devnull, os.O_RDONLY) >= 0 for _ in range(int(count)))

@@ -90,8 +90,8 @@ class SandboxedProcess:
         if "RLIMIT_NPROC" in applied:
             mechanisms.setdefault("pids", "RLIMIT_NPROC")
         return AppliedSandbox(
-            self._backend.name,
-            tuple(name for name in applied if name != "RLIMIT_NPROC"),
+            backend=self._backend.name,
+            applied=tuple(name for name in applied if name != "RLIMIT_NPROC"),
             memory=_limit(self._policy.memory, mechanisms.get("memory")),
             processes=_limit(self._policy.processes, mechanisms.get("pids")),
             file_bytes=_limit(self._policy.file_bytes, "RLIMIT_FSIZE"),

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import __version__
-from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import write_submission
-from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
@@ -51,10 +49,10 @@ def code_bundle(spec: AttackSpec, source: bytes) -> Bundle:
 def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet: list[Check], redact: bool) -> Bundle:
     """Package a run's submission with its code, description and team. `unmet` lists the failed checks accepted.
 
-    The same run, team and description give the same bytes. Raises HarnessError if the submission breaks a rule of its
-    round or the description is too long, and as `code_files` does.
+    The same run, team and description give the same bytes. Raises HarnessError if the description is too long, and as
+    `code_files` does.
     """
-    spec = folder.spec()
+    spec = folder.attack_spec()
     source = _code_source(spec, (folder.code / spec.attack.file).read_bytes())
     prefixes = load_prefixes(spec.round)
     run = _run_record(folder, spec)
@@ -66,7 +64,6 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     content = io.BytesIO()
     write_submission(content, submission.ids, submission.suffixes)
     files["submission.csv"] = content.getvalue()
-    _check_rules(spec, files["submission.csv"], prefixes)
     if not spec.round.is_blind:
         files["scorecard.json"] = (json.dumps(scorecard_of(spec, submission), indent=2) + "\n").encode()
     files["team.toml"] = team.read_bytes()
@@ -149,15 +146,6 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
     )
-
-
-def _check_rules(spec: AttackSpec, submission: bytes, prefixes: Tokens) -> None:
-    """Raise HarnessError unless the CSV follows every rule of the round when it is read back."""
-    rules = SubmissionRules(len(prefixes), spec.round.suffix_length, spec.round.vocabulary, spec.round.row_cap)
-    with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
-        path = Path(folder) / "submission.csv"
-        path.write_bytes(submission)
-        read_submission(path, rules)
 
 
 def _description_files(

@@ -29,14 +29,14 @@ _MAX_DESCRIPTION_BYTES = 1 << 20
 class Check(NamedTuple):
     """One check.
 
-    `sentence` is the state found. `mend` says what to do about a failure and is '' if the check is met. If
+    `sentence` is the state found. `fix` says what to do about a failure and is '' if the check is met. If
     `can_be_accepted`, `--accept NAME` packages the run despite the failure, and the manifest records it.
     """
 
     name: str
     is_met: bool
     sentence: str
-    mend: str = ""
+    fix: str = ""
     can_be_accepted: bool = False
 
 
@@ -45,7 +45,7 @@ def checklist(folder: RunFolder, *, team: Path | None, description: Path | None)
 
     Raises HarnessError if the run's record cannot be read.
     """
-    spec, summary = folder.spec(), run_summary(folder)
+    spec, summary = folder.attack_spec(), run_summary(folder)
     return [
         _ended(summary),
         _control(spec),
@@ -71,7 +71,7 @@ def refusal(checks: list[Check], accepted: frozenset[str]) -> HarnessError | Non
     first = unmet[0]
     accept = f", or package it despite this with --accept {first.name}" if first.can_be_accepted else ""
     more = f" ({len(unmet) - 1} more: {', '.join(check.name for check in unmet[1:])})" if len(unmet) > 1 else ""
-    return HarnessError(f"{first.name}: {first.sentence}. {first.mend[:1].upper()}{first.mend[1:]}{accept}.{more}")
+    return HarnessError(f"{first.name}: {first.sentence}. {first.fix[:1].upper()}{first.fix[1:]}{accept}.{more}")
 
 
 def uses_training_rows(source: bytes) -> bool:
@@ -81,8 +81,8 @@ def uses_training_rows(source: bytes) -> bool:
 
 def _ended(summary: RunSummary) -> Check:
     if not summary.status.is_over:
-        mend = f"wait for the run to end, or stop it with harness stop {summary.id}"
-        return Check("ended", False, f"the run is {summary.status.words}", mend)
+        fix = f"wait for the run to end, or stop it with harness stop {summary.id}"
+        return Check("ended", False, f"the run is {summary.status.words}", fix)
     if summary.status in (Status.FINISHED, Status.OUT_OF_TIME):
         return Check("ended", True, f"the run ended {summary.status.words}")
     reason = f" ({shorten(summary.reason, 120).rstrip('.')})" if summary.reason else ""
@@ -200,15 +200,15 @@ def _team(path: Path | None) -> Check:
 
 
 def _description(path: Path | None) -> Check:
-    mend = "describe in Markdown what is new about the attack, and name the file with --description"
+    fix = "describe in Markdown what is new about the attack, and name the file with --description"
     if path is None:
-        return Check("description", False, "no description", mend)
+        return Check("description", False, "no description", fix)
     try:
         words = read_bounded_text(path, limit=_MAX_DESCRIPTION_BYTES).split()
     except HarnessError as error:
-        return Check("description", False, str(error).rstrip("."), mend)
+        return Check("description", False, str(error).rstrip("."), fix)
     if not words:
-        return Check("description", False, f"{path}: the file is empty", mend)
+        return Check("description", False, f"{path}: the file is empty", fix)
     return Check("description", True, f"the description has {len(words):,} words")
 
 

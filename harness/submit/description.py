@@ -60,12 +60,10 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
 def _figures(facts: RunFacts) -> dict[str, str]:
     """Return the SVG of each figure by file name."""
     if facts.score is None:
-        history = [(point.spent, float(point.rows)) for point in facts.curve]
-        return {_RIGHT_FIGURE: history_panel([("", history)], label="rows of the submission", size=_PANEL)}
-    in_time = [(point.spent, point.recall) for point in facts.curve if point.recall is not None]
+        return {_RIGHT_FIGURE: history_panel([("", facts.curve)], label="rows of the submission", size=_PANEL)}
     return {
         _LEFT_FIGURE: recall_panel([("", facts.score)], size=_PANEL),
-        _RIGHT_FIGURE: history_panel([("", in_time)], label=f"Recall@{facts.score.cap}", size=_PANEL),
+        _RIGHT_FIGURE: history_panel([("", facts.curve)], label=f"Recall@{facts.score.cap}", size=_PANEL),
     }
 
 

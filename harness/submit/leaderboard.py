@@ -14,13 +14,12 @@ from harness.core.intervals import paired_difference
 from harness.core.scoring import Score
 from harness.core.submission_reader import Submission, SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
-from harness.submit.archive import unpack
 from harness.submit.audit_tables import spreadsheet_safe
+from harness.submit.bundle_checks import error_in_bundle, open_bundle, read_submitted
 from harness.submit.judging import JudgingData
-from harness.submit.manifest import Manifest, manifest_faults, read_manifest
-from harness.submit.prefixes import tokens_sha256
+from harness.submit.manifest import Manifest
 from harness.submit.team import load_team
-from harness.submit.verdict import Outcome, Verdict, load_verdict, produced_path
+from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path
 
 OnBundle = Callable[[str, int, int], None]
 """Called with a bundle's name, its number from 1 on, and the number of bundles."""
@@ -31,7 +30,7 @@ class Entry:
     """One bundle of the leaderboard.
 
     `place` counts from 1, and is None for the reason in `unranked`. `difference` is recall minus the leader's recall,
-    paired, with its 95 % interval; `ties` is True if that interval contains 0. `seconds` is the verified time, or the
+    paired, with its 95 % interval; `ties` is True if that interval contains 0. `elapsed_s` is the verified time, or the
     time of the team's run. `time_of_leader` is the time relative to the leader's on equal hardware.
     """
 
@@ -39,13 +38,13 @@ class Entry:
     team: str = ""
     attack: str = ""
     place: int | None = None
-    recall: float | None = None
-    interval: tuple[float, float] | None = None
-    unit: str | None = None
+    recall_at_cap: float | None = None
+    recall_interval: tuple[float, float] | None = None
+    recall_interval_unit: str | None = None
     difference: float | None = None
     difference_interval: tuple[float, float] | None = None
     ties: bool = False
-    seconds: float | None = None
+    elapsed_s: float | None = None
     time_of_leader: float | None = None
     hardware: str = ""
     verified: str = ""
@@ -83,7 +82,7 @@ def leaderboard(bundles: Sequence[Path], judging: JudgingData, on_bundle: OnBund
         return [_entry(one, None, None, judging) for one in ranked] + unranked
     entries: list[Entry] = []
     for one in ranked:
-        is_equal = bool(entries) and one.score is not None and one.score.recall_at_cap == entries[-1].recall
+        is_equal = bool(entries) and one.score is not None and one.score.recall_at_cap == entries[-1].recall_at_cap
         place = entries[-1].place if is_equal else len(entries) + 1
         entries.append(_entry(one, ranked[0], place, judging))
     return entries + unranked
@@ -106,28 +105,24 @@ def _csv_cell(value: Any) -> Any:
 
 def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
-    round_, rules = judging.round, judging.submission_rules
+    log = FindingLog()
     with tempfile.TemporaryDirectory(prefix="harness-leaderboard-") as name:
-        folder = Path(name)
-        names = unpack(path, folder)
+        folder = Path(name) / "bundle"
         try:
-            manifest = read_manifest(folder)
-            if faults := manifest_faults(manifest, folder, names):
-                raise HarnessError(faults[0])
-            if manifest.kind != "submission":
-                raise HarnessError("the bundle contains code only, no submission.")
-            if manifest.prefixes_sha256 != tokens_sha256(judging.prefixes, round_.vocabulary):
-                raise HarnessError(f"the submission is for other prefixes than those of {round_.name}.")
+            manifest = open_bundle(path, folder, log)
+            if (rows := read_submitted(folder, manifest, judging, log)) is None:
+                log.fail("submission", "the bundle contains code only, no submission")
             team = load_team(folder / "team.toml").title
-            rows = read_submission(folder / "submission.csv", rules)
+        except CheckFailed:
+            raise HarnessError(f"{log.findings[-1].sentence}.") from None
         except HarnessError as error:
-            raise HarnessError(str(error).replace(f"{folder}/", "")) from None
+            raise HarnessError(f"{error_in_bundle(error, folder)}.") from None
     verdict = load_verdict(path, file_sha256(path))
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused it: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
-        rows = _read_produced(path, verdict, rules)
+        rows = _read_produced(path, verdict, judging.submission_rules)
     walk, score = judging.judge(rows) or (None, None)
     return _ScoredBundle(path, team, manifest, verdict, walk, score)
 
@@ -143,19 +138,15 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
 
 
 def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
-    difference, bounds = None, None
-    if one.walk is not None and leader is not None and leader.walk is not None and one is not leader:
-        difference, (low, high, _) = paired_difference(
-            one.walk,
-            leader.walk,
-            cap=judging.round.error_cap,
-            examples=len(judging.prefixes),
-            clusters=judging.clusters,
-        )
-        bounds = (low, high)
+    difference, bounds, relative_time = None, None, None
     seconds, hardware = _time_and_hardware(one)
-    relative_time = None
     if leader is not None and one is not leader:
+        if one.walk is not None and leader.walk is not None:
+            cap, examples = judging.round.error_cap, len(judging.prefixes)
+            difference, (low, high, _) = paired_difference(
+                one.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
+            )
+            bounds = (low, high)
         leader_seconds, leader_hardware = _time_and_hardware(leader)
         if seconds and leader_seconds and hardware == leader_hardware:
             relative_time = seconds / leader_seconds
@@ -165,13 +156,13 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
         team=one.team,
         attack=one.manifest.attack,
         place=place,
-        recall=None if score is None else score.recall_at_cap,
-        interval=None if score is None else (score.interval.low, score.interval.high),
-        unit=None if score is None else str(score.interval.unit),
+        recall_at_cap=None if score is None else score.recall_at_cap,
+        recall_interval=None if score is None else (score.interval.low, score.interval.high),
+        recall_interval_unit=None if score is None else str(score.interval.unit),
         difference=difference,
         difference_interval=bounds,
         ties=bounds is not None and bounds[0] <= 0 <= bounds[1],
-        seconds=seconds,
+        elapsed_s=seconds,
         time_of_leader=relative_time,
         hardware=hardware,
         verified=_verified(one.verdict),
@@ -182,8 +173,8 @@ def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, 
 
 def _time_and_hardware(one: _ScoredBundle) -> tuple[float | None, str]:
     """Return seconds and the hardware they were measured on: the verifier's if the code was verified."""
-    if one.verdict is not None and one.verdict.seconds is not None:
-        return one.verdict.seconds, _hardware(one.verdict.hardware)
+    if one.verdict is not None and one.verdict.elapsed_s is not None:
+        return one.verdict.elapsed_s, _hardware(one.verdict.hardware)
     run = one.manifest.run
     return (None, "") if run is None else (run.spent_s, _hardware(run.hardware))
 

@@ -14,18 +14,16 @@ from tokenize import TokenError
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from harness.core.arrays import Tokens, token_dtype, token_rows
+from harness.core.arrays import Tokens, checked_tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.text import shorten
 
-_MAX_ROWS = 1_000_000
 _ARRAY_NAMES = ("prefixes", "prefix")
 # What zipfile, zlib and numpy raise for a damaged archive.
 _ARCHIVE_ERRORS = (
     *(OSError, EOFError, ValueError, RuntimeError, SyntaxError),
     *(TokenError, struct.error, zlib.error, zipfile.BadZipFile),
 )
-_NUMBER = re.compile(r" *[0-9]{1,19} *")
+_NUMBER = re.compile(r" *[0-9]{1,18} *")
 _CSV_FORMS = 'Expected rows of token ids, or `Example ID,Prefix` rows such as `616,"[1, 2, 3]"`.'
 
 
@@ -35,15 +33,16 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
     A .npz contains an array `prefixes`, or a single array. A .csv contains rows of token ids, or ids with lists as in a
     submission. Raises HarnessError if there is no prefix, or one is not `length` token ids below `vocabulary`.
     """
-    kind = path.suffix.lower()
-    if kind == ".npy":
-        prefixes = token_rows(path, length=length, vocabulary=vocabulary)
-    elif kind == ".npz":
-        prefixes = _checked(path, _read_npz(path), length=length, vocabulary=vocabulary)
-    elif kind == ".csv":
-        prefixes = _checked(path, _read_csv(path, length), length=length, vocabulary=vocabulary)
-    else:
-        raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
+    match path.suffix.lower():
+        case ".npy":
+            array = mapped_array(path)
+        case ".npz":
+            array = _read_npz(path)
+        case ".csv":
+            array = _read_csv(path, length)
+        case _:
+            raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
+    prefixes = checked_tokens(array, path, length=length, vocabulary=vocabulary)
     if len(prefixes) == 0:
         raise HarnessError(f"{path}: contains no prefixes.")
     return prefixes
@@ -98,25 +97,21 @@ def _read_csv(path: Path, length: int) -> Tokens:
                 if not fields or (line == 1 and all(map(_has_letter, fields))):
                     continue  # An empty line or the header.
                 if len(fields) == length:
-                    rows[len(rows)] = [_number(field) for field in fields]
-                elif len(fields) == 2 and _number(fields[0]) not in rows:
-                    rows[_number(fields[0])] = [_number(part) for part in fields[1].strip("[] ").split(",")]
+                    id_, cells = len(rows), fields
+                elif len(fields) == 2:
+                    id_, cells = _number(fields[0]), fields[1].strip("[] ").split(",")
                 else:
                     raise ValueError
-                if len(rows) > _MAX_ROWS:
-                    raise HarnessError(f"{path}: contains more than {_MAX_ROWS:,} prefixes.")
+                if id_ in rows or len(cells) != length:
+                    raise ValueError
+                rows[id_] = [_number(cell) for cell in cells]
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
     except (ValueError, csv.Error):
         raise HarnessError(f"{path}, line {line}: not a prefix of {length} token ids. {_CSV_FORMS}") from None
     if sorted(rows) != list(range(len(rows))):
         raise HarnessError(f"{path}: the example ids must be 0 to {len(rows) - 1}, each once.")
-    if any(len(row) != length for row in rows.values()):
-        raise HarnessError(f"{path}: a prefix does not have {length} token ids. {_CSV_FORMS}")
-    try:
-        return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
-    except OverflowError:
-        raise HarnessError(f"{path}: contains a number that is too large for a token id.") from None
+    return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
 
 
 def _has_letter(field: str) -> bool:
@@ -128,12 +123,3 @@ def _number(field: str) -> int:
     if _NUMBER.fullmatch(field) is None:
         raise ValueError
     return int(field)
-
-
-def _checked(path: Path, array: Tokens, *, length: int, vocabulary: int) -> Tokens:
-    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer) or array.shape[1] != length:
-        found = shorten(f"{array.dtype} {list(array.shape)}")
-        raise HarnessError(f"{path}: expected integers of shape [examples, {length}], found {found}.")
-    if array.size and (array.min() < 0 or array.max() >= vocabulary):
-        raise HarnessError(f"{path}: contains a token outside 0..{vocabulary - 1}.")
-    return array.astype(token_dtype(vocabulary))

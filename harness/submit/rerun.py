@@ -70,7 +70,7 @@ def unfinished_run(plan: RerunPlan) -> RunFolder | None:
     for folder in all_run_folders():
         # A run that cannot be read is not resumed.
         with contextlib.suppress(HarnessError):
-            spec = folder.spec()
+            spec = folder.attack_spec()
             is_same = spec.round == plan.round and spec.attack.sha256 == plan.attack.sha256
             if is_same and run_status(folder) not in _ENDED:
                 return folder

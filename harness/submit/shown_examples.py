@@ -60,7 +60,7 @@ def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelec
 
 def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
     """Return the first `most` examples, by id, that some runs solve within the error cap and others do not."""
-    walks = [(run.whole, run.walk) for run in runs]
+    walks = [(run.parts.whole, run.walk) for run in runs]
     if any(walk is None for _, walk in walks) or len({run.spec.examples for run in runs}) > 1:
         return ()
     solved = np.array([whole.solved(walk) for whole, walk in walks if walk is not None])

@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Never
+from typing import Annotated, Any, Never
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AliasChoices, Field, TypeAdapter, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.submit.differences import Agreement
@@ -84,7 +84,7 @@ class FindingLog:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification. Times are in seconds.
+    """The result of a verification. Earlier files call the times `seconds` and `budget`.
 
     `scores` maps `submitted` and `produced` to `Score.as_json`. `produced_sha256` is the hash of the CSV that the code
     wrote. `hardware` and `versions` describe the machine that verified the bundle. `sandbox` names the backend, and is
@@ -102,8 +102,8 @@ class Verdict:
     agreement: Agreement | None = None
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     produced_sha256: str | None = None
-    seconds: float | None = None
-    budget: float | None = None
+    elapsed_s: Annotated[float | None, Field(validation_alias=AliasChoices("elapsed_s", "seconds"))] = None
+    budget_s: Annotated[float | None, Field(validation_alias=AliasChoices("budget_s", "budget"))] = None
     sandbox: str | None = None
     code_changes: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)

@@ -48,7 +48,7 @@ def matching_devices(requested: str) -> list[Device]:
 
 
 class DeviceLock:
-    """The lock of one of several devices. The lock file names the run that holds it."""
+    """The lock of one of several devices. The first line of the lock file names the run that holds it."""
 
     def __init__(self, devices: Sequence[Device], run_id: str) -> None:
         self._devices = devices
@@ -61,8 +61,8 @@ class DeviceLock:
             device.lock_file.parent.mkdir(parents=True, exist_ok=True)
             file = try_lock(device.lock_file, patience=0.0)
             if file is not None:
-                file.truncate(0)
-                file.write(self._run_id.encode())
+                # One write, so that no reader finds the file empty. It may leave a longer name's end after the newline.
+                file.write(f"{self._run_id}\n".encode())
                 file.flush()
                 self._file = file
                 return device
@@ -81,7 +81,7 @@ class DeviceLock:
 
 def _holder(device: Device) -> str:
     try:
-        name = device.lock_file.read_text(encoding="utf-8", errors="replace").strip()
+        name = device.lock_file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
     except OSError:
         name = ""
     return f"run {name}" if name else "another process"

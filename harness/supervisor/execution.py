@@ -1,5 +1,6 @@
 """One execution of a run: the worker is started, followed to its end, and killed with all that it left behind."""
 
+import contextlib
 import os
 import selectors
 from collections import Counter
@@ -73,22 +74,21 @@ class Execution:
         Raises DiskFull, or the OSError of a full disk, if the run cannot begin or its ledger cannot be closed.
         """
         self._reserve.allocate(self._job.result_bytes)
-        log = CappedLog(self._folder.log)
-        worker = self._start_worker()
-        deadline = Deadline(self._budget, worker.kill)
-        ledger = LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot()))
-        try:
-            ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
-        except DiskFull:
-            ending = Ending(Status.CRASHED, DISK_FULL)
-        finally:
-            deadline.cancel()
-            ledger.stop()
-            is_clean = worker.kill()
-            refused = worker.refusals()
-            worker.close()
-            log.close()
-            self._close_ledger(refused)
+        with contextlib.closing(CappedLog(self._folder.log)) as log:
+            worker = self._start_worker()
+            try:
+                with (
+                    LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot())) as ledger,
+                    Deadline(self._budget, worker.kill) as deadline,
+                ):
+                    ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
+            except DiskFull:
+                ending = Ending(Status.CRASHED, DISK_FULL)
+            finally:
+                is_clean = worker.kill()
+                refused = worker.process.refusals()
+                worker.close()
+                self._close_ledger(refused)
         if not is_clean:
             reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
             return Ending(Status.CRASHED, reason)
@@ -139,9 +139,9 @@ class Execution:
         ledger: LedgerThread,
         stop_is_asked: Callable[[], bool],
     ) -> Ending:
-        process, in_force = Process.of(worker.pid).as_record(), worker.in_force()
+        process, applied = Process.of(worker.pid).as_record(), worker.process.wait_until_applied()
         with self._store.transaction():
-            self._store.add_event("worker", sandbox=in_force.means, in_force=in_force.as_record(), **process)
+            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.as_record(), **process)
         with selectors.DefaultSelector() as selector:
             for descriptor in (worker.frames, worker.log, worker.ended):
                 selector.register(descriptor, selectors.EVENT_READ)
@@ -218,7 +218,7 @@ class Execution:
             return None
         self._telemetry_due = at + _TELEMETRY_SECONDS
         sample = self._telemetry.sample(reaper.descendants_of(os.getpid())[:_MAX_SAMPLED_PROCESSES])
-        refused = worker.refusals()
+        refused = worker.process.refusals()
         with self._store.transaction():
             self._store.add_telemetry(sample)
             if refused.keys() != self._refused.keys():
@@ -262,10 +262,10 @@ def _invalid(fault: FrameError | IntakeError, noun: str) -> Ending:
 
 def _exited(worker: WorkerProcess, noun: str) -> Ending:
     """Return the ending for a worker that exited without a last message."""
-    number, code = worker.exit_signal_or_code()
+    number, code = worker.process.exit_signal_or_code()
     if number is None:
         return Ending(Status.CRASHED, f"the {noun}'s process exited with code {code} before its end.")
-    if number.name == "SIGKILL" and (limit := worker.oom_limit()) is not None:
+    if number.name == "SIGKILL" and (limit := worker.process.oom_limit()) is not None:
         return Ending(
             Status.CRASHED, f"the {noun} used more than {limit / 1e9:.1f} GB of memory, its limit, and was killed."
         )

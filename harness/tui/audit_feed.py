@@ -29,7 +29,7 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
     def __init__(self, folder: RunFolder) -> None:
         """Raises HarnessError if the audit's record cannot be read."""
         super().__init__(folder)
-        self.spec = folder.audit()
+        self.spec = folder.audit_spec()
         tables = [table for table in self.spec.tables if table.name != FIGURES.name]
         self._tables = [table for table in tables if _columns(table, Kind.TEXT)] or tables
         self._ledger: list[tuple[float, float]] = []

@@ -108,7 +108,7 @@ class PackageState:
         if check.is_met:
             raise HarnessError(f"{name} is met: there is nothing to accept.")
         if not check.can_be_accepted:
-            raise HarnessError(f"{name} cannot be accepted: {check.sentence}; {check.mend}.")
+            raise HarnessError(f"{name} cannot be accepted: {check.sentence}; {check.fix}.")
         return replace(self, accepted=self.accepted ^ {name})
 
     @property

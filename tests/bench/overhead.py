@@ -94,7 +94,7 @@ def _run(place: Path, attack: str, round_: Path, setting: str) -> RunFolder:
     """Run an attack of this benchmark to its end, and return its run."""
     run_harness(place, "run", attack, "--attacks", str(ATTACKS), "--round", str(round_), "--set", setting)
     folders = [RunFolder(path) for path in (place / "state" / "runs").iterdir()]
-    return max(folders, key=lambda folder: folder.spec().created_at)
+    return max(folders, key=lambda folder: folder.attack_spec().created_at)
 
 
 def _budget_start(folder: RunFolder) -> float:

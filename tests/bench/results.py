@@ -66,7 +66,7 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
             if folder is None:
                 print(f"{name}, {number} of {len(attacks)}: {attack.name} {' '.join(settings)} …", file=sys.stderr)
                 folder = _run(attack, where, settings)
-            yield Result(attack, name, settings, run_summary(folder), folder.spec(), len(every_guess(folder)))
+            yield Result(attack, name, settings, run_summary(folder), folder.attack_spec(), len(every_guess(folder)))
 
 
 def table(found: list[Result]) -> str:
@@ -102,7 +102,7 @@ def _earlier_run(attack: AttackFile, round_name: str, where: str, settings: list
         folder = RunFolder(path)
         if not folder.spec_file.is_file():
             continue
-        spec, summary = folder.spec(), run_summary(folder)
+        spec, summary = folder.attack_spec(), run_summary(folder)
         is_same = spec.attack.sha256 == attack.sha256 and spec.round.name == round_name and spec.params == params
         if is_same and str(summary.status) in ("finished", "out_of_time"):
             return folder

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from harness.sandbox import detect_backend
+from harness.sandbox.backends import BACKENDS
 from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed
-from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
+from tests.functional.machine import ROOT, SANDBOXES, Machine, homes, kill_processes_that_name, write_round
+from tests.tiers import slow_values
 
-SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
+_SANDBOX_PARAMETERS = [*slow_values(SANDBOXES[:-1]), SANDBOXES[-1]]
 """The fast tests use the sandbox that needs no installation; other tests use the best one available."""
 
 
@@ -40,7 +42,7 @@ def draws(bundler: Bundler) -> Packed:
     return bundler.package("draws", *FAST)
 
 
-@pytest.fixture(params=SANDBOXES)
+@pytest.fixture(params=_SANDBOX_PARAMETERS)
 def each_sandbox(request: pytest.FixtureRequest, bundler: Bundler) -> Bundler:
     """The bundler with each sandbox backend."""
     return Bundler(Machine(bundler.machine.folder, {"HARNESS_SANDBOX": request.param}), bundler.bundles)
@@ -62,13 +64,15 @@ def use_backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[UseBackend]:
     detect_backend.cache_clear()
 
 
-@pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
-def any_machine(request: pytest.FixtureRequest, machine: Machine, use_backend: UseBackend) -> Machine:
+@pytest.fixture(
+    params=[*_SANDBOX_PARAMETERS, *slow_values(backend.name for backend in BACKENDS if not backend.is_sandbox)]
+)
+def machine_per_backend(request: pytest.FixtureRequest, machine: Machine, use_backend: UseBackend) -> Machine:
     """The machine with each sandbox backend, and without a sandbox."""
     return Machine(machine.folder, use_backend(request.param))
 
 
-@pytest.fixture(params=SANDBOXES)
+@pytest.fixture(params=_SANDBOX_PARAMETERS)
 def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, use_backend: UseBackend) -> Machine:
     """The machine with each sandbox backend."""
     return Machine(machine.folder, use_backend(request.param))
@@ -80,7 +84,7 @@ def unsandboxed_machine(machine: Machine, use_backend: UseBackend) -> Machine:
     return Machine(machine.folder, use_backend("none"))
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=SANDBOXES)
 def sandboxed(request: pytest.FixtureRequest, use_backend: UseBackend) -> str:
     """Each sandbox backend, for processes that the test itself starts."""
     use_backend(request.param)

@@ -22,6 +22,7 @@ from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_summary
+from harness.sandbox.backends import BACKENDS
 from tests.functional.command import run_command
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,8 @@ VOCABULARY = 50257
 EXAMPLES = 64
 SHARED_CACHE = "HARNESS_TEST_CACHE"
 """The variable that names the cache of parameter schemas and file hashes that all machines of a session share."""
+SANDBOXES = tuple(backend.name for backend in BACKENDS if backend.is_sandbox)
+"""The names of the backends that isolate a process, the strongest first."""
 OVER = ("finished", "out_of_time", "stopped", "crashed", "lost")
 
 

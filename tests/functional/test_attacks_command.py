@@ -92,7 +92,7 @@ def test_a_broken_or_unknown_attack_is_refused(folder: Path) -> None:
     assert (broken.returncode, broken.stdout) == (1, "")
     assert broken.stderr == f"harness: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax).\n"
     unknown = _harness(folder, "attacks", "show", "basline")
-    assert unknown.returncode == 1
+    assert unknown.returncode == 2
     assert unknown.stderr == "harness: unknown attack 'basline': did you mean baseline or sampling?\n"
 
 

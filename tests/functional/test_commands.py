@@ -209,7 +209,9 @@ def test_export_writes_the_submission_or_every_guess(listed: tuple[Machine, list
 def test_a_dry_run_starts_nothing(machine: Machine) -> None:
     spec = machine.attack("draws", "--dry-run", "--limit", "10", "--set", "trials=7", "--budget", "2h")
     assert (spec["attack"], spec["examples"], spec["round_examples"], spec["budget_s"]) == ("draws", 10, 64, 7200)
-    assert spec["params"]["trials"] == 7
+    assert spec["params"]["trials"] == 7 and "schema_version" in spec
+    printed = machine.run("run", "draws", *machine.plugin(), "--dry-run", "--limit", "10", "--budget", "2h").stdout
+    assert "\nround         small, 10 of 64 examples" in printed and "\nbudget        2:00:00\n" in printed
     assert not machine.runs.exists()
 
 
@@ -241,7 +243,7 @@ def test_an_invalid_argument_gives_one_line_with_a_suggestion(
     options: tuple[str, ...] = ()
     if arguments[0] == "run":
         options = machine.plugin()[:2] if "--round" in arguments else machine.plugin()
-    done = machine.run(*arguments, *options, code=1)
+    done = machine.run(*arguments, *options, code=2 if words[0].startswith("unknown ") else 1)
     assert done.stdout == "" and done.stderr.startswith("harness: ")
     assert len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
     for word in words:
@@ -258,6 +260,7 @@ def test_an_invalid_argument_gives_one_line_with_a_suggestion(
         (("draws", "--target", "gpt2"), "Invalid value for --target: draws does not use a target. Remove --target."),
         (("draws", "--device", "cpu"), "Invalid value for --device: draws does not use a target. Remove --device."),
         (("greedy", "--device", "gpu0"), "Invalid value for --device: unknown device 'gpu0'."),
+        (("greedy", "--device", "cuda:99"), "Invalid value for --device: cuda:99 is not available"),
         (("greedy", "--threads", "99999"), "Invalid value for --threads: 99999 is too many"),
     ],
 )
@@ -271,7 +274,7 @@ def test_a_run_can_be_named_by_a_unique_prefix(machine: Machine) -> None:
     ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
     assert machine.json("show", ids[0][:4])["id"] == ids[0]
     assert machine.json("show", "latest")["id"] == ids[1]
-    near = machine.run("show", ids[0][:-1] + "x", code=1).stderr
+    near = machine.run("show", ids[0][:-1] + "x", code=2).stderr
     assert f"did you mean {ids[0]}" in near or ids[0] in near
 
 
@@ -304,13 +307,14 @@ def test_the_score_of_a_run_equals_that_of_its_submission(machine: Machine) -> N
 
 
 @pytest.mark.slow
-def test_runs_with_a_target_wait_for_the_device(machine: Machine) -> None:
+def test_runs_with_a_target_wait_for_the_device_unless_they_share_it(machine: Machine) -> None:
     weights = ROOT / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
     assert weights.exists()
     options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
     first, second, third = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(3))
     wait_until(lambda: str(run_status(second)) == str(run_status(third)) == "queued")
     assert machine.summary(second)["elapsed_s"] == 0
+    shared = RunFolder(Path(machine.json("run", *options, "--share-device")["directory"]))
     stopped = machine.json("stop", third.id)
     assert (stopped["status"], stopped["reason"]) == ("stopped", "it was stopped before it started.")
     spans = []
@@ -320,6 +324,10 @@ def test_runs_with_a_target_wait_for_the_device(machine: Machine) -> None:
             ledger = reader.ledger()
         spans.append((ledger[0].at, ledger[-1].at))
     assert spans[0][1] <= spans[1][0]
+    assert machine.json("watch", shared.id)["status"] == "finished"
+    with RunReader(shared.store) as reader:
+        assert "queued" not in {detail["phase"] for _, _, name, detail in reader.events() if name == "phase"}
+    assert shared.submission.read_bytes() == first.submission.read_bytes()
 
 
 def test_fewer_answers_than_prefixes_are_refused(machine: Machine) -> None:

@@ -74,7 +74,7 @@ def test_unreachable_recall_is_given_over_time(runs: Runs) -> None:
 def test_compare_and_score_agree(runs: Runs) -> None:
     for run in runs.compared("better worse")["runs"]:
         curve = run["score"].pop("curve")
-        assert run["score"] | {"schema_version": 1} == runs.machine.json("score", run["id"])
+        assert run["score"].items() <= runs.machine.json("score", run["id"]).items()
         assert curve["recall"][curve["errors"].index(CAP)] == run["score"]["recall_at_cap"]
 
 
@@ -144,7 +144,7 @@ def test_runs_of_a_blind_round_can_be_compared_once_it_has_answers(machine: Mach
     (machine.folder / "data").mkdir(exist_ok=True)
     hidden.rename(machine.folder / "data" / f"answer-{EXAMPLES}.npy")
     (run, _) = machine.json("compare", *ids)["runs"]
-    assert [point["recall"] for point in run["recall_over_time"]] == [0]
+    assert {point["recall"] for point in run["recall_over_time"]} == {0}
     assert run["recall_at_budget"][-1]["recall"] == 0
 
 
@@ -208,7 +208,7 @@ def test_runs_that_cannot_be_compared_are_refused(runs: Runs, words: str, senten
 
 
 def test_an_unknown_run_is_named(runs: Runs) -> None:
-    refused = runs.machine.run("compare", *runs.named("better"), "absent", code=1)
+    refused = runs.machine.run("compare", *runs.named("better"), "absent", code=2)
     assert "unknown run 'absent'" in refused.stderr
 
 

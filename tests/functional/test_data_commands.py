@@ -29,8 +29,8 @@ def fetched_data(tmp_path_factory):
     return data
 
 
-def assert_refused(done, *words):
-    assert done.returncode == 1 and done.stdout == ""
+def assert_refused(done, *words, code=1):
+    assert done.returncode == code and done.stdout == ""
     assert done.stderr.startswith("harness: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:
         assert word in done.stderr
@@ -131,8 +131,8 @@ def test_overlap_without_files_is_refused(tmp_path, small_round):
 
 def test_an_unknown_name_suggests_similar_ones(tmp_path):
     for command in (["rounds", "show"], ["data", "status"], ["data", "overlap"]):
-        assert_refused(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev")
-    assert_refused(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml")
+        assert_refused(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev", code=2)
+    assert_refused(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml", code=2)
 
 
 def test_rounds_lists_the_state_of_the_files(fetched_data):

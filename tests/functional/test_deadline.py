@@ -32,24 +32,24 @@ def _lifetime(folder: RunFolder) -> float:
     return end - start
 
 
-def test_an_unkillable_attack_and_its_children_end_at_the_deadline(any_machine: Machine) -> None:
+def test_an_unkillable_attack_and_its_children_end_at_the_deadline(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = any_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "8s")
+    folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}", "--budget", "8s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
     assert processes_that_name(str(folder.scratch / "inputs")) == []
     assert 8.0 <= _lifetime(folder) <= 9.0
-    summary = any_machine.summary(folder)
+    summary = machine_per_backend.summary(folder)
     assert (summary["status"], summary["reason"]) == ("out_of_time", "its budget ended before its work did.")
     assert summary["elapsed_s"] == 8.0
     assert summary["rows"] == 64
-    assert is_valid(Path(summary["submission"]), any_machine.folder / "round.toml")
+    assert is_valid(Path(summary["submission"]), machine_per_backend.folder / "round.toml")
 
 
-def test_a_killed_supervisor_leaves_no_process(any_machine: Machine) -> None:
+def test_a_killed_supervisor_leaves_no_process(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = any_machine.detached("unkillable", "--set", f"marker={marker}")
+    folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     kill_supervisor(folder)
     wait_until(lambda: not processes_that_name(marker))
@@ -57,19 +57,19 @@ def test_a_killed_supervisor_leaves_no_process(any_machine: Machine) -> None:
     assert str(run_status(folder)) == "lost"
 
 
-def test_a_killed_attack_leaves_no_child(any_machine: Machine) -> None:
+def test_a_killed_attack_leaves_no_child(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = any_machine.detached("unkillable", "--set", f"marker={marker}")
+    folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     assert kill_worker(folder)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
-    summary = any_machine.summary(folder)
+    summary = machine_per_backend.summary(folder)
     assert summary["status"] == "crashed" and "was killed by SIGKILL" in summary["reason"]
 
 
-def test_a_process_that_keeps_forking_is_killed(any_machine: Machine) -> None:
-    summary = any_machine.attack("reforking", "--budget", "2s", code=3)
+def test_a_process_that_keeps_forking_is_killed(machine_per_backend: Machine) -> None:
+    summary = machine_per_backend.attack("reforking", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
     # The supervisor exits shortly after its last event.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])

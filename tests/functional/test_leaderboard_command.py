@@ -48,7 +48,7 @@ def test_bundles_are_ranked_by_recall_with_shared_places(entered: Bundler) -> No
     entries = _ranked(entered)
     assert list(entries) == ["also.zip", "half.zip", "quarter.zip", "none.zip"]
     assert [entry["place"] for entry in entries.values()] == [1, 1, 3, 4]
-    assert [entry["recall"] for entry in entries.values()] == [0.5, 0.5, 0.25, 0.0]
+    assert [entry["recall_at_cap"] for entry in entries.values()] == [0.5, 0.5, 0.25, 0.0]
     assert [entry["team"] for entry in entries.values()] == ["team also half", "team half", "team quarter", "team none"]
     assert {entry["verified"] for entry in entries.values()} == {"not verified"}
 
@@ -88,7 +88,7 @@ def test_csv_table_and_page_agree(entered: Bundler, tmp_path: Path) -> None:
         ("altered", "submission.csv was changed: its SHA-256 is"),
         ("garbage", "not a valid zip file"),
         ("code", "the bundle contains code only"),
-        ("other prefixes", "the submission is for other prefixes than those of small"),
+        ("other prefixes", "the submission was made for other prefixes"),
         ("no team", "team.toml: no such file"),
         ("bad rows", "submission.csv, line 2: "),
     ],
@@ -137,7 +137,7 @@ def test_a_blind_round_is_scored_once_answers_are_given(entered: Bundler) -> Non
     (folder / "blind.toml").write_text(blind)
     on = ("--round", str(folder / "blind.toml"))
     before = entered.machine.json("leaderboard", "entries", *on)["entries"]
-    assert {(entry["place"], entry["recall"], entry["unranked"]) for entry in before} == {
+    assert {(entry["place"], entry["recall_at_cap"], entry["unranked"]) for entry in before} == {
         (None, None, "the round is blind: its answers are not known yet")
     }
     answers = str(folder / f"answer-{EXAMPLES}.npy")
@@ -158,7 +158,7 @@ def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(ente
     altered(folder / "half.zip", folder / "astray.zip", astray, target=target, attack=manifest["attack"])
     entries = _ranked(entered, "--verify", *OWN_ENVIRONMENT, folder=str(folder))
     assert entries["half.zip"]["verified"] == entries["quarter.zip"]["verified"] == "reproduced"
-    assert entries["half.zip"]["seconds"] > 0 and entries["astray.zip"]["verified"] in ("not verified", "")
+    assert entries["half.zip"]["elapsed_s"] > 0 and entries["astray.zip"]["verified"] in ("not verified", "")
     verdict = folder / "half.verdict.json"
     at = verdict.stat().st_mtime_ns
     again = _ranked(entered, "--verify", *OWN_ENVIRONMENT, folder=str(folder))

@@ -237,11 +237,11 @@ def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("absent-run",), 1, "absent-run"),
-        (("latest", "--accept", "nonsense"), 1, "unknown check 'nonsense'"),
+        (("absent-run",), 2, "absent-run"),
+        (("latest", "--accept", "nonsense"), 2, "unknown check 'nonsense'"),
         (("latest", "--round", "round.toml"), 2, "No such option: --round"),
         (("code", "draws"), 2, "Missing option '--round'"),
-        (("code", "nonsense", "--round", "round.toml"), 1, "unknown attack 'nonsense'"),
+        (("code", "nonsense", "--round", "round.toml"), 2, "unknown attack 'nonsense'"),
         (("latest", "--team", "absent.toml"), 1, "team: absent.toml: no such file"),
         (("latest", "--out", "team.toml/x.zip"), 1, "team.toml: File exists"),
         (("latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),

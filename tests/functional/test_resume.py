@@ -42,13 +42,13 @@ def _spent(folder: RunFolder) -> float:
 
 
 @pytest.mark.slow
-def test_a_randomly_killed_run_ends_with_the_same_bytes(any_machine: Machine) -> None:
-    reference = any_machine.attack("draws", "--set", "pause=0")
+def test_a_randomly_killed_run_ends_with_the_same_bytes(machine_per_backend: Machine) -> None:
+    reference = machine_per_backend.attack("draws", "--set", "pause=0")
     assert reference["status"] == "finished"
     rng = random.Random(3)
-    folder = any_machine.detached("draws", "--set", "pause=0.25")
+    folder = machine_per_backend.detached("draws", "--set", "pause=0.25")
     kills, spent = 0, 0.0
-    max_kills = 6 if any_machine.environment["HARNESS_SANDBOX"] == "none" else 12
+    max_kills = 6 if machine_per_backend.environment["HARNESS_SANDBOX"] == "none" else 12
     while kills < max_kills:
         if rng.random() < 0.8:
             wait_until(lambda: str(run_status(folder)) != "starting")
@@ -64,7 +64,7 @@ def test_a_randomly_killed_run_ends_with_the_same_bytes(any_machine: Machine) ->
         resume_run(folder, weights_sha256=())
     wait_until(lambda: run_status(folder).is_over)
     assert kills >= max_kills // 2
-    assert any_machine.summary(folder)["status"] == "finished"
+    assert machine_per_backend.summary(folder)["status"] == "finished"
     assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
     curve = run_summary(folder)
     assert curve.recall_at_cap == reference["recall_at_cap"] and curve.progress == 1.0
@@ -155,7 +155,7 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
     assert f"the round's file {data}" in machine.run("resume", folder.id, code=1).stderr
     data.write_bytes(content)
 
-    spec = folder.spec()
+    spec = folder.attack_spec()
     assert str(run_status(folder)) == "stopped"
     with pytest.raises(HarnessError, match="changed since it began: the weights of some/model"):
         _resume_with_target(folder, spec.model_dump_json())

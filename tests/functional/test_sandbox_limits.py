@@ -14,7 +14,7 @@ from harness.plugins.schema import validated_params
 from harness.runs import launch
 from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.summary import run_summary
-from tests.functional.machine import PLUGINS, ROOT, Machine
+from tests.functional.machine import PLUGINS, ROOT, SANDBOXES, Machine
 
 _WITH_LESS_MEMORY = """
 import functools, sys
@@ -68,7 +68,7 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user, and the other tests run as this one")
-@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+@pytest.mark.parametrize("backend", SANDBOXES)
 def test_the_sandbox_of_a_user_without_privileges(backend: str, machine: Machine) -> None:
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this user may not create mount namespaces.")

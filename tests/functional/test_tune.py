@@ -21,7 +21,7 @@ def tuned(machine: Machine) -> Machine:
 
 
 def _specs(machine: Machine) -> list[AttackSpec]:
-    return sorted((folder.spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
+    return sorted((folder.attack_spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
 
 
 def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
@@ -67,6 +67,6 @@ def test_a_shipped_attack_is_tuned_on_the_demo(machine: Machine) -> None:
 
 
 def test_an_unknown_tuning_is_refused(machine: Machine) -> None:
-    assert "no-such" in machine.run("tune", "--resume", "no-such", code=1).stderr
+    assert "unknown tuning 'no-such'" in machine.run("tune", "--resume", "no-such", code=2).stderr
     assert "name an attack" in machine.run("tune", code=2).stderr
     assert "nothing to tune" in machine.run("tune", "greedy", code=1).stderr

@@ -34,7 +34,6 @@ def test_a_bundle_reproduces_its_submission_byte_for_byte(each_sandbox: Bundler,
     assert verdict["scores"]["submitted"] == verdict["scores"]["produced"]
     assert not [one for one in verdict["findings"] if one["holds"] is False]
     written = json.loads((tmp_path / f"{draws.zip.stem}.verdict.json").read_text())
-    assert (written.pop("seconds"), written.pop("budget")) == (verdict["elapsed_s"], verdict["budget_s"])
     assert written.items() <= verdict.items()
     page = (tmp_path / f"{draws.zip.stem}.verdict.html").read_text()
     assert '<strong class="good">reproduced</strong>' in page and "http" not in page.replace("http-equiv", "")

@@ -205,7 +205,7 @@ def test_marked_runs_are_compared(plugins: Path, machine: Machine) -> None:
 
 
 def test_an_unreadable_run_is_not_compared(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
     spoilt.store.write_bytes(b"no store" * 1000)
@@ -276,7 +276,7 @@ def test_enter_opens_a_run_and_escape_returns(plugins: Path) -> None:
 
 
 def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
     spoilt.store.write_bytes(b"\x00[/ no store" * 1000)
@@ -293,7 +293,7 @@ def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Mach
 
 
 def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     damaged = RunFolder(finished.path.with_name("zzzz-damaged"))
     shutil.copytree(finished.path, damaged.path)
     with contextlib.closing(sqlite3.connect(damaged.store)) as db, db:
@@ -311,7 +311,7 @@ def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Mac
 
 
 def test_a_locked_run_delays_neither_the_others_nor_the_keys(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     # Otherwise its summary is cached.
     finished.summary.unlink(missing_ok=True)
     holder = sqlite3.connect(finished.store, isolation_level=None)

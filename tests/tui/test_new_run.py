@@ -263,7 +263,7 @@ def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
 
     run_id = play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
     folder = run_folder(run_id)
-    spec = folder.spec()
+    spec = folder.attack_spec()
     assert (spec.attack.name, spec.params["pause"], spec.seed, spec.examples) == ("draws", 0.0, 9, 8)
     wait_until(lambda: run_summary(folder).status in OVER, seconds=90)
     assert run_summary(folder).status == "finished"

@@ -167,7 +167,7 @@ def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], matches_sna
     (tmp_path / "team.toml").write_text('[[members]]\nname = "Ada"\n')
     folder.code.mkdir()
     (folder.code / "some.py").touch()
-    written = folder.spec().model_dump(mode="json")
+    written = folder.attack_spec().model_dump(mode="json")
     written["attack"]["sha256"] = file_sha256(folder.code / "some.py")
     folder.spec_file.write_text(json.dumps(written))
     screen = PackageScreen(folder)

@@ -1,15 +1,17 @@
-"""The leakage audit: how likely each sequence leaks, by model, prefix length and decoding scheme."""
+"""The leakage audit: the probability that each sequence leaks, by model, prefix length and decoding scheme."""
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.audits.leakage.cutting import Tagger, entity_pairs
+from harness.audits.leakage.cutting import entity_pairs
 from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, SCHEMES, LeakageParams, Scheme
 from harness.audits.leakage.probabilities import estimate, log_esp, plan_draws
 from harness.audits.leakage.results import MOST_MATCHES
-from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, How, measured_pairs
+from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, Method, measured_pairs
 from harness.audits.report import share_of
 from harness.audits.text_files import parse_tokenizer
 from harness.core.arrays import Floats, Ints
@@ -17,6 +19,9 @@ from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, Row
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.rows import Table
+
+if TYPE_CHECKING:
+    from harness.engine.classification import TokenClassifier
 
 _DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
 _INEXACT_WEIGHT = 8.0
@@ -65,20 +70,18 @@ class LeakageAudit(Audit[LeakageParams]):
         """Cut the documents at the entities that the last model, a token classifier, marks in them."""
         assert given.tokenizer is not None
         tokenizer = parse_tokenizer(given.tokenizer, "the audit's inputs")
-        tagger: Tagger | None = None
+        tagger: TokenClassifier | None = None
         for batch in context.batches("cut", len(given.documents), size=_DOCUMENTS):
             tagger = tagger or _load_tagger(context)
             texts = given.documents[batch.rows]
             for document, text, entities in zip(batch.items, texts, tagger.find_entities(texts), strict=True):
-                cuts = list(
-                    entity_pairs(
-                        text,
-                        entities,
-                        tokenizer,
-                        prefix_length=given.prefix_length,
-                        entity_tokens=self.params.entity_tokens,
-                        kinds=self.params.entity_kinds,
-                    )
+                cuts = entity_pairs(
+                    text,
+                    entities,
+                    tokenizer,
+                    prefix_length=given.prefix_length,
+                    entity_tokens=self.params.entity_tokens,
+                    kinds=self.params.entity_kinds,
                 )
                 _emit(
                     context,
@@ -141,7 +144,7 @@ class LeakageAudit(Audit[LeakageParams]):
                 probability=probability,
                 low=probability,
                 high=np.minimum(1, probability + bound),
-                how=np.where(bound > 0, How.HEAD, How.EXACT),
+                how=np.where(bound > 0, Method.BOUNDED, Method.EXACT),
             )
         of = sequences[found.row]
         wrong = (found.matches != pairs.suffixes[of]).sum(axis=1)
@@ -185,7 +188,7 @@ class LeakageAudit(Audit[LeakageParams]):
                     tokens=tokens.astype(float),
                 )
         probability, low, high = np.array(results).T
-        how = np.where(np.isin(np.arange(len(plans)), needed), How.SAMPLED, How.EXACT)
+        how = np.where(np.isin(np.arange(len(plans)), needed), Method.SAMPLED, Method.EXACT)
         _emit(
             context,
             INEXACT,
@@ -205,11 +208,11 @@ def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
     return sorted({length for length in params.prefix_lengths if length <= whole} | {whole})
 
 
-def _load_tagger(context: AuditContext) -> Tagger:
+def _load_tagger(context: AuditContext) -> "TokenClassifier":
     from harness.engine.classification import load_classifier  # loads torch, and only a corpus needs a classifier
 
-    order = context.models[-1]
-    return load_classifier(order.path, device=order.device, dtype=order.dtype, threads=order.threads)
+    config = context.models[-1]
+    return load_classifier(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
 
 
 def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) -> None:

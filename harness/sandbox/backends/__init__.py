@@ -33,5 +33,5 @@ def detect_backend() -> SandboxBackend:
         names = ", ".join(backend.name for backend in BACKENDS)
         raise HarnessError(f"HARNESS_SANDBOX={requested} is not a sandbox backend. Use one of: {names}.") from None
     if not backend.is_available():
-        raise HarnessError(f"HARNESS_SANDBOX={requested} does not work on this machine. {backend.requirement}")
+        raise HarnessError(f"HARNESS_SANDBOX={requested} does not work on this machine. {backend.advice}")
     return backend

@@ -15,7 +15,7 @@ from textual.widgets import Button, Input, Static
 from textual.worker import get_current_worker
 
 from harness.core.text import sanitize
-from harness.tui.commands import run_command
+from harness.tui.subprocesses import run_command
 from harness.tui.widgets.key_footer import KeyFooter
 
 ResultT = TypeVar("ResultT")

@@ -17,10 +17,10 @@ from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.status import Status
-from harness.tui.commands import run_command
 from harness.tui.feed import Feed, SnapshotT
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.panels import PanelScreen
+from harness.tui.subprocesses import run_command
 from harness.tui.widgets.line_tail import LineTail
 from harness.tui.widgets.panel_text import header_lines
 

@@ -89,7 +89,7 @@ class Checklist(OptionList):
 def _advice(check: Check, state: CheckState) -> str:
     if state is CheckState.ACCEPTED:
         return _ACCEPTED
-    return f"{check.mend}; or accept it with Space" if check.can_be_accepted else check.mend
+    return f"{check.fix}; or accept it with Space" if check.can_be_accepted else check.fix
 
 
 def _advice_lines(advice: str, width: int) -> list[Content]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from harness.cli.app import app
-from harness.cli.commands import EXIT_CODES, PANELS, summary_of
+from harness.cli.app import PANELS, app
+from harness.cli.typer_classes import EXIT_CODES, summary_of
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
 
@@ -39,7 +39,7 @@ def test_every_command_has_a_short_summary_and_prints_json(path: str, command: A
 def test_help_groups_the_commands_and_shows_each_summary_whole_at_80_columns(harness: CommandLine) -> None:
     shown = harness("--help").out
     headings = re.findall(r"^(\S.*):$", shown, re.MULTILINE)
-    assert tuple(heading for heading in headings if heading in PANELS) == PANELS
+    assert tuple(heading for heading in headings if heading in PANELS) == tuple(PANELS)
     for command in get_command(app).commands.values():  # type: ignore[attr-defined]
         assert re.search(rf"^  {command.name} +{re.escape(summary_of(command))}$", shown, re.MULTILINE)
     assert " ".join(EXIT_CODES.split()) in " ".join(shown.split())
@@ -110,6 +110,32 @@ def test_a_closed_stdout_is_not_an_error(home: Path, arguments: tuple[str, ...])
 def test_an_option_of_a_group_before_its_command_is_a_usage_error(harness: CommandLine) -> None:
     done = harness("runs", "--json", "rm", "latest")
     assert done.code == 2 and "harness runs rm --json" in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("attacks", "show", "absent"),
+        ("run", "absent"),
+        ("run", "lookup", "--round", "absent"),
+        ("tune", "absent"),
+        ("tune", "--resume", "absent"),
+        ("tune", "greedy", "--vary", "absent=1..2"),
+        ("tune", "sampling", "--vary", "trials=3..1"),
+        ("rounds", "show", "absent"),
+        ("data", "fetch", "absent"),
+        ("show", "absent"),
+        ("run", "greedy", "--device", "gpu0"),
+        ("run", "greedy", "--device", "cuda:99"),
+        ("run", "greedy", "--budget", "soon"),
+        ("run", "greedy", "--set", "absent=1"),
+        ("run", "greedy", "--dtype", "float8"),
+    ],
+)
+def test_a_wrong_name_or_value_is_a_usage_error(harness: CommandLine, arguments: tuple[str, ...]) -> None:
+    done = harness(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert not harness("runs", "--json").json["runs"]
 
 
 def test_package_without_a_command_packages_a_run(harness: CommandLine) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.cli.output import SCHEMA_VERSION
 from harness.core.rounds import load_round
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.cli.test_app import DOCS, commands
-from tests.unit.cli.test_runs import make_tuning
+from tests.unit.cli.test_run_records import make_tuning
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 TYPES = {"string": str, "number": (int, float), "boolean": bool, "object": dict, "any": object}
@@ -39,7 +40,7 @@ def check(printed: Mapping[str, Any], *headings: str) -> None:
     """Assert that an object has the keys and types of the sections, and a version."""
     types = {key: type_ for heading in headings for key, type_ in documented(heading).items()}
     assert set(printed) == {"schema_version", *types}
-    assert printed["schema_version"] == 1
+    assert printed["schema_version"] == SCHEMA_VERSION
     wrong = {key: printed[key] for key, type_ in types.items() if not is_of_type(printed[key], type_)}
     assert not wrong
 
@@ -83,7 +84,7 @@ def test_the_objects_of_runs(harness: CommandLine, runs: list[Recorded], home: P
     listed = harness("runs", "--json").json
     check(listed, "`harness runs`")
     for run in listed["runs"]:
-        check({"schema_version": 1, **run}, "Run")
+        check({"schema_version": SCHEMA_VERSION, **run}, "Run")
     check(harness("logs", "aaaa", "--json").json, "`harness logs`")
     check(harness("runs", "note", "aaaa", "text", "--json").json, "`harness runs note`")
     check(harness("export", "aaaa", "--json").json, "`harness export`")
@@ -130,14 +131,19 @@ def test_the_object_of_doctor(harness: CommandLine, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_objects_of_bundles(harness: CommandLine, home: Path) -> None:
-    from harness.cli.verify import _as_json
     from harness.submit.verdict import Outcome, Verdict
 
     round_ = load_round("demo")
     code = harness("package", "code", "lookup", "--round", round_.name, "--json").json
     check(code, "`harness package`")
     verdict = Verdict("a.zip", "00", "code", "lookup", "demo", Outcome.RAN, "it ran", ())
-    check({"schema_version": 1, **_as_json(verdict), "findings": []}, "`harness verify`")
+    check({"schema_version": SCHEMA_VERSION, **verdict.as_json(), "findings": []}, "`harness verify`")
+
+
+def test_the_keys_of_a_leaderboard_entry() -> None:
+    from harness.submit.leaderboard import Entry
+
+    assert set(Entry("a.zip").as_json()) == set(documented("Leaderboard entry"))
 
 
 def test_the_keys_of_a_measurement() -> None:

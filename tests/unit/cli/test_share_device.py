@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.spec import JobSpec
+from harness.jobs.attack import planning
+from harness.jobs.attack.spec import AttackSpec
+from harness.plugins.discovery import AttackFile
 from harness.runs import launch
 from harness.runs.folder import RunFolder
 from tests.unit.cli.command_line import CommandLine
@@ -15,6 +18,22 @@ from tests.unit.cli.command_line import CommandLine
 def test_a_run_records_whether_it_shares_the_device(harness: CommandLine, options: tuple[str, ...]) -> None:
     spec = harness("run", "lookup", "--dry-run", "--json", *options).json["spec"]
     assert spec["shares_device"] == bool(options)
+
+
+@pytest.mark.parametrize("options", [(), ("--share-device",)])
+def test_the_runs_of_a_tuning_record_whether_they_share_the_device(
+    harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    pytest.importorskip("optuna")
+    specs = []
+
+    def start_attack(spec: AttackSpec, _: AttackFile) -> RunFolder:
+        specs.append(spec)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(planning, "start_attack", start_attack)
+    assert harness("tune", "sampling", "--limit", "4", *options).code == 130
+    assert [spec.shares_device for spec in specs] == [bool(options)]
 
 
 @pytest.mark.parametrize("options", [(), ("--share-device",)])

@@ -54,10 +54,7 @@ def test_the_order_of_files_does_not_change_the_bytes(files: dict[str, bytes]) -
     assert archive_bytes(files) == archive_bytes(backwards)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    ["SOURCE_DATE_EPOCH=1700000000", "SOURCE_DATE_EPOCH=soon", "REPRO_ZIPFILE_FILE_MODE=600", "TZ=Pacific/Kiritimati"],
-)
+@pytest.mark.parametrize("setting", ["SOURCE_DATE_EPOCH=1700000000", "TZ=Pacific/Kiritimati"])
 def test_environment_variables_do_not_change_the_bytes(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = archive_bytes(FILES)
     name, _, value = setting.partition("=")
@@ -158,8 +155,8 @@ def test_unknown_compression_methods_are_refused(tmp_path: Path, place: Path) ->
     _refused(archive, place, "unsupported compression method")
 
 
-def test_overlapping_entries_are_refused(tmp_path: Path, place: Path) -> None:
-    _refused(overlapping(tmp_path / "x.zip", 20, os.urandom(5000)), place, "'a001' shares bytes with another entry")
+def test_a_zip_bomb_of_overlapping_entries_is_refused(tmp_path: Path, place: Path) -> None:
+    _refused(overlapping(tmp_path / "x.zip", 900, os.urandom(50_000)), place, "times, as in a zip bomb")
 
 
 def test_a_zip_bomb_is_refused(tmp_path: Path, place: Path) -> None:

@@ -128,6 +128,6 @@ def test_redaction_replaces_suffixes_with_length_and_hash(home: Path) -> None:
         texts[redact] = (folder / "description.typ").read_text()
     first = submission_now(run).suffixes[0]
     shown = " ".join(map(str, first.tolist()))
-    hashed = redact_suffix(first, run.spec().round.vocabulary).replace(",", "\\,")
+    hashed = redact_suffix(first, run.attack_spec().round.vocabulary).replace(",", "\\,")
     assert shown in texts[False] and hashed not in texts[False]
     assert shown not in texts[True] and hashed in texts[True]

@@ -92,10 +92,10 @@ def _ranked(bundles: list[Path], judging: JudgingData | None = None) -> list[Ent
 def test_places_follow_recall_and_equal_recall_shares_a_place(tmp_path_factory, solved: list[int]) -> None:
     folder = tmp_path_factory.mktemp("bundles")
     entries = _ranked([_bundle(folder, f"b{number}", count) for number, count in enumerate(solved)])
-    recalls = [entry.recall for entry in entries]
+    recalls = [entry.recall_at_cap for entry in entries]
     assert recalls == sorted((count / 20 for count in solved), reverse=True)
     assert [entry.place for entry in entries] == [1 + sum(other > one for other in recalls) for one in recalls]
-    assert all(entry.ties for entry in entries[1:] if entry.recall == entries[0].recall)
+    assert all(entry.ties for entry in entries[1:] if entry.recall_at_cap == entries[0].recall_at_cap)
     assert entries[0].difference is None
 
 
@@ -108,13 +108,14 @@ def test_times_are_relative_to_the_leader_on_equal_hardware(tmp_path: Path) -> N
     assert entries["other.zip"].time_of_leader is None and entries["other.zip"].hardware == "this, 2 cores, H200"
 
 
-def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["elapsed_s", "seconds"], ids=["a new verdict", "a verdict of an earlier version"])
+def test_verified_time_and_hardware_replace_the_team_s(tmp_path: Path, key: str) -> None:
     bundle = _bundle(tmp_path, "one", 3, seconds=10)
-    verdict = {"outcome": "reproduced", "sentence": "x", "seconds": 99.0, "hardware": HERE | {"processor": "judge's"}}
+    verdict = {"outcome": "reproduced", "sentence": "x", key: 99.0, "hardware": HERE | {"processor": "judge's"}}
     sha256 = hashlib.sha256(bundle.read_bytes()).hexdigest()
     (tmp_path / "one.verdict.json").write_text(json.dumps(VERDICT | verdict | {"bundle_sha256": sha256}))
     (entry,) = _ranked([bundle])
-    assert (entry.seconds, entry.hardware, entry.verified) == (99.0, "judge's, 2 cores, no GPU", "reproduced")
+    assert (entry.elapsed_s, entry.hardware, entry.verified) == (99.0, "judge's, 2 cores, no GPU", "reproduced")
 
 
 def _write_verdict(bundle: Path, outcome: str, produced: int | None = None) -> None:
@@ -136,8 +137,8 @@ def test_the_produced_submission_is_ranked(tmp_path: Path, outcome: str) -> None
     claims_all, honest = _bundle(tmp_path, "claims", 20), _bundle(tmp_path, "honest", 10)
     _write_verdict(claims_all, outcome, produced=4)
     first, second = _ranked([claims_all, honest])
-    assert (first.bundle, first.recall) == ("honest.zip", 0.5)
-    assert (second.bundle, second.recall) == ("claims.zip", 0.2)
+    assert (first.bundle, first.recall_at_cap) == ("honest.zip", 0.5)
+    assert (second.bundle, second.recall_at_cap) == ("claims.zip", 0.2)
     assert second.verified == ("measured, 1.000 submitted" if outcome == "measured" else "reproduced up to ties")
 
 
@@ -153,7 +154,7 @@ def test_refused_bundles_and_changed_results_are_not_ranked(tmp_path: Path) -> N
 
 def test_a_blind_round_has_no_places(tmp_path: Path) -> None:
     (entry,) = _ranked([_bundle(tmp_path, "one", 3)], _judging(None))
-    assert (entry.place, entry.recall, entry.unranked) == (
+    assert (entry.place, entry.recall_at_cap, entry.unranked) == (
         None,
         None,
         "the round is blind: its answers are not known yet",
@@ -170,4 +171,4 @@ def test_unreadable_bundles_come_last(tmp_path: Path) -> None:
 def test_csv_cells_are_not_formulas(name: str, tmp_path: Path) -> None:
     (row,) = csv.DictReader(io.StringIO(leaderboard_csv(_ranked([_bundle(tmp_path, "one", 1, team=name)]))))
     assert not row["team"].startswith(("=", "+", "-", "@", "\t"))
-    assert float(row["recall"]) == 0.05
+    assert float(row["recall_at_cap"]) == 0.05

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cli.auditing_words import findings_in_words
+from harness.cli.audit_findings import findings_in_words
 from harness.core.findings import Findings, FoundTable
 from harness.core.redaction import redact_text
 from harness.submit.audit_redaction import redact_findings

@@ -1,15 +1,17 @@
-"""`harness runs`: list, delete and annotate runs."""
+"""Commands that list, show, export, annotate and delete recorded runs; `harness runs` is their group."""
 
 import itertools
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.commands import CommandLine
 from harness.cli.completion import attack_names, run_and_tuning_names
-from harness.cli.options import RUN_HELP, Json, Run, round_option
+from harness.cli.options import RUN_HELP, Force, Json, Run, check_output_file, round_option
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
+from harness.cli.typer_classes import CommandLine
 
 if TYPE_CHECKING:
     from harness.runs.summary import RunSummary
@@ -116,11 +118,11 @@ def rm(
 
     In a terminal it asks before it deletes.
     """
-    from harness.cli.tunings import find_run_or_tuning, tuning_file
+    from harness.cli.tuning_records import find_run_or_tuning
     from harness.core.errors import HarnessError
     from harness.runs.folder import RunFolder, remove_run
     from harness.runs.launch import is_over, stop_run
-    from harness.runs.tuning import runs_of
+    from harness.runs.tuning import remove_tuning, runs_of
 
     found = [find_run_or_tuning(name) for name in runs]
     tunings = {one.id: None for one in found if not isinstance(one, RunFolder)}
@@ -143,7 +145,7 @@ def rm(
         if not json:
             print(folder.id, flush=True)
     for id_ in tunings:
-        tuning_file(id_).unlink(missing_ok=True)
+        remove_tuning(id_)
         if not json:
             print(id_)
     if json:
@@ -170,3 +172,96 @@ def note(
         print_json({"run": folder.id, "note": shown})
     elif text is None:
         print(sanitize(shown))
+
+
+def logs(
+    run: Run,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of last lines; 0 for all.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until the run is over.")] = False,
+    json: Json = False,
+) -> None:
+    """Print the log of a run's worker."""
+    from harness.cli.watching import log_lines
+    from harness.runs.folder import run_folder
+
+    folder = run_folder(run)
+    printed = log_lines(folder, last=lines, follow=follow)
+    if json:
+        print_json({"run": folder.id, "lines": list(printed)})
+        return
+    for line in printed:
+        print(sanitize(line), flush=follow)
+
+
+def show(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|TUNING", help=f"{RUN_HELP} Or the id of a tuning.", autocompletion=run_and_tuning_names
+        ),
+    ],
+    example: Annotated[
+        int | None, typer.Option(metavar="ID", help="Show one example: its prefix, answer and candidates.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show a run: what it was given, how it went, its score."""
+    from harness.cli.descriptions import describe, describe_example, run_as_json
+    from harness.cli.tuning_records import find_run_or_tuning, print_tuning
+    from harness.runs.folder import RunFolder
+
+    found = find_run_or_tuning(run)
+    if not isinstance(found, RunFolder):
+        print_tuning(found, json=json)
+    elif example is not None:
+        from harness.analysis.candidates import load_example
+
+        shown = load_example(found, example)
+        print_json(shown.as_json()) if json else print(describe_example(found, shown))
+    elif json:
+        print_json(run_as_json(found))
+    else:
+        print(describe(found))
+
+
+def export(
+    run: Run,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="A .csv, .parquet or .jsonl file; - for stdout."),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Write every guess with its score.")] = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write a run's submission, or all its guesses, to a file."""
+    from harness.core.errors import HarnessError
+    from harness.runs.folder import run_folder
+
+    folder = run_folder(run)
+    destination = out if out is not None else Path(f"{folder.id}.csv")
+    is_stdout = str(destination) == "-"
+    if is_stdout and json:
+        raise typer.BadParameter("--out - writes to stdout. Name a file.", param_hint="--json")
+    if not all_ and not is_stdout and destination.suffix != ".csv":
+        raise HarnessError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
+    check_output_file(destination, force=force or is_stdout)
+    if all_:
+        from harness.core.tables import write_guesses
+        from harness.jobs.attack.results import every_guess
+
+        guesses = every_guess(folder)
+        write_guesses(destination, guesses)
+        rows = len(guesses.ids)
+    else:
+        from harness.core.submission import write_submission
+        from harness.jobs.attack.results import submission_now
+
+        submission = submission_now(folder)
+        where = sys.stdout.buffer if is_stdout else destination
+        write_submission(where, submission.ids, submission.suffixes, is_private=False)
+        rows = len(submission.ids)
+    if json:
+        print_json({"run": folder.id, "path": str(destination.absolute()), "rows": rows})
+    elif not is_stdout:
+        print(destination)

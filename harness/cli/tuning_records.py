@@ -1,27 +1,13 @@
 """Tunings as commands name, list, show and delete them."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.output import align_columns, print_json, sanitize
+from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.core.errors import HarnessError
-from harness.core.paths import runs_home
 
 if TYPE_CHECKING:
-    from harness.plugins.parameter_space import Span
     from harness.runs.folder import RunFolder
     from harness.runs.tuning import Setting, Tuning
-
-
-def tuning_file(id_: str) -> Path:
-    """Return the path of a tuning's record."""
-    return runs_home().parent / "tunings" / f"{id_}.json"
-
-
-def all_tuning_ids() -> list[str]:
-    """Return the ids of all tunings, newest first."""
-    files = sorted(tuning_file("").parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    return [file.stem for file in files]
 
 
 def find_run_or_tuning(name: str) -> "RunFolder | Tuning":
@@ -30,7 +16,7 @@ def find_run_or_tuning(name: str) -> "RunFolder | Tuning":
     Raises HarnessError if there is none, or more than one.
     """
     from harness.runs.folder import run_folder
-    from harness.runs.tuning import tuning_named
+    from harness.runs.tuning import all_tuning_ids, tuning_named
 
     tunings = [id_ for id_ in all_tuning_ids() if name and id_.startswith(name)]
     if name in tunings:
@@ -38,32 +24,29 @@ def find_run_or_tuning(name: str) -> "RunFolder | Tuning":
     try:
         folder = run_folder(name)
     except HarnessError:
-        if len(tunings) == 1:
-            return tuning_named(tunings[0])
+        if tunings:
+            return tuning_named(name)
         raise
-    if tunings and folder.id != name and name != "latest":
+    if tunings and folder.id != name:
         raise HarnessError(f"{name!r} is the beginning of several ids: {', '.join([folder.id, *tunings[:4]])}.")
     return folder
 
 
-def space_and_defaults(tuning: "Tuning") -> "tuple[dict[str, Span], dict[str, Any] | None]":
-    """Return the searched parameters of a tuning, and the defaults of its attack."""
-    from harness.plugins.discovery import attack_named
+def print_tuning(tuning: "Tuning", *, json: bool) -> None:
+    """Print the settings that a tuning has tried, with their recall on each fold.
+
+    The searched parameters are those of the attack as it ran: each run has a copy of its source.
+    """
     from harness.plugins.parameter_space import space_of
     from harness.plugins.schema import fetch_schema
-
-    directory = tuning.options["attacks"]
-    attack = attack_named(tuning.attack, None if directory is None else Path(directory))
-    schema = fetch_schema(attack.path, digest=attack.sha256)
-    return space_of(schema.schema, tuning.settings, tuning.vary), schema.params
-
-
-def print_tuning(tuning: "Tuning", *, json: bool) -> None:
-    """Print the settings that a tuning has tried, with their recall on each fold."""
     from harness.runs.tuning import best_of, runs_of, settings_tried
 
-    space, _ = space_and_defaults(tuning)
-    tried = settings_tried(space, runs_of(tuning.id))
+    runs, space = runs_of(tuning.id), {}
+    if runs:
+        first = runs[0]
+        schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
+        space = space_of(schema.schema, tuning.settings, tuning.vary)
+    tried = settings_tried(space, runs)
     best = best_of(tried)
     if json:
         print_json(
@@ -76,6 +59,9 @@ def print_tuning(tuning: "Tuning", *, json: bool) -> None:
             }
         )
         return
+    if not tried:
+        say(f"{tuning.id} has no runs. `harness tune --resume {tuning.id}` continues it.")
+        return
     print(align_columns([(*space, *tuning.folds, "recall"), *(_row(setting, tuning.folds) for setting in tried)]))
 
 
@@ -83,13 +69,13 @@ def print_tunings(*, json: bool) -> None:
     """Print all tunings, newest first, with the number of runs that each has."""
     from harness.core.times import date_and_time
     from harness.runs.folder import all_run_folders
-    from harness.runs.tuning import tuning_named
+    from harness.runs.tuning import all_tuning_ids, tuning_named
 
     tunings = [tuning_named(id_) for id_ in all_tuning_ids()]
     parents: list[str | None] = []
     for folder in all_run_folders() if tunings else ():
         try:
-            parents.append(folder.job().parent)
+            parents.append(folder.spec().parent)
         except HarnessError:
             continue
     counts = {tuning.id: parents.count(tuning.id) for tuning in tunings}
@@ -105,6 +91,8 @@ def print_tunings(*, json: bool) -> None:
             for tuning in tunings
         ]
         print(align_columns([("tuning", "attack", "round", "runs", "started"), *rows]))
+    else:
+        say("no tunings yet. `harness tune ATTACK` starts one.")
 
 
 def recall_text(recall: float | None) -> str:

@@ -1,16 +1,54 @@
-"""Findings of an audit on a terminal: figures, tables and sentences in lines that fit, with hostile text sanitized."""
+"""Compute the findings of an audit from its record; write them, and print them in lines that fit the terminal."""
 
 import io
 import shutil
 import textwrap
+from pathlib import Path
 
-from harness.cli.output import align_columns, pluralize, sanitize, shorten_middle
+from harness.audits.registry import audit_named
+from harness.cli.output import align_columns, pluralize, print_json, sanitize, say, shorten_middle
+from harness.core.audit import AuditInputs
+from harness.core.errors import HarnessError
 from harness.core.findings import Findings, FoundTable
+from harness.jobs.audit.reader import AuditReader
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder
+from harness.runs.summary import run_summary
+from harness.submit.audit_export import AuditHeader, write_audit
+from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
 
 _MOST_FIGURES, _MOST_ROWS = 24, 40
 _MOST_CHARACTERS = 44  # in a cell
 _PAGE_WIDTH = 120
+
+
+def findings_of(folder: RunFolder) -> Findings:
+    """Compute the findings so far from the run's record. Raises HarnessError if it cannot be read."""
+    spec = folder.audit_spec()
+    audit_type = audit_named(spec.audit)
+    tables = {table.name: table for table in spec.tables}
+    audit = audit_type(audit_type.params_type().model_validate(spec.params))
+    if not folder.store.exists():
+        raise HarnessError(f"{folder.id} has no findings yet. Follow it with `harness watch {folder.id}`.")
+    with as_harness_error(folder.path), AuditReader(folder.store) as reader:
+        inputs = AuditInputs.read(folder.inputs)
+        return audit.findings(
+            inputs, lambda name: reader.audit_rows(tables[name]).columns, tuple(model.id for model in spec.models)
+        )
+
+
+def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: bool) -> None:
+    """Print the findings of an audit, and write them to the directory `out` if one is given."""
+    findings = findings_of(folder)
+    if out is not None:
+        files = write_audit(out, findings, _header(folder), redact=redact)
+        say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
+    shown = redact_findings(findings) if redact else findings
+    if json:
+        print_json(shown.figures)
+    else:
+        print(findings_in_words(shown))
 
 
 def findings_in_words(findings: Findings) -> str:
@@ -57,3 +95,20 @@ def _table(table: FoundTable, width: int) -> str:
     text = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
     rest = f"\n… {pluralize(rows - _MOST_ROWS, 'further row')}: --out writes them" if rows > _MOST_ROWS else ""
     return f"{title}\n{text}{rest}"
+
+
+def _header(folder: RunFolder) -> AuditHeader:
+    spec, summary = folder.audit_spec(), run_summary(folder)
+    audit_type = audit_named(spec.audit)
+    with AuditReader(folder.store) as reader:
+        warnings = reader.warnings()
+    return AuditHeader(
+        spec=spec,
+        title=audit_type.title,
+        reference=audit_type.reference,
+        status=summary.status,
+        reason=summary.reason,
+        elapsed=summary.elapsed_s,
+        sandbox=summary.sandbox or "none yet",
+        warnings=warnings,
+    )

@@ -1,5 +1,8 @@
-"""The base of all commands: options accepted everywhere, the layout of help texts, and a default sub-command."""
+"""Typer's classes as all commands use them: common options, classes of options, and the layout of help texts."""
 
+import dataclasses
+import functools
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +15,6 @@ from typer.main import get_command
 from harness.cli import output
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
-
-PANELS = ("Runs", "Attacks", "Scoring", "Submissions", "Audits", "Data and set-up")
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 ended incomplete or different (a run that ran out of time or was "
@@ -61,6 +62,7 @@ def _common_options() -> list[Any]:
 
 _COMMON_OPTIONS = _common_options()
 _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)})
+_METAVARS = {int: "N", float: "NUMBER"}
 
 
 class _WithCommonOptions:
@@ -80,6 +82,9 @@ class _WithCommonOptions:
         """Write arguments, options and common options as three sections."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
         for parameter in self.get_params(ctx):
+            type_ = parameter.type_descriptor
+            if parameter.metavar is None and not type_.is_choice:
+                parameter.metavar = _METAVARS.get(type_.annotation, parameter.name.strip("_").upper())
             if (record := parameter.get_help_record(ctx)) is None:
                 continue
             if parameter.param_type_name == "argument":
@@ -105,13 +110,15 @@ class HarnessCommand(_WithCommonOptions, TyperCommand):
 class HarnessGroup(_WithCommonOptions, TyperGroup):
     """A group of commands that accepts the common options; its help lists the commands by their panel."""
 
+    panels: tuple[str, ...] = ("Commands",)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         super().format_options(ctx, formatter)
-        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in self.panels}
         width = max(map(len, self.commands))
         for name, command in self.commands.items():
             panel = getattr(command, "rich_help_panel", None) or "Commands"
-            panels.setdefault(panel, []).append((name.ljust(width), summary_of(command)))
+            panels[panel].append((name.ljust(width), summary_of(command)))
         _write_sections(formatter, panels)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -154,5 +161,36 @@ class CommandLine(typer.Typer):
         super().__init__(cls=group, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunction], CommandFunction]:
-        """Return a decorator that adds a function as a command."""
-        return super().command(name, cls=HarnessCommand, **settings)
+        """Return a decorator that adds a function as a command.
+
+        A parameter whose type is a dataclass becomes one option per field of the dataclass.
+        """
+        add = super().command(name, cls=HarnessCommand, **settings)
+
+        def decorate(function: CommandFunction) -> CommandFunction:
+            add(_with_one_option_per_field(function))
+            return function
+
+        return decorate
+
+
+def _with_one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
+    parameters: list[inspect.Parameter] = []
+    classes: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if dataclasses.is_dataclass(parameter.annotation):
+            classes[parameter.name] = parameter.annotation
+            parameters += inspect.signature(classes[parameter.name]).parameters.values()
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        for name, options in classes.items():
+            given[name] = options(**{field.name: given.pop(field.name) for field in dataclasses.fields(options)})
+        function(**given)
+
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command

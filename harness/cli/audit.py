@@ -2,21 +2,21 @@
 
 from harness.cli.audit_entities import entities
 from harness.cli.audit_leakage import leakage
+from harness.cli.audit_run import Out, Redact
 from harness.cli.audit_sequence import sequence
-from harness.cli.auditing import Out, Redact, with_audit_options
-from harness.cli.commands import CommandLine
 from harness.cli.options import Json, Run
+from harness.cli.typer_classes import CommandLine
 
 app = CommandLine(name="audit", help="Measure what a model has memorized.", no_args_is_help=True)
 
 for command in (sequence, leakage, entities):
-    app.command()(with_audit_options(command))
+    app.command()(command)
 
 
 @app.command()
 def show(run: Run = "latest", out: Out = None, redact: Redact = False, json: Json = False) -> None:
     """Show the findings of an audit, complete or so far."""
-    from harness.cli.auditing import print_findings
+    from harness.cli.audit_findings import print_findings
     from harness.runs.folder import run_folder
 
     print_findings(run_folder(run), out=out, redact=redact, json=json)

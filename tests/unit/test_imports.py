@@ -36,6 +36,14 @@ def modules_loaded_by(statement: str) -> set[str]:
         ("harness.worker.__main__", HEAVY | {"harness.runs", "psutil", "typer"}),
         ("harness.jobs.attack.worker", HEAVY | {"harness.runs", "harness.audits", "psutil", "typer"}),
         ("harness.jobs.attack.supervised", HEAVY | {"harness.worker", "rich", "typer"}),
+        (
+            "harness.audits.sequence.audit, harness.audits.sequence.inputs, harness.cli.audit_sequence",
+            HEAVY | {"pyarrow", "scipy", "httpx", "tokenizers"},
+        ),
+        (
+            "harness.audits.entities.audit, harness.audits.entities.inputs",
+            HEAVY | {"scipy", "statsmodels", "tokenizers"},
+        ),
         ("harness.engine", HEAVY),
         ("harness.engine.resolving", HEAVY | {"huggingface_hub"}),
     ],

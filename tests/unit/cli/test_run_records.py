@@ -5,10 +5,12 @@ import os
 from pathlib import Path
 
 import pytest
+import typer
 
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.runs.tuning import Tuning, begin_tuning
+from harness.supervisor.gpus import Gpu
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
 
@@ -55,7 +57,7 @@ def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home
 
 def test_rm_asks_in_a_terminal(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ended_run(home)
-    monkeypatch.setattr("harness.cli.runs.is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.run_records.is_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: (_ for _ in ()).throw(EOFError))
     assert harness("runs", "rm", folder.id).code == 1
     assert folder.path.exists()
@@ -113,6 +115,49 @@ def test_resuming_a_tuning_with_other_options_is_a_usage_error(
     tuning = make_tuning()
     done = harness("tune", *options, "--resume", tuning.id)
     assert done.code == 2 and f"{tuning.id} was started with" in done.err
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "is_absent"),
+    [("cuda", 1, False), ("cuda:1", 2, False), ("cuda:7", 1, True), ("cpu", 0, False)],
+)
+def test_a_gpu_that_is_absent_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, is_absent: bool
+) -> None:
+    from harness.cli import resolving
+    from harness.cli.options import DeviceOptions
+
+    monkeypatch.setattr(resolving, "visible_gpus", lambda: [Gpu(number, str(number), "") for number in range(gpus)])
+    if not is_absent:
+        assert resolving.require_device(DeviceOptions(device)) == device
+        return
+    with pytest.raises(typer.BadParameter, match="cuda:7 is not available: the NVIDIA driver shows cuda:0"):
+        resolving.require_device(DeviceOptions(device))
+
+
+def test_a_tuning_is_resumed_by_a_beginning_of_its_id(harness: CommandLine, home: Path) -> None:
+    make_tuning()
+    assert "tttt-tune-greedy was started with" in harness("tune", "other", "--resume", "tttt").err
+    make_tuning("tttt-tune-other")
+    assert "'tttt' matches several tunings" in harness("tune", "--resume", "tttt").err
+
+
+def test_a_tuning_is_shown_without_the_file_of_its_attack(harness: CommandLine, home: Path) -> None:
+    tuning, run = make_tuning(attack="removed"), recorded_run(home)
+    run.folder.code.mkdir(exist_ok=True)
+    source = "from harness import Attack, Field, Params\n\n\nclass P(Params):\n    n: int = Field(2, ge=1, le=3)\n\n\n"
+    source += 'class Removed(Attack[P]):\n    name = "removed"\n\n    def run(self, context):\n        yield\n'
+    spec = json.loads(run.folder.spec_file.read_text())
+    (run.folder.code / spec["attack"]["file"]).write_text(source)
+    run.folder.spec_file.write_text(json.dumps(spec | {"parent": tuning.id, "params": {"n": 3}}))
+    (setting,) = harness("show", tuning.id, "--json").json["settings"]
+    assert setting["params"] == {"n": 3}
+    assert harness("show", tuning.id).out.split()[0] == "n"
+
+
+def test_no_tunings_and_no_runs_of_a_tuning_are_one_sentence(harness: CommandLine, home: Path) -> None:
+    assert harness("tune", "--list").err == "no tunings yet. `harness tune ATTACK` starts one.\n"
+    assert harness("show", make_tuning(attack="removed").id).err.startswith("tttt-tune-greedy has no runs.")
 
 
 def test_shell_completion_offers_runs_and_tunings(home: Path) -> None:

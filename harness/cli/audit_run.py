@@ -1,0 +1,98 @@
+"""The shared part of the commands that run an audit: options, and how an audit is started and followed."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.options import Detach, Json, Seed, ShareDevice, budget_seconds, round_option
+from harness.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from harness.core.audit import Audit, AuditInputs
+    from harness.core.spec import TargetRecord
+
+Targets = Annotated[list[str] | None, typer.Option("--target", help="Hub id or directory of a model; repeatable.")]
+Round = Annotated[str | None, round_option("Round whose answers are known.")]
+TextField = Annotated[str, typer.Option(help="Field or column with the text of a record.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Directory for tables, figures and a page.")
+]
+Redact = Annotated[bool, typer.Option("--redact", help="Replace text with its length and hash; file names stay.")]
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """The options that all audits share."""
+
+    revision: Annotated[str, typer.Option(help="Revision of hub models.")] = "main"
+    budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall-clock limit such as 24h or 90m.")] = "24h"
+    seed: Seed = 0
+    share_device: ShareDevice = False
+    out: Out = None
+    redact: Redact = False
+    detach: Detach = False
+    json: Json = False
+
+
+def run_audit(
+    audit: "Audit[Any]",
+    inputs: "AuditInputs",
+    *,
+    name: str,
+    files: Mapping[str, Path],
+    models: "Sequence[TargetRecord]",
+    options: AuditOptions,
+) -> None:
+    """Start the audit, follow it to its end and print its findings. Ctrl-C leaves it running.
+
+    name: of the source, for the run's id; files: those that the user named, by option. Raises HarnessError if the audit
+    cannot start or fails.
+    """
+    from harness.cli.audit_findings import print_findings
+    from harness.cli.watching import follow_audit
+    from harness.jobs.audit.planning import plan_audit
+    from harness.runs.folder import new_run_id
+    from harness.runs.launch import start_job
+    from harness.runs.summary import run_summary
+
+    if options.out is not None:
+        from harness.submit.audit_export import check_audit_folder
+
+        check_audit_folder(options.out)
+    seconds = budget_seconds(options.budget)
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "audit"
+    id_ = new_run_id(f"{audit.name}-{label}")
+
+    folder = start_job(
+        id_,
+        lambda laid: plan_audit(
+            audit,
+            inputs,
+            id_=id_,
+            subject=name,
+            sources=files,
+            models=models,
+            budget=seconds,
+            seed=options.seed,
+            shares_device=options.share_device,
+            folder=laid.inputs,
+        ),
+    )
+    if options.detach:
+        if options.json:
+            print_json(run_summary(folder).as_json())
+        else:
+            print(folder.id)
+            say(f"Follow it with `harness watch {folder.id}`; `harness audit show {folder.id}` prints its findings.")
+        return
+    say(f"audit {folder.id} · Ctrl-C leaves it running")
+    try:
+        follow_audit(folder)
+    finally:
+        # Findings are printed however the audit ended; the exit code says how.
+        if run_summary(folder).status.is_over:
+            print_findings(folder, out=options.out, redact=options.redact, json=options.json)

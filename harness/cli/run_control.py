@@ -1,0 +1,110 @@
+"""Commands that start, watch, stop and resume a run."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import (
+    AttackName,
+    Detach,
+    DeviceOptions,
+    Json,
+    Limit,
+    Plain,
+    Round,
+    Run,
+    RunOptions,
+    ShareDevice,
+    round_or_default,
+)
+from harness.cli.output import is_terminal, print_json, say
+
+if TYPE_CHECKING:
+    from harness.runs.folder import RunFolder
+
+
+def run(
+    attack: AttackName,
+    round_: Round = None,
+    *,
+    options: RunOptions,
+    limit: Limit = None,
+    compute: DeviceOptions,
+    share_device: ShareDevice = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
+    detach: Detach = False,
+    json: Json = False,
+) -> None:
+    """Run an attack on a round.
+
+    Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped.
+    """
+    from harness.cli.resolving import resolve_run
+    from harness.jobs.attack.planning import start_attack
+
+    round_name = round_or_default(round_)
+    plan = resolve_run(attack, round_name, options, compute, limit=limit, shares_device=share_device)
+    if dry_run:
+        from harness.cli.descriptions import describe_plan, plan_as_json
+
+        print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
+        return
+    _follow_or_detach(start_attack(plan.spec, plan.attack), detach=detach, json=json)
+
+
+def watch(run: Run = "latest", plain: Plain = False, json: Json = False) -> None:
+    """Watch a run until it is over.
+
+    In a terminal its screen opens, otherwise a status line is printed. Leaving does not touch the run.
+    """
+    from harness.runs.folder import run_folder
+
+    folder = run_folder(run)
+    if not plain and not json and is_terminal():
+        from harness.tui.app import HarnessApp, show
+
+        show(HarnessApp(watched=folder))
+        return
+    from harness.cli.watching import follow
+
+    follow(folder, json=json)
+
+
+def stop(run: Run, json: Json = False) -> None:
+    """Stop a run. Its guesses are kept; `resume` continues it."""
+    from harness.runs.folder import run_folder
+    from harness.runs.launch import stop_run
+    from harness.runs.summary import run_summary
+
+    folder = run_folder(run)
+    status = stop_run(folder)
+    print_json(run_summary(folder).as_json()) if json else print(f"{folder.id}: {status}")
+
+
+def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
+    """Continue a run that was stopped, crashed or lost.
+
+    It continues within what is left of its budget. Exit codes are those of `harness run`.
+    """
+    from harness.cli.resolving import current_weights
+    from harness.runs.folder import run_folder
+    from harness.runs.launch import resume_run
+
+    folder = run_folder(run)
+    resume_run(folder, weights_sha256=current_weights(folder.spec()))
+    _follow_or_detach(folder, detach=detach, json=json)
+
+
+def _follow_or_detach(folder: "RunFolder", *, detach: bool, json: bool) -> None:
+    if not detach:
+        from harness.cli.watching import follow
+
+        say(f"run {folder.id} · Ctrl-C leaves it running")
+        follow(folder, json=json)
+    elif json:
+        from harness.runs.summary import run_summary
+
+        print_json(run_summary(folder).as_json())
+    else:
+        print(folder.id)
+        say(f"harness watch {folder.id}")
