@@ -1,6 +1,6 @@
-"""What all tests need: signals, a cache, and the tools of the machine. A test whose tool is missing is skipped.
+"""Set up signals and a cache for all tests, and skip tests whose tools are missing on this machine.
 
-With HARNESS_REQUIRE_TOOLS=1 the test fails instead.
+With HARNESS_REQUIRE_TOOLS=1 such tests fail instead.
 """
 
 import functools
@@ -58,8 +58,8 @@ def _skip(reason: str) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let all machines of a session share one cache: reading a plugin's parameters costs a sandboxed process each."""
+    """Let all machines of a session share one cache, because reading a plugin's parameters needs a process."""
     base = tmp_path_factory.getbasetemp()
-    # The workers of pytest-xdist have a folder each, side by side.
+    # The workers of pytest-xdist have sibling directories.
     common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     os.environ["HARNESS_TEST_CACHE"] = str(common / "cache")

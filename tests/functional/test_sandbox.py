@@ -1,11 +1,11 @@
-"""Attacks that try to break out of the sandbox: what is refused, how it is reported, and what still works."""
+"""Attacks that try to break out of the sandbox: refusals, their reports, and what is still allowed."""
 
 import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,14 @@ READING = (
 )
 CONNECTING = ("tcp", "udp", "unix", "unix_datagram", "dns", "raw")
 CHANGING = ("write_outside", "write_source", "write_sysctl", "clock", "mount", "namespaces")
-OTHER_PROCESSES = ("kill_victim", "kill_everybody", "ptrace", "process_vm_readv")
+OTHER_PROCESSES = ("kill_victim", "kill_all", "ptrace", "process_vm_readv")
 PRIVILEGES = ("other_architecture", "setuid", "capabilities")
 LIMITS = ("big_file", "many_files")
 COUNTED = {"network", "tracing", "clock", "namespaces"}
 
 
 class Outside:
-    """What an attack tries to reach: a process, a TCP and UDP listener, a Unix socket and a directory of the user."""
+    """A process, a TCP listener, a Unix socket and a directory of the user, outside of the sandbox."""
 
     def __init__(self, folder: Path) -> None:
         self.victim = subprocess.Popen(["sleep", "600"], env={"SECRET": "of the supervisor"})
@@ -60,20 +60,20 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
     outside.close()
 
 
-def _attack(machine: Machine, outside: Outside, *deeds: str, code: int = 0) -> tuple[dict[str, Any], dict[str, str]]:
-    """Run an attack that tries `deeds`. Return the summary, and the outcome of each deed by its name."""
+def _attack(machine: Machine, outside: Outside, *actions: str, code: int = 0) -> tuple[dict[str, Any], dict[str, str]]:
+    """Run an attack that tries `actions`. Return the summary, and the outcome of each action by its name."""
     params = {
-        "deeds": json.dumps(deeds),
+        "actions": json.dumps(actions),
         "answers": str(machine.folder / "answer-64.npy"),
         "victim": str(outside.victim.pid),
         "port": str(outside.tcp.getsockname()[1]),
-        "door": str(outside.socket_path),
+        "unix_socket": str(outside.socket_path),
         "outside": json.dumps([str(outside.folder), str(machine.runs), str(paths.PACKAGE)]),
     }
     settings = [part for name, value in params.items() for part in ("--set", f"{name}={value}")]
-    summary = machine.attack("trespassing", *settings, code=code)
+    summary = machine.attack("breakout", *settings, code=code)
     lines = RunFolder(Path(summary["directory"])).log.read_text().splitlines()
-    return summary, dict(line.partition(": ")[::2] for line in lines if line.partition(": ")[0] in deeds)
+    return summary, dict(line.partition(": ")[::2] for line in lines if line.partition(": ")[0] in actions)
 
 
 def _has_recorded_sandbox(machine: Machine, summary: dict[str, Any]) -> bool:
@@ -89,15 +89,15 @@ def _has_recorded_sandbox(machine: Machine, summary: dict[str, Any]) -> bool:
 
 
 def test_every_attempt_to_break_out_is_refused_and_recorded(sandboxed_machine: Machine, outside: Outside) -> None:
-    deeds = (*READING, *CONNECTING, *CHANGING, *OTHER_PROCESSES, *PRIVILEGES, *LIMITS)
+    actions = (*READING, *CONNECTING, *CHANGING, *OTHER_PROCESSES, *PRIVILEGES, *LIMITS)
     source = (paths.PACKAGE / "__init__.py").read_bytes()
-    summary, outcomes = _attack(sandboxed_machine, outside, *deeds)
+    summary, outcomes = _attack(sandboxed_machine, outside, *actions)
     succeeded = {name for name, outcome in outcomes.items() if not outcome.startswith("refused")}
-    assert (set(outcomes), succeeded) == (set(deeds), set())
+    assert (set(outcomes), succeeded) == (set(actions), set())
     assert outside.victim.poll() is None
     assert (paths.PACKAGE / "__init__.py").read_bytes() == source
     folders = (outside.folder, "/tmp", "/usr", "/etc", "/dev", "/")
-    assert not any(Path(folder, "trespassed").exists() for folder in folders)
+    assert not any(Path(folder, "breakout").exists() for folder in folders)
     assert set(summary["refused"]) >= COUNTED
     assert summary["status"] == "finished" and summary["network"] == "none"
     assert _has_recorded_sandbox(sandboxed_machine, summary)
@@ -106,20 +106,22 @@ def test_every_attempt_to_break_out_is_refused_and_recorded(sandboxed_machine: M
     assert "4.0 GiB per file (RLIMIT_FSIZE)" in shown
 
 
-def test_the_attempts_succeed_without_a_sandbox(bare_machine: Machine, outside: Outside) -> None:
-    deeds = ("read_by_path", "read_by_link", "read_parents_environment", "read_package", "tcp", "udp", "unix")
-    summary, outcomes = _attack(bare_machine, outside, *deeds, "unix_datagram", "write_outside", "kill_victim", *LIMITS)
+def test_the_attempts_succeed_without_a_sandbox(unsandboxed_machine: Machine, outside: Outside) -> None:
+    actions = ("read_by_path", "read_by_link", "read_parents_environment", "read_package", "tcp", "udp", "unix")
+    summary, outcomes = _attack(
+        unsandboxed_machine, outside, *actions, "unix_datagram", "write_outside", "kill_victim", *LIMITS
+    )
     refused = {name for name, outcome in outcomes.items() if outcome.startswith("refused")}
     # Limits hold without a sandbox; the socket accepts no datagrams.
     assert refused == {*LIMITS, "unix_datagram"}
     assert outside.victim.wait(60) != 0
-    assert _has_recorded_sandbox(bare_machine, summary)
+    assert _has_recorded_sandbox(unsandboxed_machine, summary)
 
 
 def test_a_crash_after_a_refusal_names_both(machine: Machine, outside: Outside) -> None:
     if not detect_backend().is_sandbox:
         pytest.skip("no sandbox backend works on this machine.")
-    summary, _ = _attack(machine, outside, "sockets_without_end", "no_such_deed", code=1)
+    summary, _ = _attack(machine, outside, "sockets_without_end", "no_such_action", code=1)
     assert summary["status"] == "crashed" and summary["refused"] == {"network": 3000}
     assert summary["reason"].endswith(". The sandbox refused it a network socket (3,000 times).")
     with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
@@ -127,12 +129,10 @@ def test_a_crash_after_a_refusal_names_both(machine: Machine, outside: Outside) 
 
 
 @pytest.fixture(params=[backend.name for backend in BACKENDS])
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each backend, for the processes that the test itself starts."""
-    monkeypatch.setenv("HARNESS_SANDBOX", request.param)
-    detect_backend.cache_clear()
-    yield request.param
-    detect_backend.cache_clear()
+def backend(request: pytest.FixtureRequest, use_backend: Callable[[str], object]) -> str:
+    """Each backend, for processes that the test itself starts."""
+    use_backend(request.param)
+    return str(request.param)
 
 
 def _start(
@@ -235,14 +235,14 @@ def test_a_run_without_a_sandbox_works_inside_one(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_landlock_works_without_namespaces(machine: Machine) -> None:
-    deeds = ("read_by_path", "read_parents_environment", "tcp", "unix", "write_outside", "kill_victim", "ptrace")
+    actions = ("read_by_path", "read_parents_environment", "tcp", "unix", "write_outside", "kill_victim", "ptrace")
     answers = f"answers={machine.folder / 'answer-64.npy'}"
-    settings = ("--set", f"deeds={json.dumps(deeds)}", "--set", answers, "--set", "victim=1")
-    out, log = _run_inside(machine, "landlock", "trespassing", *settings)
+    settings = ("--set", f"actions={json.dumps(actions)}", "--set", answers, "--set", "victim=1")
+    out, log = _run_inside(machine, "landlock", "breakout", *settings)
     # The outer sandbox refuses namespaces, and has the only listener that the kernel allows.
     assert '"applied": ["landlock ' in out and '"seccomp"]' in out
     assert [line for line in log.splitlines() if ": refused" not in line] == []
-    assert log.count(": refused") == len(deeds)
+    assert log.count(": refused") == len(actions)
 
 
 def test_a_cached_model_is_readable_and_others_are_not(
@@ -287,10 +287,10 @@ def test_the_deepest_path_decides(sandboxed: str, tmp_path: Path) -> None:
 def test_an_attack_that_declares_network_access_does_not_start(machine: Machine) -> None:
     folder = machine.folder / "asking"
     folder.mkdir()
-    source = (PLUGINS / "hoarding.py").read_text()
-    (folder / "hoarding.py").write_text(source.replace("uses_target", 'network = "endpoint"\n    uses_target', 1))
+    source = (PLUGINS / "disk_filling.py").read_text()
+    (folder / "disk_filling.py").write_text(source.replace("uses_target", 'network = "endpoint"\n    uses_target', 1))
     options = ("--attacks", str(folder), "--round", str(machine.folder / "round.toml"))
-    refused = machine.run("run", "hoarding", *options, code=1)
+    refused = machine.run("run", "disk_filling", *options, code=1)
     assert "declares network = 'endpoint', but an attack has no network access" in refused.stderr
 
 
