@@ -142,8 +142,8 @@ def _mechanisms(applied: AppliedSandbox) -> dict[str, str]:
     """Return what enforces each kind of restriction, "" for nothing."""
     backend = detect_backend()
     namespaces = {*backend.namespaces, *applied.applied}
-    # The launcher reports the version of landlock: `landlock 7`.
-    files = next((name for name in applied.applied if name.startswith(backend.name)), backend.name)
+    # If the launcher enforces the rules for files, it reports the version of landlock: `landlock 7`.
+    files = next((name for name in applied.applied if name.startswith("landlock ")), backend.name)
     return {
         "files": files,
         "network": "a net namespace" if "net" in namespaces else files,
