@@ -79,13 +79,8 @@ def _tests() -> Iterator[list[_Test]]:
         victim = subprocess.Popen(["sleep", "60"])
         stack.callback(victim.wait)
         stack.callback(victim.kill)
-        written = (
-            directory,
-            paths.PACKAGE / "__init__.py",
-            tempfile.gettempdir(),
-            "/dev",
-            "/proc/sys/kernel/core_pattern",
-        )
+        setting = "/proc/sys/kernel/core_pattern"
+        written = (directory, paths.PACKAGE / "__init__.py", tempfile.gettempdir(), "/dev", setting)
         secrets = ("HF_TOKEN", "SSH_AUTH_SOCK", *filter(is_secret_name, os.environ))
         yield [
             _Test("answers unreadable", probe.read, (answers, *paths.SHIPPED_ROUNDS.rglob("*.npy")), "{files}"),
