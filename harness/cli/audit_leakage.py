@@ -1,5 +1,6 @@
 """`harness audit leakage`: how likely does each sequence leak?"""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,20 @@ from harness.audits.sources import CorpusFiles, select_source
 from harness.cli.audit_run import AuditOptions, Round, Targets, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.resolving import model_records
+
+
+@dataclass(frozen=True)
+class LeakageOptions:
+    """The decoding schemes and the measurements: fields of LeakageParams, which is checked later."""
+
+    temperature: Annotated[float, typer.Option(help="Temperature of the `temperature` scheme.")] = 0.7
+    top_k: Annotated[int, typer.Option(help="Tokens kept by the `top_k` scheme.")] = 10
+    top_p: Annotated[float, typer.Option(help="Probability mass kept by the `top_p` scheme.")] = 0.9
+    typical_p: Annotated[float, typer.Option(help="Probability mass kept by the `typical_p` scheme.")] = 0.6
+    queries: Annotated[int, typer.Option(help="Number of queries for the corrected extraction rate.")] = 30
+    inexact: Annotated[int, typer.Option(help="Sequences whose inexact matches are measured; 0 for none.")] = 200
+    branches: Annotated[int, typer.Option(help="Partial suffixes kept in the search for inexact matches.")] = 256
+    draws: Annotated[int, typer.Option(help="Substitutions sampled in suffixes of more than 8 tokens.")] = 16
 
 
 def leakage(
@@ -40,14 +55,7 @@ def leakage(
         int | None, typer.Option(min=1, help="Tokens of a suffix: the source's, 50 for text, 4 for entities.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum sequences, sampled by seed.")] = 10_000,
-    temperature: Annotated[float, typer.Option(help="Temperature of the `temperature` scheme.")] = 0.7,
-    top_k: Annotated[int, typer.Option(help="Tokens kept by the `top_k` scheme.")] = 10,
-    top_p: Annotated[float, typer.Option(help="Probability mass kept by the `top_p` scheme.")] = 0.9,
-    typical_p: Annotated[float, typer.Option(help="Probability mass kept by the `typical_p` scheme.")] = 0.6,
-    queries: Annotated[int, typer.Option(help="Number of queries for the corrected extraction rate.")] = 30,
-    inexact: Annotated[int, typer.Option(help="Sequences whose inexact matches are measured; 0 for none.")] = 200,
-    branches: Annotated[int, typer.Option(help="Partial suffixes kept in the search for inexact matches.")] = 256,
-    draws: Annotated[int, typer.Option(help="Substitutions sampled in suffixes of more than 8 tokens.")] = 16,
+    measurement: LeakageOptions,
     entity_kinds: Annotated[str, typer.Option(metavar="KIND,…", help="Kinds of entities to use, such as PER.")] = "",
     compute: DeviceOptions,
     options: AuditOptions,
@@ -66,15 +74,8 @@ def leakage(
         size=PairSize(prefix_tokens, suffix_tokens),
     )
     params = LeakageParams.checked(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        typical_p=typical_p,
+        **asdict(measurement),
         prefix_lengths=source.prefix_lengths(prefix_lengths),
-        queries=queries,
-        inexact=inexact,
-        branches=branches,
-        draws=draws,
         entity_tokens=suffix_tokens or 4,
         entity_kinds=entity_kinds.replace(",", " ").split(),
     )

@@ -10,8 +10,8 @@ import typer
 
 from harness.cli.audit_findings import print_findings
 from harness.cli.options import Detach, Json, Seed, ShareDevice, budget_seconds, round_option
-from harness.cli.output import print_json, say
-from harness.cli.watching import follow_audit
+from harness.cli.output import say
+from harness.cli.watching import follow_audit, print_detached
 from harness.core.audit import Audit, AuditInputs
 from harness.core.spec import TargetRecord
 from harness.jobs.audit.planning import plan_audit
@@ -80,11 +80,7 @@ def run_audit(
         ),
     )
     if options.detach:
-        if options.json:
-            print_json(run_summary(folder).as_json())
-        else:
-            print(folder.id)
-            say(f"Follow it with `harness watch {folder.id}`; `harness audit show {folder.id}` prints its findings.")
+        print_detached(folder, json=options.json)
         return
     say(f"audit {folder.id} · Ctrl-C leaves it running")
     try:

@@ -1,5 +1,6 @@
 """`harness audit sequence`: was this corpus in the training data?"""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,37 @@ from harness.cli.options import DeviceOptions
 from harness.cli.output import say
 from harness.cli.resolving import model_records
 from harness.core.errors import HarnessError
+
+
+@dataclass(frozen=True)
+class SequenceOptions:
+    """How the audit prompts and compares: the fields of SequenceParams, which is checked later."""
+
+    prompt_length: Annotated[
+        int | None, typer.Option(min=1, help="Words of a prompt: 35, or a round's own prefixes.")
+    ] = None
+    longest_suffix: Annotated[int, typer.Option(min=1, help="Maximum words of a suffix that are compared.")] = 250
+    limit: Annotated[int, typer.Option(min=1, help="Maximum paragraphs per side, sampled by seed.")] = 10_000
+    overlap: Annotated[str, typer.Option(help="Counting of repeated words in the overlap: multiset or set.")] = (
+        "multiset"
+    )
+    temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature; 0 is greedy decoding.")] = 0.0
+    top_k: Annotated[int | None, typer.Option(min=1, help="Tokens kept by top-k sampling.")] = None
+    top_p: Annotated[float, typer.Option(help="Probability mass kept by top-p sampling.")] = 1.0
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
+        ),
+    ] = None
+    endpoint_model: Annotated[str | None, typer.Option(metavar="MODEL", help="Name of the model at the endpoint.")] = (
+        None
+    )
+    requests_per_minute: Annotated[float, typer.Option(help="Maximum requests per minute to an endpoint.")] = 60.0
+    concurrency: Annotated[int, typer.Option(help="Maximum concurrent requests to an endpoint.")] = 1
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds until a request times out.")] = 60.0
+    retries: Annotated[int, typer.Option(help="Maximum retries of a failed request.")] = 6
 
 
 def sequence(
@@ -31,34 +63,10 @@ def sequence(
     control_round: Annotated[
         str | None, typer.Option(metavar="ROUND", help="Round with text that the target never saw.")
     ] = None,
-    prompt_length: Annotated[
-        int | None, typer.Option(min=1, help="Words of a prompt: 35, or a round's own prefixes.")
-    ] = None,
-    longest_suffix: Annotated[int, typer.Option(min=1, help="Maximum words of a suffix that are compared.")] = 250,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum paragraphs per side, sampled by seed.")] = 10_000,
-    overlap: Annotated[
-        str, typer.Option(help="Counting of repeated words in the overlap: multiset or set.")
-    ] = "multiset",
-    temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature; 0 is greedy decoding.")] = 0.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Tokens kept by top-k sampling.")] = None,
-    top_p: Annotated[float, typer.Option(help="Probability mass kept by top-p sampling.")] = 1.0,
+    measurement: SequenceOptions,
     target: Annotated[
         str | None, typer.Option(help="Hub id or directory of the model; a round's own by default.")
     ] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Base URL of an OpenAI-compatible completions API; API key: HARNESS_ENDPOINT_KEY or OPENAI_API_KEY.",
-        ),
-    ] = None,
-    endpoint_model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Name of the model at the endpoint.")
-    ] = None,
-    requests_per_minute: Annotated[float, typer.Option(help="Maximum requests per minute to an endpoint.")] = 60.0,
-    concurrency: Annotated[int, typer.Option(help="Maximum concurrent requests to an endpoint.")] = 1,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds until a request times out.")] = 60.0,
-    retries: Annotated[int, typer.Option(help="Maximum retries of a failed request.")] = 6,
     compute: DeviceOptions,
     options: AuditOptions,
 ) -> None:
@@ -66,21 +74,7 @@ def sequence(
 
     The model completes the corpus's paragraphs, and its completions are compared with the originals.
     """
-    params = SequenceParams.checked(
-        prompt_length=prompt_length,
-        longest_suffix=longest_suffix,
-        limit=limit,
-        overlap=overlap,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        endpoint=endpoint,
-        endpoint_model=endpoint_model,
-        requests_per_minute=requests_per_minute,
-        concurrency=concurrency,
-        timeout=timeout,
-        retries=retries,
-    )
+    params = SequenceParams.checked(**asdict(measurement))
     source = select_source(corpus, round_, field=field, split=split)
     if source is None:
         raise HarnessError("no corpus is named. Give a directory or a file, or a round with --round.")
@@ -100,6 +94,6 @@ def sequence(
         inputs,
         name=source_name(source),
         files=source_files("corpus", source) | source_files("control", control_source),
-        models=models if endpoint is None else (),
+        models=models if params.endpoint is None else (),
         options=options,
     )

@@ -1,9 +1,9 @@
 """`harness demo`: the shipped baseline attack on the bundled target."""
 
 from harness.cli.options import DeviceOptions, Json, Plain, RunOptions, Seed
-from harness.cli.output import is_terminal, say
+from harness.cli.output import is_terminal
 from harness.cli.resolving import resolve_run
-from harness.cli.watching import follow
+from harness.cli.watching import follow_or_detach
 from harness.jobs.attack.planning import start_attack
 
 TRIALS = 4
@@ -24,6 +24,4 @@ def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
         app.watched = start_attack(plan.spec, plan.attack)
         show(app)
         return
-    folder = start_attack(plan.spec, plan.attack)
-    say(f"run {folder.id} · Ctrl-C leaves it running")
-    follow(folder, json=json)
+    follow_or_detach(start_attack(plan.spec, plan.attack), detach=False, json=json)

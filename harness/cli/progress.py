@@ -2,9 +2,8 @@
 
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from harness.cli import output
 
@@ -12,34 +11,25 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-class _Repainted:
-    """Opens and closes `_display`, which draws on a terminal and otherwise does nothing."""
-
-    _display: AbstractContextManager[Any] = nullcontext()
-
-    def __enter__(self) -> Self:
-        self._display.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._display.__exit__(kind, error, at)
+def _is_repainted() -> bool:
+    return sys.stderr.isatty() and not output.is_quiet
 
 
-class StatusLine(_Repainted):
+class StatusLine(ExitStack):
     """A line of text that changes. If stderr is not a terminal, it is printed again every `seconds` seconds."""
 
     def __init__(self, *, seconds: float) -> None:
+        super().__init__()
         self._seconds = seconds
         self._printed_at = -seconds
         self._key: object = None
         self._live = None
-        if sys.stderr.isatty() and not output.is_quiet:
+        if _is_repainted():
             from rich.console import Console
             from rich.live import Live
 
-            self._display = self._live = Live(
-                console=Console(stderr=True), auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-            )
+            live = Live(console=Console(stderr=True), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+            self._live = self.enter_context(live)
 
     def update(self, line: str, key: object = None) -> None:
         """Show `line`. A changed `key` prints it at once where lines are printed now and then."""
@@ -52,32 +42,26 @@ class StatusLine(_Repainted):
             self._key, self._printed_at = key, time.monotonic()
 
 
-class ProgressBars(_Repainted):
+class ProgressBars(ExitStack):
     """The progress of one named thing after another."""
 
     def __init__(self, *, counts_bytes: bool) -> None:
+        super().__init__()
         self._unit = " bytes" if counts_bytes else ""
         self._tasks: dict[str, TaskID] = {}
-        self._lines, self._bars = StatusLine(seconds=10), None
-        if not sys.stderr.isatty() or output.is_quiet:
+        self._bars = None
+        if not _is_repainted():
+            self._lines = StatusLine(seconds=10)
             return
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
 
-        amount = DownloadColumn() if counts_bytes else MofNCompleteColumn()
-        name = TextColumn("{task.description}", markup=False)
-        columns = (name, BarColumn(), amount, TimeRemainingColumn())
+        amount = progress.DownloadColumn() if counts_bytes else progress.MofNCompleteColumn()
+        name = progress.TextColumn("{task.description}", markup=False)
+        columns = (name, progress.BarColumn(), amount, progress.TimeRemainingColumn())
         # By default Rich sends everything printed meanwhile, data too, to stderr.
-        self._display = self._bars = Progress(
-            *columns, console=Console(stderr=True), redirect_stdout=False, redirect_stderr=False
-        )
+        bars = progress.Progress(*columns, console=Console(stderr=True), redirect_stdout=False, redirect_stderr=False)
+        self._bars = self.enter_context(bars)
 
     def update(self, name: str, done: int, total: int) -> None:
         """Show that `done` of `total` of the thing called `name` is done."""

@@ -9,7 +9,7 @@ from harness.cli.options import DeviceOptions, Json, budget_seconds, check_outpu
 from harness.cli.output import say
 from harness.cli.resolving import target_record
 from harness.cli.watching import follow
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UnknownNameError
 from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
@@ -48,7 +48,11 @@ def rerun(
         raise HarnessError(f"{out} is the name of the scores. Name the submission differently.")
     seconds = None if budget is None else budget_seconds(budget)
     spec = read_code_spec(code)
-    laid = prepare_rerun(code.resolve(), spec, prefixes)
+    try:
+        laid = prepare_rerun(code.resolve(), spec, prefixes)
+    except UnknownNameError as error:
+        # The name is in the bundle, not on the command line.
+        raise HarnessError(str(error)) from None
     record = None
     if (wanted := spec.target) is not None:
         if wanted.is_folder and target is None:

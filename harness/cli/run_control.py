@@ -18,11 +18,11 @@ from harness.cli.options import (
     ShareDevice,
     round_or_default,
 )
-from harness.cli.output import is_terminal, print_json, say
+from harness.cli.output import is_terminal, print_json
 from harness.cli.resolving import current_weights, resolve_run
-from harness.cli.watching import follow
+from harness.cli.watching import follow, follow_or_detach
 from harness.jobs.attack.planning import start_attack
-from harness.runs.folder import RunFolder, run_folder
+from harness.runs.folder import run_folder
 from harness.runs.launch import resume_run, stop_run
 from harness.runs.summary import run_summary
 
@@ -48,7 +48,7 @@ def run(
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return
-    _follow_or_detach(start_attack(plan.spec, plan.attack), detach=detach, json=json)
+    follow_or_detach(start_attack(plan.spec, plan.attack), detach=detach, json=json)
 
 
 def watch(run: Run = "latest", plain: Plain = False, json: Json = False) -> None:
@@ -79,15 +79,4 @@ def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
     """
     folder = run_folder(run)
     resume_run(folder, weights_sha256=current_weights(folder.spec()))
-    _follow_or_detach(folder, detach=detach, json=json)
-
-
-def _follow_or_detach(folder: RunFolder, *, detach: bool, json: bool) -> None:
-    if not detach:
-        say(f"run {folder.id} · Ctrl-C leaves it running")
-        follow(folder, json=json)
-    elif json:
-        print_json(run_summary(folder).as_json())
-    else:
-        print(folder.id)
-        say(f"harness watch {folder.id}")
+    follow_or_detach(folder, detach=detach, json=json)

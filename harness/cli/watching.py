@@ -40,6 +40,25 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     _exit_as(summary)
 
 
+def follow_or_detach(folder: RunFolder, *, detach: bool, json: bool) -> None:
+    """Follow a run that has just started, or only name it. Raises as `follow` does."""
+    if detach:
+        print_detached(folder, json=json)
+        return
+    say(f"run {folder.id} · Ctrl-C leaves it running")
+    follow(folder, json=json)
+
+
+def print_detached(folder: RunFolder, *, json: bool) -> None:
+    """Print the id of a run that continues in the background."""
+    if json:
+        print_json(run_summary(folder).as_json())
+    else:
+        print(folder.id)
+        show = job_record(folder.job()).show_command
+        say(f"`harness watch {folder.id}` follows it, `{show} {folder.id}` prints what it found.")
+
+
 def follow_audit(folder: RunFolder) -> None:
     """Show the audit until it is over. Raises as `follow` does; the caller prints the findings."""
     _exit_as(_wait_for_end(folder))
