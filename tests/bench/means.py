@@ -49,7 +49,7 @@ def measure() -> dict[str, Any]:
     ways: dict[str, Callable[[Tokens], object]] = {
         "everything": lambda some: _sampled(target, some),
         "float32 (bfloat16 instead)": lambda some: _sampled(half, some),
-        **{name: _without(target, leave_out) for name, leave_out in _means(target).items()},
+        **{name: _without(target, leave_out) for name, leave_out in optimizations(target).items()},
         "draws that agree share one row, on a shared prefix": lambda some: _one_row_a_draw(target, some),
         "several prefixes in one batch": lambda some: [
             _sampled(target, some[place : place + 1]) for place in range(len(some))
@@ -98,8 +98,8 @@ def _without(target: Target, leave_out: Callable[[], AbstractContextManager[obje
     return sampled
 
 
-def _means(target: Target) -> dict[str, Callable[[], AbstractContextManager[object]]]:
-    """Each of the means, and a context that leaves it out."""
+def optimizations(target: Target) -> dict[str, Callable[[], AbstractContextManager[object]]]:
+    """Return each optimization of the engine, and a context that leaves it out."""
     found: dict[str, Callable[[], AbstractContextManager[object]]] = {
         "maxima of blocks before the selection": lambda: patch.object(
             selection, "top_scores", _top_scores_of_whole_rows
