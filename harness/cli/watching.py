@@ -55,7 +55,7 @@ def print_detached(folder: RunFolder, *, json: bool) -> None:
         print_json(run_summary(folder).as_json())
     else:
         print(folder.id)
-        show = job_record(folder.job()).show_command
+        show = job_record(folder.spec()).show_command
         say(f"`harness watch {folder.id}` follows it, `{show} {folder.id}` prints what it found.")
 
 
