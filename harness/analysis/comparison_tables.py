@@ -48,7 +48,7 @@ def scores_on_unreachable(comparison: Comparison) -> Table:
 def unreachable_heading(comparison: Comparison) -> str:
     """Return the heading of `scores_on_unreachable`, or why there is no such table."""
     if comparison.unreachable is None:
-        return f"no scores on unreachable examples: {comparison.no_unreachable_because}"
+        return f"no separate scores on unreachable examples: {comparison.no_unreachable_because}"
     return f"{len(comparison.unreachable):,} examples whose answers are unreachable from the training rows"
 
 

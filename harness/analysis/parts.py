@@ -87,6 +87,7 @@ def attacked_parts(spec: AttackSpec) -> AttackedParts:
         return AttackedParts(whole, None, reason, found)
     unreachable = whole.where(~found.is_reachable[attacked])
     if len(unreachable) in (0, len(whole)):
-        reason = f"the training rows contain {'no' if len(unreachable) else 'every'} answer."
+        contained = "no answer, so all examples are unreachable" if len(unreachable) else "every answer"
+        reason = f"the training rows contain {contained}."
         return AttackedParts(whole, None, reason, found)
     return AttackedParts(whole, unreachable, "", found)

@@ -14,7 +14,7 @@ from harness.jobs.audit.reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
-from harness.submit.audit_export import AuditHeader, write_audit
+from harness.submit.audit_page import AuditHeader
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
 
@@ -42,6 +42,8 @@ def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: b
     """Print the findings of an audit, and write them to the directory `out` if one is given."""
     findings = findings_of(folder)
     if out is not None:
+        from harness.submit.audit_export import write_audit
+
         files = write_audit(out, findings, _header(folder), redact=redact)
         say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
     shown = redact_findings(findings) if redact else findings

@@ -109,4 +109,4 @@ def test_an_attack_without_a_target_is_described(home: Path) -> None:
 def test_a_part_that_repeats_the_whole_is_left_out(home: Path) -> None:
     parts = run_facts(ended_run(home)).parts
     assert parts.unreachable is None and parts.overlap is not None
-    assert parts.no_unreachable_because == "the training rows contain no answer."
+    assert parts.no_unreachable_because == "the training rows contain no answer, so all examples are unreachable."
