@@ -160,9 +160,11 @@ def _run_until(
     The record of a new tuning is written once its first run is resolved, so that a usage error leaves none.
     """
     for run in runs_of(tuning.id):
+        # A run that was interrupted before its supervisor started counts as starting for some seconds, then as lost.
+        _wait_for_end(run.folder)
         if run_status(run.folder) in (Status.LOST, Status.STOPPED):
             resume_run(run.folder, weights_sha256=current_weights(run.spec))
-        _wait_for_end(run.folder)
+            _wait_for_end(run.folder)
     first, began_at = len(runs_of(tuning.id)), time.monotonic()
     while len(tried := runs_of(tuning.id)) < runs:
         step = next_step(space, defaults, tried, tuning.folds, seed=tuning.seed)

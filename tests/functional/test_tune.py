@@ -6,6 +6,8 @@ import signal
 import pytest
 
 from harness.jobs.attack.spec import AttackSpec
+from harness.runs import launch
+from harness.runs.folder import RunFolder
 from tests.functional.machine import Machine, wait_until
 
 COMMAND = ("tune", "draws", "--limit", "12", "--vary", "trials=1..3")
@@ -54,6 +56,20 @@ def test_an_interrupted_tuning_can_be_resumed(tuned: Machine) -> None:
     assert all(run["recall_at_cap"] is not None for run in runs)
     # Every setting but the last has runs on both folds.
     assert all(len(setting["runs"]) == 2 for setting in result["settings"][:-1])
+
+
+def test_a_run_whose_supervisor_never_started_is_run_on_resume(tuned: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: RunFolder) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "start_supervisor", interrupt)
+        tuned.run(*COMMAND, *tuned.plugin(), "--runs", "1", code=130)
+    (record,) = (tuned.runs.parent / "tunings").glob("*.json")
+    result = tuned.json("tune", "--resume", record.stem, "--runs", "1")
+    (setting,) = result["settings"]
+    (run,) = setting["runs"]
+    assert run["recall_at_cap"] is not None
 
 
 @pytest.mark.slow
