@@ -1,4 +1,4 @@
-"""From the options of a command to a resolved run: attack, parameters, round, target."""
+"""Resolve the options of a command into a run: attack, parameters, round, target."""
 
 import contextlib
 import re

@@ -144,7 +144,7 @@ def execution_record(spec: JobSpec) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a summary takes from run.db."""
+    """The part of a summary that is read from run.db."""
 
     status: Status
     events: dict[str, dict[str, Any]]

@@ -12,7 +12,7 @@ FileRule = tuple[str, str]
 
 @dataclass(frozen=True)
 class LauncherSetup:
-    """What the launcher applies to itself inside the backend, in addition to the limits and the system call filter.
+    """The restrictions that the launcher applies to itself inside the backend, in addition to the limits and the system call filter.
 
     creates_namespaces: create the namespaces that the kernel allows. file_rules: allow only these accesses to files,
     enforced by landlock; None for no rules.

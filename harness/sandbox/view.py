@@ -37,7 +37,7 @@ _MOST_LINKS = 10_000
 
 
 class Access(StrEnum):
-    """What a process may do with a path and everything below it, unless a deeper path says otherwise."""
+    """The access of a process to a path and everything below it, unless a deeper path says otherwise."""
 
     READ = "read"
     LIST = "list"

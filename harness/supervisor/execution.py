@@ -37,7 +37,7 @@ DISK_FULL = "disk full; every acknowledged row is in its record. Free some space
 
 @dataclass(frozen=True)
 class Ending:
-    """How an execution ended: a final status, and a sentence unless it finished."""
+    """The end of an execution: a final status, and a sentence unless it finished."""
 
     status: Status
     reason: str = ""

@@ -42,7 +42,7 @@ class Budget:
 
     @property
     def notice(self) -> float:
-        """How long before its end a run is asked to finish: 60 s, or 5 % of a short budget."""
+        """Seconds between the request to finish and the end of the budget: 60 s, or 5 % of a short budget."""
         return min(60.0, self.total / 20)
 
     def until_soft_deadline(self, at: float) -> float:

@@ -24,7 +24,7 @@ _Point = tuple[float, float, float, float]
 
 
 class AuditFeed(Feed[AuditSnapshot, AuditReader]):
-    """What has been read of one audit."""
+    """The part of one audit that has been read."""
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises HarnessError if the audit's record cannot be read."""

@@ -30,7 +30,7 @@ _EXACT_TIME_SHARE = 0.02
 
 
 class RunFeed(Feed[RunSnapshot, GuessReader]):
-    """What has been read of one attack's run."""
+    """The part of one attack's run that has been read."""
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises HarnessError if the run's record or the files of its round cannot be read."""
