@@ -1,15 +1,22 @@
-"""The tools of the machine that a test needs: where one is missing, the test is skipped.
+"""Set up signals and a cache for all tests, and skip tests whose tools are missing on this machine.
 
-With HARNESS_REQUIRE_TOOLS=1 the test fails instead.
+With HARNESS_REQUIRE_TOOLS=1 such tests fail instead.
 """
 
 import functools
 import os
 import shutil
+import signal
 
 import pytest
 
 from harness.sandbox.backends import BACKENDS
+from harness.sandbox.launching import is_available
+
+
+def pytest_configure() -> None:
+    """Let tests interrupt processes: a shell that starts pytest in the background makes it ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -40,7 +47,7 @@ def require_tool(name: str) -> None:
 
 @functools.cache
 def _available_backends() -> frozenset[str]:
-    return frozenset(backend.name for backend in BACKENDS if backend.is_available())
+    return frozenset(backend.name for backend in BACKENDS if is_available(backend))
 
 
 def _skip(reason: str) -> None:
@@ -51,8 +58,8 @@ def _skip(reason: str) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let all machines of a session share one cache: reading a plugin's parameters costs a sandboxed process each."""
+    """Let all machines of a session share one cache, because reading a plugin's parameters needs a process."""
     base = tmp_path_factory.getbasetemp()
-    # The workers of pytest-xdist have a folder each, side by side.
+    # The workers of pytest-xdist have sibling directories.
     common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     os.environ["HARNESS_TEST_CACHE"] = str(common / "cache")

@@ -1,4 +1,4 @@
-"""`make pictures`: the README's pictures of the screen, drawn by real runs of the demo in homes of their own."""
+"""`make pictures`: draw the README's pictures of the screen from real runs on the demo."""
 
 import asyncio
 import os
@@ -22,32 +22,32 @@ from tests.tui.piloting import until
 Scenario = Callable[[Pilot[None]], Awaitable[None]]
 PICTURES = ROOT / ".pictures"
 SIZE = (130, 46)
-_SHARE_OF_THE_RUN = 0.6
+_PROGRESS = 0.6
 
 
 def main() -> None:
-    """Draw the run screen while a run goes on, that run compared with a shorter one, and an audit that goes on."""
+    """Draw a running run, the comparison of that run with a shorter one, and a running audit."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= homes(Path(folder)) | {"PYTHONPATH": str(ROOT), "HARNESS_CONFIG": folder}
-        _begin("run", "baseline", "--set", "trials=1", "--seed", "7")
-        _begin("run", "baseline", "--set", "trials=4", "--detach")
+        _start("run", "baseline", "--set", "trials=1", "--seed", "7")
+        _start("run", "baseline", "--set", "trials=4", "--detach")
         longer, shorter = all_run_folders()
-        asyncio.run(_draw(HarnessApp(watched=longer), _watched(longer, "run")))
-        asyncio.run(_draw(HarnessApp(), _compared(shorter, longer)))
-        _begin("audit", "sequence", "--detach")
+        asyncio.run(_draw(HarnessApp(watched=longer), _picture_of_running(longer, "run")))
+        asyncio.run(_draw(HarnessApp(), _picture_of_comparison(shorter, longer)))
+        _start("audit", "sequence", "--detach")
         audit, *_ = all_run_folders()
-        asyncio.run(_draw(HarnessApp(watched=audit), _watched(audit, "audit")))
+        asyncio.run(_draw(HarnessApp(watched=audit), _picture_of_running(audit, "audit")))
 
 
-def _begin(noun: str, name: str, *options: str) -> None:
+def _start(noun: str, name: str, *options: str) -> None:
     command = [sys.executable, "-m", "harness", noun, name, "--round", "demo", *options]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def _watched(folder: RunFolder, picture: str) -> Scenario:
+def _picture_of_running(folder: RunFolder, picture: str) -> Scenario:
     async def scenario(pilot: Pilot[None]) -> None:
-        while (run_summary(folder).progress or 0.0) < _SHARE_OF_THE_RUN:
+        while (run_summary(folder).progress or 0.0) < _PROGRESS:
             await pilot.pause(0.2)
         await pilot.pause(1.0)
         _save(pilot, picture)
@@ -57,7 +57,7 @@ def _watched(folder: RunFolder, picture: str) -> Scenario:
     return scenario
 
 
-def _compared(*folders: RunFolder) -> Scenario:
+def _picture_of_comparison(*folders: RunFolder) -> Scenario:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.app.push_screen(CompareScreen(folders))
         await until(pilot, lambda: "runs of" in str(pilot.app.screen.query_one("#header", Static).content))

@@ -1,4 +1,4 @@
-"""The two tiers of the tests: `make test` leaves out what is marked slow, `make check` runs everything."""
+"""The two tiers of tests: `make test` skips tests marked slow, `make check` runs all tests."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,14 +7,14 @@ import pytest
 
 
 def first_is_fast(parameters: Iterable[Any], *, fast: int = 1) -> list[Any]:
-    """Mark all but the `fast` first parameters of a test slow; a tuple holds the values of several arguments.
+    """Mark all parameters of a test as slow except for the first `fast`. A tuple has the values of several arguments.
 
-    For tests whose parameters cost processes or models each, and show one behaviour.
+    For tests of one behaviour whose parameters each need processes or models.
     """
     rows = [row if isinstance(row, tuple) else (row,) for row in parameters]
     return [pytest.param(*row, marks=() if place < fast else pytest.mark.slow) for place, row in enumerate(rows)]
 
 
 def slow_values(values: Iterable[Any]) -> list[Any]:
-    """Mark each value of one argument slow."""
+    """Mark each value of one argument as slow."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]

@@ -69,7 +69,7 @@ def load_example(folder: RunFolder, id_: int) -> Example:
 
     Raises HarnessError if the run did not attack this example or cannot be read.
     """
-    spec = folder.spec()
+    spec = folder.attack_spec()
     if not 0 <= id_ < spec.examples:
         raise HarnessError(f"{folder.id} has no example {id_:,}: it attacked the examples 0 to {spec.examples - 1:,}.")
     with as_harness_error(folder.path):
@@ -95,15 +95,8 @@ def _example(folder: RunFolder, spec: AttackSpec, id_: int) -> Example:
 
 
 def _guesses_for(folder: RunFolder, spec: AttackSpec, id_: int) -> Guesses:
-    rules = spec.round
-    parts: list[Guesses] = []
-    if folder.store.exists():
-        with GuessReader.of_run(folder, spec) as reader:
-            repeated, after = reader.repeated_batches(), 0
-            while True:
-                arrived = reader.arrivals(after=after, example=id_)
-                if not len(arrived.seq):
-                    break
-                after = int(arrived.seq[-1])
-                parts.append(arrived.guesses.part(arrived.valid_rows(repeated)))
-    return concatenate_guesses(parts, suffix_length=rules.suffix_length)
+    if not folder.store.exists():
+        return concatenate_guesses([], suffix_length=spec.round.suffix_length)
+    with GuessReader.of_run(folder, spec) as reader:
+        arrived = reader.arrivals(example=id_, limit=-1)
+        return arrived.guesses.part(arrived.valid_rows(reader.repeated_batches()))

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
-from harness.analysis.contrast import Contrast, Part, contrast
-from harness.analysis.replay import recall_after_guesses, thinned
+from harness.analysis.contrast import Contrast, contrast
+from harness.analysis.parts import AttackedParts, Part, attacked_parts
+from harness.analysis.replay import BUDGET_SHARES, TimedRecall, recall_history, thinned
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers, load_clusters
-from harness.core.overlap import overlap
+from harness.core.examples import load_answers
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
 from harness.core.text import display_name
@@ -21,30 +20,19 @@ from harness.jobs.attack.results import submission_of
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
-from harness.runs.reader import Point
 from harness.runs.status import Status
 from harness.runs.summary import run_status
 
-BUDGET_SHARES = (0.01, 0.1, 1.0)
 _MAX_POINTS = 200
-_REPLAYED_POINTS = 40
 _NOT_RULES = {"source", "title", "budget", "target", "revision", *FILE_FIELDS}
 _REPORTED_BY_WORKER = ("device", "device_name", "dtype", "threads", "rows_at_once")
-
-
-class TimedRecall(NamedTuple):
-    """Recall at the cap after `spent` seconds of the budget."""
-
-    spent: float
-    recall: float
 
 
 class Trajectory(NamedTuple):
     """The score of a run on some examples, and its recall over time.
 
-    recall_over_time: the running curve from 0 s, with the end of a run that is over and without the time when the round
-    was blind; recall_at_shares: recall after each of BUDGET_SHARES of the budget, None if the run has not come so far
-    or the round was blind then.
+    recall_over_time: ascending from 0 s, with the end of a run that is over; recall_at_shares: recall after each of
+    BUDGET_SHARES of the budget, None if the run has not come so far.
     """
 
     score: Score
@@ -57,8 +45,8 @@ class ComparedRun:
     """One run of a comparison.
 
     suffixes_per_s: draws of finished batches per elapsed second, None if no time has elapsed; unreachable: the
-    trajectory on the examples whose answers the training rows do not contain, by replaying the guesses, None if there
-    is no such part.
+    trajectory on the examples whose answers the training rows do not contain, None if there is no such part;
+    submission: the judged rows of its submission; settings: the value of each setting by name.
     """
 
     id: str
@@ -71,6 +59,8 @@ class ComparedRun:
     suffixes_per_s: float | None
     whole: Trajectory
     unreachable: Trajectory | None
+    submission: JudgedRows
+    settings: dict[str, Any]
 
     @property
     def shown_attack(self) -> str:
@@ -91,9 +81,9 @@ class ComparedRun:
             "suffixes_per_s": self.suffixes_per_s,
             "score": _score_as_json(whole.score),
             "unreachable_score": None if part is None else _score_as_json(part.score),
-            "recall_over_time": [point._asdict() for point in thinned(whole.recall_over_time, _MAX_POINTS)],
+            "recall_over_time": _history_as_json(whole.recall_over_time),
             "recall_at_budget": _shares_as_json(whole.recall_at_shares),
-            "unreachable_over_time": None if part is None else [point._asdict() for point in part.recall_over_time],
+            "unreachable_over_time": None if part is None else _history_as_json(part.recall_over_time),
             "unreachable_at_budget": None if part is None else _shares_as_json(part.recall_at_shares),
         }
 
@@ -110,7 +100,7 @@ class Comparison:
     round: str
     whole: Part
     unreachable: Part | None
-    no_unreachable_because: str | None
+    no_unreachable_because: str
     runs: tuple[ComparedRun, ...]
     contrast: Contrast | None
     unreachable_contrast: Contrast | None
@@ -125,7 +115,7 @@ class Comparison:
             "error_cap": self.whole.cap,
             "unreachable_examples": None if part is None else len(part),
             "unreachable_error_cap": None if part is None else part.cap,
-            "no_unreachable_because": self.no_unreachable_because,
+            "no_unreachable_because": self.no_unreachable_because or None,
             "runs": [run.as_json() for run in self.runs],
             "contrast": None if pair is None else pair.as_json(),
             "unreachable_contrast": None if pair_on_part is None else pair_on_part.as_json(),
@@ -139,37 +129,31 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     Raises HarnessError if there are fewer than two runs, a run is given twice, the runs differ in their round, data or
     number of examples, the round is blind, or a record or file cannot be read.
     """
-    specs = [folder.spec() for folder in folders]
+    specs = [folder.attack_spec() for folder in folders]
     _require_comparable(specs)
     rules = specs[0].round
     answers = load_answers(rules)
     if answers is None:
         raise HarnessError(f"round {rules.name} is blind. Comparing runs needs its answers.")
     with as_harness_error(f"round {rules.name}"):
-        whole, unreachable, reason = _parts(specs[0])
-    runs, submissions, settings = [], [], []
-    for folder, spec in zip(folders, specs, strict=True):
-        with as_harness_error(folder.path):
-            run, submission = _compare_run(folder, spec, answers, whole, unreachable)
-            settings.append(_settings(folder, spec))
-        runs.append(run)
-        submissions.append(submission)
+        parts = attacked_parts(specs[0])
+    runs = [_compare_run(folder, spec, answers, parts) for folder, spec in zip(folders, specs, strict=True)]
     return Comparison(
         round=rules.name,
-        whole=whole,
-        unreachable=unreachable,
-        no_unreachable_because=reason,
+        whole=parts.whole,
+        unreachable=parts.unreachable,
+        no_unreachable_because=parts.no_unreachable_because,
         runs=tuple(runs),
-        contrast=_contrast_of_pair(submissions, whole),
-        unreachable_contrast=_contrast_of_pair(submissions, unreachable),
-        differing=_differing(settings),
+        contrast=_contrast_of_pair(runs, parts.whole),
+        unreachable_contrast=_contrast_of_pair(runs, parts.unreachable),
+        differing=_differing([run.settings for run in runs]),
     )
 
 
-def _contrast_of_pair(submissions: Sequence[JudgedRows], part: Part | None) -> Contrast | None:
-    if len(submissions) != 2 or part is None:
+def _contrast_of_pair(runs: Sequence[ComparedRun], part: Part | None) -> Contrast | None:
+    if len(runs) != 2 or part is None:
         return None
-    return contrast(submissions[0], submissions[1], part)
+    return contrast(runs[0].submission, runs[1].submission, part)
 
 
 def require_one_round(specs: Sequence[AttackSpec]) -> None:
@@ -213,121 +197,62 @@ def _differing_fields(first: AttackSpec, second: AttackSpec) -> list[str]:
     return fields + [field for field, value in rules.items() if value != others[field]]
 
 
-def _parts(spec: AttackSpec) -> tuple[Part, Part | None, str | None]:
-    """Return all attacked examples, the unreachable ones among them, and why there are none of the latter."""
-    attacked = slice(0, spec.examples)
-    try:
-        found = overlap(spec.round)
-    except HarnessError as error:
-        clusters = load_clusters(spec.round)
-        clusters = None if clusters is None else clusters[attacked]
-        return Part.whole(spec.examples, cap=spec.error_cap, clusters=clusters), None, str(error)
-    assert found.is_reachable is not None  # answers are known
-    clusters = None if found.clusters is None else found.clusters[attacked]
-    whole = Part.whole(spec.examples, cap=spec.error_cap, clusters=clusters)
-    unreachable = whole.where(~found.is_reachable[attacked])
-    if len(unreachable) == 0:
-        return whole, None, "the training rows contain every answer."
-    return whole, unreachable, None
-
-
-def _compare_run(
-    folder: RunFolder, spec: AttackSpec, answers: Tokens, whole: Part, unreachable: Part | None
-) -> tuple[ComparedRun, JudgedRows]:
+def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: AttackedParts) -> ComparedRun:
     # The status is read before the guesses: if the run is over then, all its guesses are read.
     status = run_status(folder)
-    with GuessReader.of_run(folder, spec) as reader:
+    with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         submission = submission_of(spec, reader)
-        ledger, done, guesses = reader.last_ledger(), reader.progress().done, reader.guess_count()
-        points = reader.points()
-        replayed = [] if unreachable is None else _replayed(points, unreachable, spec, reader, answers)
-    elapsed = 0.0 if ledger is None else ledger.spent
-    judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
-    trajectory = partial(_trajectory, submission=judged, elapsed=elapsed, budget=spec.budget, is_over=status.is_over)
-    run = ComparedRun(
-        id=folder.id,
-        attack=spec.attack.name,
-        is_control=spec.attack.control,
-        status=status,
-        elapsed_s=round(elapsed, 3),
-        budget_s=spec.budget,
-        guesses=guesses,
-        suffixes_per_s=done / elapsed if elapsed else None,
-        whole=trajectory(whole, [(point.spent, point.recall) for point in points]),
-        unreachable=None if unreachable is None else trajectory(unreachable, replayed),
-    )
-    return run, judged
+        ledger, done = reader.last_ledger(), reader.progress().done
+        elapsed = 0.0 if ledger is None else ledger.spent
+        judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
+
+        def trajectory(part: Part) -> Trajectory:
+            score = part.score(judged)
+            history = recall_history(part, spec=spec, reader=reader, answers=answers)
+            if status.is_over:
+                # Guesses that arrive after the end of the budget do not count.
+                history.append(TimedRecall(min(elapsed, spec.budget), score.recall_at_cap))
+            reached = math.inf if status.is_over else elapsed
+            at_shares = tuple(recall_after(share * spec.budget, history, reached) for share in BUDGET_SHARES)
+            return Trajectory(score, tuple(history), at_shares)
+
+        return ComparedRun(
+            id=folder.id,
+            attack=spec.attack.name,
+            is_control=spec.attack.control,
+            status=status,
+            elapsed_s=round(elapsed, 3),
+            budget_s=spec.budget,
+            guesses=reader.guess_count(),
+            suffixes_per_s=done / elapsed if elapsed else None,
+            whole=trajectory(parts.whole),
+            unreachable=None if parts.unreachable is None else trajectory(parts.unreachable),
+            submission=judged,
+            settings=_settings(spec, reader.last_event("worker_target") or {}),
+        )
 
 
-def _trajectory(
-    part: Part,
-    points: Sequence[tuple[float, float | None]],
-    *,
-    submission: JudgedRows,
-    elapsed: float,
-    budget: float,
-    is_over: bool,
-) -> Trajectory:
-    """Return the trajectory on `part`; `points` are pairs of seconds spent and recall, which is None while blind."""
-    score = part.score(submission)
-    history = [(0.0, 0.0), *points]
-    if is_over:
-        # Guesses that arrive after the end of the budget do not count.
-        history.append((min(elapsed, budget), score.recall_at_cap))
-    reached = math.inf if is_over else elapsed
-    at_shares = tuple(recall_after(share * budget, history, reached) for share in BUDGET_SHARES)
-    return Trajectory(score, _since_blind(history), at_shares)
-
-
-def _replayed(
-    points: Sequence[Point], part: Part, spec: AttackSpec, reader: GuessReader, answers: Tokens
-) -> list[tuple[float, float]]:
-    """Return seconds spent and recall on `part` at some points of the running curve."""
-    chosen = _chosen_points(points, spec.budget)
-    counts = [point.guesses for point in chosen]
-    recalls = recall_after_guesses(counts, part, spec=spec, reader=reader, answers=answers)
-    return [(point.spent, recall) for point, recall in zip(chosen, recalls, strict=True)]
-
-
-def _chosen_points(points: Sequence[Point], budget: float) -> list[Point]:
-    """Return about 40 points of the running curve, with the last one before each of BUDGET_SHARES among them."""
-    places = set(thinned(range(len(points)), _REPLAYED_POINTS))
-    for share in BUDGET_SHARES:
-        before = [place for place, point in enumerate(points) if point.spent <= share * budget]
-        places |= set(before[-1:])
-    return [points[place] for place in sorted(places)]
+def _history_as_json(history: Sequence[TimedRecall]) -> list[dict[str, float]]:
+    return [point._asdict() for point in thinned(history, _MAX_POINTS)]
 
 
 def _shares_as_json(recalls: Sequence[float | None]) -> list[dict[str, float | None]]:
     return [{"share": share, "recall": recall} for share, recall in zip(BUDGET_SHARES, recalls, strict=True)]
 
 
-def recall_after(seconds: float, history: Sequence[tuple[float, float | None]], reached: float) -> float | None:
-    """Return the recall after `seconds`, or None if the run has not come so far or the round was blind then.
+def recall_after(seconds: float, history: Sequence[tuple[float, float]], reached: float) -> float | None:
+    """Return the recall after `seconds`, or None if the run has not come so far.
 
-    `history` has pairs of seconds spent and recall (None while blind), ascending from 0 s; `reached` is the time that
-    the run has spent, infinite if it is over.
+    `history` has pairs of seconds spent and recall, ascending from 0 s; `reached` is the time that the run has spent,
+    infinite if it is over.
     """
     if seconds > reached:
         return None
     return [recall for spent, recall in history if spent <= seconds][-1]
 
 
-def _since_blind(history: Sequence[tuple[float, float | None]]) -> tuple[TimedRecall, ...]:
-    """Return the recalls since the round was last blind."""
-    points: list[TimedRecall] = []
-    for spent, recall in history:
-        if recall is None:
-            points.clear()
-        else:
-            points.append(TimedRecall(spent, recall))
-    return tuple(points)
-
-
-def _settings(folder: RunFolder, spec: AttackSpec) -> dict[str, Any]:
-    """Return the settings of a run by name; for the target, what the worker reported overrides what was requested."""
-    with GuessReader.of_run(folder, spec) as reader:
-        reported = reader.last_event("worker_target") or {}
+def _settings(spec: AttackSpec, reported: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run by name. What the worker `reported` of the target overrides what was requested."""
     target = {} if spec.target is None else spec.target.model_dump(mode="json", exclude={"path", "bytes"})
     groups = {
         "attack": spec.attack.model_dump(include={"name", "sha256"}),

@@ -5,8 +5,10 @@ Cells hold text from records and files unchanged; the caller sanitizes them befo
 
 from typing import Any
 
-from harness.analysis.comparison import BUDGET_SHARES, Comparison, Trajectory
-from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast, Part
+from harness.analysis.comparison import Comparison, Trajectory
+from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast
+from harness.analysis.parts import Part
+from harness.analysis.replay import BUDGET_SHARES
 from harness.core.intervals import Interval
 from harness.core.scoring import Score
 from harness.core.times import format_duration

@@ -1,58 +1,14 @@
-"""Compare two submissions on a round or on a part of it: which examples each solves, and the paired difference."""
+"""Compare two submissions on a part of a round: the examples that each solves, and the paired difference."""
 
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from harness.core.arrays import Bools, Ints
+from harness.analysis.parts import Part
+from harness.core.arrays import Ints
 from harness.core.intervals import Difference, paired_difference
-from harness.core.scoring import Score, scaled_cap, score_rows
-from harness.core.walk import JudgedRows, solutions
+from harness.core.walk import JudgedRows
 
 MCNEMAR_CAVEAT = "ignores overlap between examples"
-
-
-@dataclass(frozen=True)
-class Part:
-    """The examples that submissions are compared on, with the cap on errors there.
-
-    ids: [examples] int64, ascending, as the round numbers them; clusters: [examples] int64, or None. All submissions
-    passed to the methods are numbered by the round.
-    """
-
-    ids: Ints
-    cap: int
-    clusters: Ints | None
-
-    @classmethod
-    def whole(cls, examples: int, *, cap: int, clusters: Ints | None = None) -> "Part":
-        """Return the part with all examples, 0..examples-1."""
-        return cls(np.arange(examples), cap, clusters)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def where(self, is_member: Bools) -> "Part":
-        """Return the part with the examples selected by `is_member` [examples] and the cap in proportion to them."""
-        ids = self.ids[is_member]
-        cap = scaled_cap(self.cap, len(ids), len(self))
-        return Part(ids, cap, None if self.clusters is None else self.clusters[is_member])
-
-    def rows_of(self, submission: JudgedRows) -> JudgedRows:
-        """Return the rows for these examples, numbered by their position in this part."""
-        is_member = np.isin(submission.example_ids, self.ids)
-        return JudgedRows(
-            submission.is_correct[is_member], np.searchsorted(self.ids, submission.example_ids[is_member])
-        )
-
-    def score(self, submission: JudgedRows) -> Score:
-        """Return the score on these examples alone."""
-        return score_rows(*self.rows_of(submission), cap=self.cap, examples=len(self), clusters=self.clusters)
-
-    def solved(self, submission: JudgedRows) -> Bools:
-        """Return which of these examples are solved before the cap ends the walk, [examples]."""
-        return np.isin(np.arange(len(self)), solutions(*self.rows_of(submission)).within(self.cap))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def best_earlier_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
     folder, summary = best
     with as_harness_error(folder.path):
         with GuessReader.of_run(folder, spec) as reader:
-            submission = submission_of(folder.spec(), reader)
+            submission = submission_of(folder.attack_spec(), reader)
         is_correct = correct_rows(submission.ids, submission.suffixes, answers)
         curve = solved_curve(is_correct, submission.ids) / spec.round_examples
     errors = log_spaced(len(curve), most=DRAWN_POINTS)
@@ -47,7 +47,7 @@ def _best_earlier_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSumm
     earlier = []
     for folder in all_run_folders():
         try:
-            other = folder.spec()
+            other = folder.attack_spec()
             is_comparable = (
                 other.attack.name == attack
                 and other.id != spec.id

@@ -1,25 +1,59 @@
-"""Replay the guesses of a run in the order of their arrival to get its recall at any moment, on any part."""
+"""The recall of a run over time: as recorded, or by replaying its guesses in the order of their arrival."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from harness.analysis.contrast import Part
+from harness.analysis.parts import Part
 from harness.core.arrays import Tokens
 from harness.core.live_score import LiveScore
 from harness.core.scoring import recall_at_errors
 from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.spec import AttackSpec
+from harness.runs.reader import Point as RecordedPoint
 
+BUDGET_SHARES = (0.01, 0.1, 1.0)
 _ROWS_AT_ONCE = 50_000
+_REPLAYED_POINTS = 40
 Point = TypeVar("Point")
+
+
+class TimedRecall(NamedTuple):
+    """Recall at the cap after `spent` seconds of the budget."""
+
+    spent: float
+    recall: float
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
     """Return at most `most` of the points, evenly spaced, with the first and the last among them."""
     places = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
     return [points[place] for place in places]
+
+
+def recall_history(part: Part, *, spec: AttackSpec, reader: GuessReader, answers: Tokens) -> list[TimedRecall]:
+    """Return the recall on `part` over time, ascending from 0 s.
+
+    The recorded curve is used if it has the recall of `part`. Otherwise guesses are replayed at about 40 points of it,
+    with the last one before each of BUDGET_SHARES among them.
+    """
+    points = reader.points()
+    recorded = [TimedRecall(point.spent, point.recall) for point in points if point.recall is not None]
+    if len(part) < spec.examples or len(recorded) < len(points):
+        points = _chosen_points(points, spec.budget)
+        counts = [point.guesses for point in points]
+        recalls = recall_after_guesses(counts, part, spec=spec, reader=reader, answers=answers)
+        recorded = [TimedRecall(point.spent, recall) for point, recall in zip(points, recalls, strict=True)]
+    return [TimedRecall(0.0, 0.0), *recorded]
+
+
+def _chosen_points(points: Sequence[RecordedPoint], budget: float) -> list[RecordedPoint]:
+    places = set(thinned(range(len(points)), _REPLAYED_POINTS))
+    for share in BUDGET_SHARES:
+        before = [place for place, point in enumerate(points) if point.spent <= share * budget]
+        places |= set(before[-1:])
+    return [points[place] for place in sorted(places)]
 
 
 def recall_after_guesses(
@@ -42,10 +76,7 @@ def recall_after_guesses(
     after = 0
     for count in counts:
         while after < count:
-            arrived = reader.arrivals(
-                after=after,
-                limit=min(_ROWS_AT_ONCE, count - after),
-            )
+            arrived = reader.arrivals(after=after, limit=min(_ROWS_AT_ONCE, count - after))
             if not len(arrived.seq):
                 break
             after = int(arrived.seq[-1])

@@ -4,6 +4,7 @@ Both layouts are supported: one data set (`state.json`), and a directory of spli
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +26,24 @@ def values_in_arrow_set(folder: Path, *, field: str, split: str | None, notes: N
 
     Raises HarnessError if the split or the column does not exist, or the data set names no Arrow files.
     """
-    part = _split_folder(folder, split)
+    name = sanitize(folder.name if split is None else split)
+    texts = chain.from_iterable(_column(file, field, notes) for file in _arrow_files(_split_folder(folder, split)))
+    yield from ((f"{name}:{row}", text) for row, text in enumerate(texts, start=1) if text is not None)
+
+
+def _arrow_files(part: Path) -> list[Path]:
     state = _read_object(part / _STATE)
     if state.get("_indices_data_files") or state.get("_indices_files"):
         raise HarnessError(
             f"{part} stores a selection of rows as indices. Call flatten_indices() and save the data set again."
         )
-    files = state.get("_data_files")
-    names = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
-    if not names:
-        raise HarnessError(f"{part / _STATE} names no Arrow files. Save the data set again with save_to_disk().")
-    row = 0
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name:
-            raise HarnessError(f"{part / _STATE} names a file outside its directory. Save the data set again.")
-        for text in _column(part / name, field, notes):
-            row += 1
-            if text is not None:
-                yield f"{sanitize(folder.name if split is None else split)}:{row}", text
+    try:
+        names = [file["filename"] for file in state["_data_files"]]
+        if names and all(Path(name).name == name for name in names):
+            return [part / name for name in names]
+    except (KeyError, TypeError):
+        pass
+    raise HarnessError(f"{part / _STATE} names no Arrow files beside it. Save the data set again with save_to_disk().")
 
 
 def _split_folder(folder: Path, split: str | None) -> Path:
@@ -66,7 +67,7 @@ def _column(file: Path, field: str, notes: Notes) -> Iterator[str | None]:
     import pyarrow  # slow to import, and only needed for Arrow files
 
     try:
-        with pyarrow.memory_map(str(file)) as source, _open_stream(source) as reader:
+        with pyarrow.memory_map(str(file)) as source, pyarrow.ipc.open_stream(source) as reader:
             if field not in reader.schema.names:
                 raise HarnessError(
                     f"no column {field!r} in {file}. Choose one with --field: {_listed(reader.schema.names)}."
@@ -85,13 +86,6 @@ def _column(file: Path, field: str, notes: Notes) -> Iterator[str | None]:
     except OSError as error:
         reason = error.strerror or "damaged"
         notes.add("files that cannot be read", f"Skipped {file.name}: cannot be read ({reason}).")
-
-
-def _open_stream(source: Any) -> Any:
-    """Return a reader of the stream format, which `save_to_disk` writes."""
-    import pyarrow
-
-    return pyarrow.ipc.open_stream(source)
 
 
 def _listed(names: list[str]) -> str:

@@ -52,9 +52,15 @@ def normal_interval(values: Floats) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def number_or_none(value: float) -> float | None:
-    """Return a number that JSON can express: None for NaN and infinity."""
-    return float(value) if math.isfinite(value) else None
+def json_ready(value: Any) -> Any:
+    """Return `value` as JSON can express it: with Python's own numbers, and None for NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {key: json_ready(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def p_value_words(p: float) -> str:
@@ -65,8 +71,11 @@ def p_value_words(p: float) -> str:
 def table_of(
     name: str, title: str, rows: Sequence[Row], *, is_detail: bool = False, text_columns: Sequence[str] = ()
 ) -> FoundTable:
-    """Return a table of `rows`, whose keys are the columns. `text_columns` that the rows lack are ignored."""
-    columns = {column: [row[column] for row in rows] for column in rows[0]} if rows else {}
+    """Return a table of `rows`, whose keys are the columns; None stands for NaN.
+
+    `text_columns` that the rows lack are ignored.
+    """
+    columns = {column: [json_ready(row[column]) for row in rows] for column in rows[0]} if rows else {}
     texts = tuple(column for column in text_columns if column in columns)
     return FoundTable(name, title, columns, is_detail=is_detail, text_columns=texts)
 

@@ -25,7 +25,7 @@ _PAGE_WIDTH = 120
 
 def findings_of(folder: RunFolder) -> Findings:
     """Compute the findings so far from the run's record. Raises HarnessError if it cannot be read."""
-    spec = folder.audit()
+    spec = folder.audit_spec()
     audit_type = audit_named(spec.audit)
     tables = {table.name: table for table in spec.tables}
     audit = audit_type(audit_type.params_type().model_validate(spec.params))
@@ -98,7 +98,7 @@ def _table(table: FoundTable, width: int) -> str:
 
 
 def _header(folder: RunFolder) -> AuditHeader:
-    spec, summary = folder.audit(), run_summary(folder)
+    spec, summary = folder.audit_spec(), run_summary(folder)
     audit_type = audit_named(spec.audit)
     with AuditReader(folder.store) as reader:
         warnings = reader.warnings()

@@ -24,7 +24,7 @@ def run_as_json(folder: RunFolder) -> dict[str, Any]:
     return run_summary(folder).as_json() | {
         "not_reproducible_because": _nondeterminism(folder),
         "target_as_loaded": _loaded_target(folder),
-        "spec": folder.job().model_dump(mode="json"),
+        "spec": folder.spec().model_dump(mode="json"),
     }
 
 
@@ -54,7 +54,7 @@ def describe_plan(spec: AttackSpec) -> str:
 
 def describe(folder: RunFolder) -> str:
     """Return what `show` prints: lines of a name and a value."""
-    spec, summary = folder.job(), run_summary(folder)
+    spec, summary = folder.spec(), run_summary(folder)
     reason = f" – {sanitize(summary.reason)}" if summary.reason else ""
     rows = [("run", summary.id), ("status", f"{summary.status.words}{reason}")]
     rows += _job_rows(folder, spec, summary)
@@ -74,7 +74,7 @@ def describe(folder: RunFolder) -> str:
 
 def describe_example(folder: RunFolder, example: Example) -> str:
     """Return what `show --example` prints: prefix, answer, and each candidate with its verdict and score."""
-    text = text_of_run(folder, folder.spec())
+    text = text_of_run(folder, folder.attack_spec())
     rows = [("", "", "", "prefix", text.text(example.prefix.tolist()))]
     answer = "unknown: the round is blind" if example.answer is None else text.text(example.answer.tolist())
     rows.append(("", "", "", "answer", answer))
@@ -122,7 +122,7 @@ def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tup
 
 def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the sandbox of the attack, its limits, and what it refused."""
-    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).promise}")]
+    rows = [("sandbox", f"{summary.sandbox} – {backend_named(str(summary.sandbox)).description}")]
     if summary.in_force is not None:
         rows.append(("in force", sanitize(AppliedSandbox.from_record(summary.in_force).summary)))
     rows.append(("network", "none" if summary.network == "none" else f"{summary.network}, as the attack requested"))

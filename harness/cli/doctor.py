@@ -16,7 +16,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.engine.devices import resolve_device
 from harness.runs.machine import ABSENT, hardware, versions
-from harness.sandbox import detect_backend
+from harness.sandbox.backends import BACKENDS, detect_backend
 from harness.sandbox.guarantees import check_guarantees
 from harness.sandbox.view import model_cache
 
@@ -108,18 +108,17 @@ def _sandbox() -> list[Finding]:
         backend = detect_backend()
     except HarnessError as error:
         return [Finding("sandbox", "the requested backend does not work", str(error), is_missing=True)]
-    install = "Install bubblewrap (Debian: apt-get install bubblewrap), and allow user namespaces."
-    return [
-        Finding("sandbox", f"{backend.name}: {backend.promise}", None if backend.is_sandbox else install),
-        *(
-            Finding(
-                f"  {guarantee.name}",
-                f"by {guarantee.mechanism}" if guarantee.mechanism else "not guaranteed here",
-                guarantee.advice if backend.is_sandbox and not guarantee.mechanism else None,
-            )
-            for guarantee in check_guarantees()
-        ),
-    ]
+    strongest = BACKENDS[0]
+    stronger = None if backend is strongest else strongest.advice
+    found = [Finding("sandbox", f"{backend.name}: {backend.description}", None if backend.is_sandbox else stronger)]
+    for guarantee in check_guarantees():
+        name = f"  {guarantee.name}"
+        if guarantee.mechanism:
+            found.append(Finding(name, f"by {guarantee.mechanism}"))
+        else:
+            advice = (guarantee.advice or stronger) if backend.is_sandbox else None
+            found.append(Finding(name, "not guaranteed here", advice))
+    return found
 
 
 def _after_logout() -> Finding:

@@ -8,12 +8,10 @@ import typer
 from harness.cli.options import Json, VerifyOptions, budget_seconds, check_output_file, round_option, write_output
 from harness.cli.output import align_columns, print_json, sanitize, say, shorten_middle
 from harness.cli.verify import prepare, verified
-from harness.core.arrays import token_rows
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers, load_clusters, load_prefixes
 from harness.core.files import file_sha256
 from harness.core.rounds import load_round
-from harness.submit.judging import JudgingData
+from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, leaderboard_csv
 from harness.submit.leaderboard import leaderboard as ranked
 from harness.submit.verdict import load_verdict
@@ -49,7 +47,7 @@ def leaderboard(
         check_output_file(file)
     if options.budget is not None:
         budget_seconds(options.budget)
-    judging = _judging(round_, answers)
+    judging = load_judging_data(load_round(round_), answers=answers)
     if verify:
         prepare(options)
         for bundle in bundles:
@@ -79,19 +77,6 @@ def leaderboard(
         )
     else:
         _print(entries)
-
-
-def _judging(name: str, answers_file: Path | None) -> JudgingData:
-    round_ = load_round(name)
-    prefixes = load_prefixes(round_)
-    if answers_file is None:
-        answers = load_answers(round_)
-    else:
-        answers = token_rows(answers_file, length=round_.suffix_length, vocabulary=round_.vocabulary)
-        if len(answers) != len(prefixes):
-            raise HarnessError(f"{answers_file}: {len(answers):,} answers for {len(prefixes):,} prefixes.")
-    clusters = None if answers is None else load_clusters(round_, answers)
-    return JudgingData(round_, prefixes, answers, clusters)
 
 
 def _print(entries: list[Entry]) -> None:

@@ -48,7 +48,7 @@ Redact = Annotated[bool, typer.Option("--redact", help="Replace guesses and answ
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run of an attack is given, besides its round."""
+    """The options of an attack's run, except its round."""
 
     target: Annotated[str | None, typer.Option(help="Hub id or directory.  [default: the round's target]")] = None
     revision: Annotated[str | None, typer.Option(help="Revision of a hub target.")] = None
@@ -73,7 +73,7 @@ class DeviceOptions:
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """How the code of a bundle is run again."""
+    """The options for running the code of a bundle again."""
 
     target: Annotated[
         str | None, typer.Option(help="Hub id or directory.  [default: the round's, else the bundle's]")

@@ -1,4 +1,4 @@
-"""From the options of a command to a resolved run: attack, parameters, round, target."""
+"""Resolve the options of a command into a run: attack, parameters, round, target."""
 
 import contextlib
 import re
@@ -23,7 +23,7 @@ from harness.plugins.discovery import AttackFile, attack_named
 from harness.plugins.schema import validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
-from harness.supervisor.gpus import visible_gpus
+from harness.supervisor.devices import visible_gpus
 
 _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _MAX_THREADS = 4096
@@ -105,13 +105,13 @@ def require_device(compute: DeviceOptions) -> str:
 
 def _require_gpu(device: str) -> None:
     """Raise a usage error if this machine has no such GPU."""
-    index, gpus = device.partition(":")[2], visible_gpus()
-    if any(index in ("", str(gpu.number)) for gpu in gpus):
+    gpus = visible_gpus()
+    if any(device in ("cuda", gpu.name) for gpu in gpus):
         return
     if not gpus and any(Path("/dev").glob("nvidia[0-9]*")):
         # A container may have GPUs without NVML, which lists them.
         return
-    found = ", ".join(f"cuda:{gpu.number}" for gpu in gpus) or "no GPU"
+    found = ", ".join(gpu.name for gpu in gpus) or "no GPU"
     raise typer.BadParameter(
         f"{device} is not available: the NVIDIA driver shows {found}. Use another device, or cpu.",
         param_hint="--device",

@@ -78,5 +78,5 @@ def resume(run: Run, detach: Detach = False, json: Json = False) -> None:
     It continues within what is left of its budget. Exit codes are those of `harness run`.
     """
     folder = run_folder(run)
-    resume_run(folder, weights_sha256=current_weights(folder.job()))
+    resume_run(folder, weights_sha256=current_weights(folder.spec()))
     follow_or_detach(folder, detach=detach, json=json)

@@ -132,7 +132,7 @@ def _find_scorable(
 def _from_run(name: str, answers: Path | None, last: int | None, cap: int | None) -> Scorable:
     """Return a run's submission, made from its record. `answers` are for a round that was blind when it ran."""
     folder = run_folder(name)
-    spec = folder.spec()
+    spec = folder.attack_spec()
     known = load_answers(spec.round) if answers is None else _read_answers(answers, last)
     if known is None:
         raise HarnessError(f"round {spec.round.name} is blind. Score {folder.id} with --answers NPY.")

@@ -65,7 +65,7 @@ def print_tunings(*, json: bool) -> None:
     parents: list[str | None] = []
     for folder in all_run_folders() if tunings else ():
         try:
-            parents.append(folder.job().parent)
+            parents.append(folder.spec().parent)
         except HarnessError:
             continue
     counts = {tuning.id: parents.count(tuning.id) for tuning in tunings}

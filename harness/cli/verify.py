@@ -22,10 +22,11 @@ from harness.core.rounds import Round, load_round
 from harness.core.spec import SHIPPED_TARGETS
 from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
+from harness.submit.bundle_checks import LocalTarget
 from harness.submit.environment import InstallOptions
 from harness.submit.manifest import TargetIdentity
 from harness.submit.verdict import Verdict, produced_path, verdict_path
-from harness.submit.verification import LocalTarget, OrganizerInputs, RunSettings, Verification
+from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -128,7 +129,7 @@ def verified(
             line.update(f"{sanitize(bundle.name)} · {format_duration(time.monotonic() - began)} · {sanitize(step)}")
 
         verification = Verification(bundle, work=place, frozen=frozen)
-        verdict = verification.run(given, RunSettings(place, install, device, options.unsafe, on_step))
+        verdict = verification.run(given, RunSettings(install, device, options.unsafe, on_step))
         if verification.produced is not None:
             # A bundle of code alone has no submission: this one was read under the rules, and is ranked.
             write_output(produced_path(beside), verification.produced.read_bytes())

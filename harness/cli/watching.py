@@ -34,7 +34,7 @@ def follow(folder: RunFolder, *, json: bool) -> None:
     if json:
         print_json(summary.as_json())
     elif not summary.has_score:
-        say(f"{job_record(folder.job()).show_command} {summary.id} prints what it found")
+        say(f"{job_record(folder.spec()).show_command} {summary.id} prints what it found")
     elif summary.status not in (Status.CRASHED, Status.LOST):
         _print_outcome(summary)
     _exit_as(summary)
@@ -55,7 +55,7 @@ def print_detached(folder: RunFolder, *, json: bool) -> None:
         print_json(run_summary(folder).as_json())
     else:
         print(folder.id)
-        show = job_record(folder.job()).show_command
+        show = job_record(folder.spec()).show_command
         say(f"`harness watch {folder.id}` follows it, `{show} {folder.id}` prints what it found.")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
+from harness.core.text import shorten
 
 Tokens = NDArray[np.integer]
 """Token ids; the last axis is the position."""
@@ -43,11 +44,21 @@ def token_rows(path: Path, *, length: int | None, vocabulary: int, rows: tuple[i
 
     Raises HarnessError, naming the file, if its shape, dtype or tokens do not fit, or it has too few rows.
     """
-    array = mapped_array(path)
+    return checked_tokens(mapped_array(path), path, length=length, vocabulary=vocabulary, rows=rows)
+
+
+def checked_tokens(
+    array: NDArray[np.generic],
+    path: Path,
+    *,
+    length: int | None,
+    vocabulary: int,
+    rows: tuple[int, int] | None = None,
+) -> Tokens:
+    """Return rows of an `array` that was read from `path`, under the conditions of `token_rows`."""
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise HarnessError(
-            f"{path}: expected integers of shape [rows, tokens], found {array.dtype} {list(array.shape)}."
-        )
+        found = shorten(f"{array.dtype} {list(array.shape)}")
+        raise HarnessError(f"{path}: expected integers of shape [rows, tokens], found {found}.")
     if length is not None and array.shape[1] != length:
         raise HarnessError(f"{path}: rows of {array.shape[1]} tokens where the round has {length}.")
     first, last = rows if rows is not None else (0, len(array))

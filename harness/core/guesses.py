@@ -1,11 +1,11 @@
 """Guesses: example id, suffix and score, many at a time.
 
-`GUESSES` defines the columns: the frames of a worker, the table in run.db and its queries follow it. To add a column,
-add it to `GUESSES`, `_FIELDS`, `Guesses` and `concatenate_guesses` (docs/architecture.md lists what else is needed).
+Each field of `Guesses` defines one column. The frames of a worker, the table in run.db, its queries and the inputs of a
+resumed worker follow `GUESSES`, so a new column is a new field here (docs/architecture.md).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.rows import Kind, Rows, Table, table
+from harness.core.rows import Column, Kind, Rows, Table
 
-GUESSES: Table = table("guess", example=Kind.INTEGER, suffix=Kind.TOKENS, score=Kind.REAL)
-_FIELDS = {"example": "ids", "suffix": "suffixes", "score": "score"}
-"""The field of `Guesses` that holds each column of `GUESSES`."""
+
+def _column(name: str, kind: Kind, default: float | None = None) -> dict[str, Column]:
+    """Return the metadata of a field of `Guesses`: the column in which it is stored.
+
+    `default` is the value in rows that have no such column: those of a final order and of earlier versions.
+    """
+    return {"column": Column(name=name, kind=kind, default=default)}
 
 
 @dataclass(frozen=True, init=False)
@@ -27,9 +31,9 @@ class Guesses:
     ids: [rows] int64; suffixes: [rows, suffix length] integers; score: [rows] float64.
     """
 
-    ids: Ints
-    suffixes: Tokens
-    score: Floats = field(repr=False)
+    ids: Ints = field(metadata=_column("example", Kind.INTEGER))
+    suffixes: Tokens = field(metadata=_column("suffix", Kind.TOKENS))
+    score: Floats = field(repr=False, metadata=_column("score", Kind.REAL, default=0.0))
 
     def __init__(self, ids: ArrayLike, suffixes: ArrayLike, score: ArrayLike) -> None:
         object.__setattr__(self, "ids", _integers("ids", ids, dimensions=1).astype(np.int64))
@@ -43,30 +47,37 @@ class Guesses:
 
     @classmethod
     def from_columns(cls, columns: Rows) -> "Guesses":
-        """Return the guesses in these columns of `GUESSES`."""
-        return cls(**{field: columns[column] for column, field in _FIELDS.items()})
+        """Return the guesses in these columns of `GUESSES`; a column with a default may be absent."""
+        rows = len(columns["example"])
+        return cls(
+            **{
+                name: np.full(rows, column.default)
+                if column.default is not None and column.name not in columns
+                else columns[column.name]
+                for name, column in _COLUMNS.items()
+            }
+        )
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the guesses as columns of `GUESSES`."""
-        return {column: getattr(self, field) for column, field in _FIELDS.items()}
+        return {column.name: getattr(self, name) for name, column in _COLUMNS.items()}
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def part(self, rows: slice | Ints) -> "Guesses":
         """Return the guesses at `rows`."""
-        return Guesses(self.ids[rows], self.suffixes[rows], self.score[rows])
+        return Guesses(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+
+
+_COLUMNS: dict[str, Column] = {one.name: one.metadata["column"] for one in fields(Guesses)}
+GUESSES = Table(name="guess", columns=tuple(_COLUMNS.values()))
 
 
 def concatenate_guesses(parts: Sequence[Guesses], *, suffix_length: int) -> Guesses:
     """Return the guesses of all parts; suffixes of shape [0, suffix_length] if there are none."""
-    if not parts:
-        return Guesses(np.empty(0, np.int64), np.empty((0, suffix_length), np.uint16), np.empty(0))
-    return Guesses(
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate([part.suffixes for part in parts]),
-        np.concatenate([part.score for part in parts]),
-    )
+    parts = parts or [Guesses([], np.empty((0, suffix_length), np.uint16), [])]
+    return Guesses(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS})
 
 
 def find_fault(guesses: Guesses, *, examples: int, suffix_length: int, vocabulary: int) -> str | None:

@@ -198,7 +198,8 @@ def _histogram(scores: Floats) -> tuple[Ints, Floats]:
     if not len(finite):
         return np.zeros(1, np.int64), np.array([0.0, 1.0])
     low, high = float(finite.min()), float(finite.max())
-    edges = np.linspace(low, high, _BINS + 1) if np.isfinite(high - low) else np.array([low, high])
+    with np.errstate(over="ignore"):
+        edges = np.linspace(low, high, _BINS + 1) if np.isfinite(high - low) else np.array([low, high])
     if not (edges[1:] > edges[:-1]).all():
         # The scores are too close to each other for bins between them.
         return np.array([len(finite)], np.int64), np.array([low, high])

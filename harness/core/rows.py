@@ -41,12 +41,13 @@ _DIMENSIONS = {Kind.INTEGER: 1, Kind.REAL: 1, Kind.REALS: 2, Kind.TOKENS: 2}
 
 
 class Column(BaseModel):
-    """One column of a table."""
+    """One column of a table. `default` is the value in stored rows that were written before the column existed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     kind: Kind
+    default: float | None = None
 
     @field_validator("name")
     @classmethod

@@ -19,14 +19,14 @@ _MAX_DIGITS = 9  # any number of nine digits fits into uint32
 _AFTER_ID, _AFTER_SUFFIX = b',"[', b']"'
 
 
-class Rows(NamedTuple):
-    """Rows of a submission. ids: [rows] int64; suffixes: [rows, suffix length], of an unsigned type."""
+class SubmissionRows(NamedTuple):
+    """Rows of a submission, in its order. ids: [rows] int64; suffixes: [rows, suffix length], of an unsigned type."""
 
     ids: Ints
     suffixes: Tokens
 
 
-def parsed_block(block: bytes, suffix_length: int, line_end: bytes) -> Rows | None:
+def parsed_block(block: bytes, suffix_length: int, line_end: bytes) -> SubmissionRows | None:
     """Return the rows of a block of complete lines, or None unless each line is a plain row and `line_end`."""
     codes = np.frombuffer(block, np.uint8)
     digit = (codes - np.uint8(ord("0"))) < 10  # uint8 wraps around, so everything below '0' is large
@@ -44,7 +44,7 @@ def parsed_block(block: bytes, suffix_length: int, line_end: bytes) -> Rows | No
     if values is None:
         return None
     table = values.reshape(shape)
-    return Rows(table[:, 0].astype(np.int64), table[:, 1:])
+    return SubmissionRows(table[:, 0].astype(np.int64), table[:, 1:])
 
 
 def _has_leading_zero(codes: Codes, digit: Bools) -> bool:

@@ -15,9 +15,9 @@ from typing import IO
 
 import numpy as np
 
-from harness.core.arrays import Ints, Tokens, token_dtype
+from harness.core.arrays import Tokens, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.submission_block import Rows, parsed_block
+from harness.core.submission_block import SubmissionRows, parsed_block
 from harness.core.submission_line import header_fault, line_end_fault, longest_line, parsed_line, shown
 
 _BLOCK_BYTES = 1 << 20
@@ -40,14 +40,6 @@ def vocabulary_of(answers: Tokens) -> int:
     return _GPT2_VOCABULARY if int(answers.max(initial=0)) < _GPT2_VOCABULARY else 1 << 32
 
 
-@dataclass(frozen=True)
-class Submission:
-    """The rows of a submission in its order. ids: [rows] int64; suffixes: [rows, suffix length], uint16 or uint32."""
-
-    ids: Ints
-    suffixes: Tokens
-
-
 class SubmissionFault(HarnessError):
     """A fault in one line of a submission. `line` counts from 1, which is the header."""
 
@@ -57,19 +49,19 @@ class SubmissionFault(HarnessError):
         self.what = what
 
 
-def read_submission(path: Path, rules: SubmissionRules) -> Submission:
+def read_submission(path: Path, rules: SubmissionRules) -> SubmissionRows:
     """Return the rows of the submission at `path`. A file with only a header has no rows.
 
     The rules bound the memory used, whatever the file. Raises SubmissionFault for the first fault, and HarnessError if
     the file cannot be read.
     """
-    parts: list[Rows] = []
+    parts: list[SubmissionRows] = []
     for part in _parts(path, rules):
         if isinstance(part, SubmissionFault):
             raise part
         parts.append(part)
     dtype = token_dtype(rules.vocabulary)
-    return Submission(
+    return SubmissionRows(
         np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)]),
         np.concatenate([np.empty((0, rules.suffix_length), dtype), *(part.suffixes for part in parts)]),
     )
@@ -84,7 +76,7 @@ def submission_faults(path: Path, rules: SubmissionRules, limit: int = MAX_FAULT
     return list(islice((part for part in _parts(path, rules) if isinstance(part, SubmissionFault)), limit))
 
 
-def _parts(path: Path, rules: SubmissionRules) -> Iterator[Rows | SubmissionFault]:
+def _parts(path: Path, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     """Yield the rows of the file, block by block, and its faults, in the order of their lines."""
     try:
         with path.open("rb") as file:
@@ -93,7 +85,7 @@ def _parts(path: Path, rules: SubmissionRules) -> Iterator[Rows | SubmissionFaul
         raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[Rows | SubmissionFault]:
+def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[SubmissionRows | SubmissionFault]:
     longest = longest_line(rules.suffix_length)
     header = file.readline(longest)
     if (what := header_fault(header)) is not None:
@@ -124,14 +116,14 @@ def _parts_of(file: IO[bytes], name: str, rules: SubmissionRules) -> Iterator[Ro
 
 def _parts_of_block(
     block: bytes, name: str, first_line: int, rules: SubmissionRules, line_end: bytes
-) -> Iterator[Rows | SubmissionFault]:
+) -> Iterator[SubmissionRows | SubmissionFault]:
     """Yield the rows or the faults of complete lines, the first of which is line `first_line`."""
     if not block:
         return
     room = rules.row_cap - (first_line - 2)
     rows = parsed_block(block, rules.suffix_length, line_end)
     if rows is not None and len(rows.ids) <= room and _are_in_range(rows, rules):
-        yield Rows(rows.ids, rows.suffixes.astype(token_dtype(rules.vocabulary)))
+        yield SubmissionRows(rows.ids, rows.suffixes.astype(token_dtype(rules.vocabulary)))
         return
     longest = longest_line(rules.suffix_length)
     found: list[list[int]] = []
@@ -156,10 +148,10 @@ def _parts_of_block(
         else:
             found.append(row)
     table = np.array(found, np.int64).reshape(len(found), 1 + rules.suffix_length)
-    yield Rows(table[:, 0], table[:, 1:].astype(token_dtype(rules.vocabulary)))
+    yield SubmissionRows(table[:, 0], table[:, 1:].astype(token_dtype(rules.vocabulary)))
 
 
-def _are_in_range(rows: Rows, rules: SubmissionRules) -> bool:
+def _are_in_range(rows: SubmissionRows, rules: SubmissionRules) -> bool:
     return bool(rows.ids.max(initial=0) < rules.examples and rows.suffixes.max(initial=0) < rules.vocabulary)
 
 

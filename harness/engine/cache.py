@@ -19,7 +19,7 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._room: tuple[Tensor, Tensor] | None = None
+        self._buffers: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append [rows, heads, new, width] of each and return all positions so far as views."""
@@ -27,12 +27,12 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
             self.lazy_initialization(key_states, value_states)
         length = self.get_seq_length()
         end = length + key_states.shape[-2]
-        if self._room is None or self._room[0].shape[-2] < end:
-            self._room = (
+        if self._buffers is None or self._buffers[0].shape[-2] < end:
+            self._buffers = (
                 _preallocate(self.keys if length else None, key_states, end),
                 _preallocate(self.values if length else None, value_states, end),
             )
-        keys, values = self._room
+        keys, values = self._buffers
         keys[..., length:end, :] = key_states
         values[..., length:end, :] = value_states
         self.keys, self.values = keys[..., :end, :], values[..., :end, :]
@@ -41,7 +41,7 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep the rows at `indices`, each as often as it occurs."""
         super().batch_select_indices(indices)
-        self._room = None
+        self._buffers = None
 
 
 def new_cache(model: PreTrainedModel) -> DynamicCache:
@@ -51,9 +51,9 @@ def new_cache(model: PreTrainedModel) -> DynamicCache:
     return cache
 
 
-def _preallocate(length: Tensor | None, new: Tensor, positions: int) -> Tensor:
+def _preallocate(filled: Tensor | None, new: Tensor, positions: int) -> Tensor:
     *rows_and_heads, _, width = new.shape
-    room = torch.empty(*rows_and_heads, -(-positions // _STEP) * _STEP, width, dtype=new.dtype, device=new.device)
-    if length is not None:
-        room[..., : length.shape[-2], :] = length
-    return room
+    buffer = torch.empty(*rows_and_heads, -(-positions // _STEP) * _STEP, width, dtype=new.dtype, device=new.device)
+    if filled is not None:
+        buffer[..., : filled.shape[-2], :] = filled
+    return buffer

@@ -6,7 +6,7 @@ Texts come in and numbers go out. This module knows nothing of prompts and lists
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from harness.engine.finite import non_finite_error
 from harness.engine.loading import load_model, one_line
 from harness.engine.memory import run_within_memory
 
-Result = TypeVar("Result")
 PERSONS = ("PER", "PERSON")
 """The name of a person in label schemes, after any prefix."""
 _ROWS_AT_ONCE = {"cpu": 64, "cuda": 1024}
@@ -30,7 +29,7 @@ _PREFIXES = ("B", "I", "E", "S", "L", "U")
 """Begin, inside, end, single, last and unit: the letters of IOB1, IOB2, IOBES and BILOU."""
 _OUTSIDE = "O"
 _SPACES = " ▁Ġ"
-"""How tokenizers write the space before a word. A space alone is not a token of a name."""
+"""Characters that tokenizers write for the space before a word. A space alone is not a token of a name."""
 _STRIDE = 32
 """Tokens that two neighbouring windows of a long text share, so that each token has context on both sides."""
 
@@ -65,9 +64,9 @@ class NameAttention(NamedTuple):
 class TokenClassifier:
     """A model that gives every token of a text a label.
 
-    labels: the names of the labels by id. room: the maximum number of tokens of a text, special tokens included, None
-    if unbounded. rows_at_once: how many texts go through the model together; each time memory runs out it is halved for
-    all later calls.
+    labels: the names of the labels by id. max_tokens: the maximum number of tokens of a text, special tokens included,
+    None if unbounded. rows_at_once: how many texts go through the model together; each time memory runs out it is
+    halved for all later calls.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, *, rows_at_once: int | None = None) -> None:
@@ -79,7 +78,7 @@ class TokenClassifier:
         self.tokenizer.no_truncation()
         names: Any = model.config.id2label or {}
         self.labels = tuple(str(names.get(number, number)) for number in range(model.config.num_labels or 0))
-        self.room = _room(model)
+        self.max_tokens = _max_tokens(model)
         self.rows_at_once = rows_at_once or _ROWS_AT_ONCE[self.device.type]
         self._padding = int(getattr(model.config, "pad_token_id", None) or 0)
         self._known = int(getattr(model.get_input_embeddings(), "num_embeddings", 1 << 62))
@@ -131,9 +130,8 @@ class TokenClassifier:
         ]
         fits = [row for row in range(len(texts)) if chosen[row].any() and self._fits(encodings[row])]
         result = np.full(len(texts), np.nan)
-        for rows, probabilities in self._probabilities(encodings, fits):
-            for row, of_tokens in zip(rows, probabilities, strict=True):  # of_tokens: [tokens, labels]
-                result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).mean()
+        for row, of_tokens in self._measure(encodings, fits, self._probabilities):  # of_tokens: [tokens, labels]
+            result[row] = of_tokens[chosen[row]][:, labels].max(axis=1).mean()
         return result
 
     def find_entities(self, texts: Sequence[str]) -> list[list[Entity]]:
@@ -148,17 +146,16 @@ class TokenClassifier:
             windows += [(row, part) for part in ([encoding] if self._fits(encoding) else self._windows(text))]
         tokens: list[dict[tuple[int, int], tuple[int, int, int]]] = [{} for _ in texts]
         encodings = [encoding for _, encoding in windows]
-        for places, probabilities in self._probabilities(encodings, list(range(len(windows)))):
-            for place, of_tokens in zip(places, probabilities, strict=True):
-                row, encoding = windows[place]
-                for token, (span, label) in enumerate(zip(encoding.offsets, of_tokens.argmax(axis=1), strict=True)):
-                    if encoding.special_tokens_mask[token] or span[0] == span[1]:
-                        continue
-                    # Where windows overlap, use the one with more context around the token.
-                    depth = min(token, len(of_tokens) - 1 - token)
-                    before = tokens[row].get(span)
-                    if before is None or before[0] < depth:
-                        tokens[row][span] = (depth, int(label), int(_continues(encoding, token)))
+        for place, of_tokens in self._measure(encodings, list(range(len(windows))), self._probabilities):
+            row, encoding = windows[place]
+            for token, (span, label) in enumerate(zip(encoding.offsets, of_tokens.argmax(axis=1), strict=True)):
+                if encoding.special_tokens_mask[token] or span[0] == span[1]:
+                    continue
+                # Where windows overlap, use the one with more context around the token.
+                depth = min(token, len(of_tokens) - 1 - token)
+                before = tokens[row].get(span)
+                if before is None or before[0] < depth:
+                    tokens[row][span] = (depth, int(label), int(_continues(encoding, token)))
         return [
             _entities(
                 text, sorted((*span, self.labels[label], bool(goes_on)) for span, (_, label, goes_on) in of.items())
@@ -177,14 +174,14 @@ class TokenClassifier:
         before = self.model.config._attn_implementation
         self.model.set_attn_implementation("eager")
         try:
-            for rows, averaged in self._attentions(encodings, fits):
-                for row, weights in zip(rows, averaged, strict=True):  # weights: [tokens, tokens], query first
-                    encoding = encodings[row]
-                    is_name = tokens_covering(encoding, names[row])
-                    ordinary = np.array(encoding.special_tokens_mask) == 0
-                    to_name = weights[:, is_name].sum(axis=1)
-                    spans = np.array(encoding.offsets).reshape(-1, 2)
-                    result[row] = NameAttention(spans[ordinary], to_name[ordinary], is_name[ordinary])
+            # weights: [tokens, longest], query first
+            for row, weights in self._measure(encodings, fits, self._attention, share=_ROWS_WITH_ATTENTION):
+                encoding = encodings[row]
+                is_name = tokens_covering(encoding, names[row])
+                ordinary = np.array(encoding.special_tokens_mask) == 0
+                to_name = weights[:, np.flatnonzero(is_name)].sum(axis=1)
+                spans = np.array(encoding.offsets).reshape(-1, 2)
+                result[row] = NameAttention(spans[ordinary], to_name[ordinary], is_name[ordinary])
         finally:
             self.model.set_attn_implementation(before)
         return result
@@ -197,67 +194,65 @@ class TokenClassifier:
         return np.array([token in members for token in encoding.ids], bool)
 
     def _fits(self, encoding: Encoding) -> bool:
-        return len(encoding.ids) > 0 and (self.room is None or len(encoding.ids) <= self.room)
+        return len(encoding.ids) > 0 and (self.max_tokens is None or len(encoding.ids) <= self.max_tokens)
 
     def _windows(self, text: str) -> list[Encoding]:
         """Return encodings of the parts of a long text that fit into the model, with offsets in the whole text."""
-        assert self.room is not None
-        self.tokenizer.enable_truncation(self.room, stride=min(_STRIDE, self.room // 4))
+        assert self.max_tokens is not None
+        self.tokenizer.enable_truncation(self.max_tokens, stride=min(_STRIDE, self.max_tokens // 4))
         first = self.tokenizer.encode(text)
         self.tokenizer.no_truncation()
         return [first, *first.overflowing]
 
-    def _probabilities(
-        self, encodings: Sequence[Encoding], rows: list[int]
-    ) -> Iterator[tuple[list[int], list[Floats]]]:
-        """Yield (some of `rows`, [tokens, labels] probabilities for each of them), with similar lengths together."""
+    def _probabilities(self, tokens: torch.Tensor, mask: torch.Tensor) -> Floats:
+        """Return the probabilities of labels for tokens [texts, longest], [texts, longest, labels]."""
+        logits = self.model(input_ids=tokens, attention_mask=mask).logits
+        if not bool(torch.isfinite(logits).all()):
+            raise non_finite_error("the model returned NaN or infinity", self.model.dtype)
+        # Float64 separates values near 1 that are equal in float32.
+        return np.asarray(logits.cpu().double().softmax(dim=2).numpy())
 
-        def of(together: list[int]) -> list[Floats]:
-            tokens, mask = self._padded([encodings[row] for row in together])
-            logits = self.model(input_ids=tokens, attention_mask=mask).logits  # [rows, longest, labels]
-            if not bool(torch.isfinite(logits).all()):
-                raise non_finite_error("the model returned NaN or infinity", self.model.dtype)
-            # Float64 separates values near 1 that are equal in float32.
-            probabilities = logits.cpu().double().softmax(dim=2).numpy()
-            return [of_row[: len(encodings[row].ids)] for row, of_row in zip(together, probabilities, strict=True)]
+    def _attention(self, tokens: torch.Tensor, mask: torch.Tensor) -> Floats:
+        """Return the mean attention weights over heads and layers, [texts, longest, longest]."""
+        layers = self.model(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
+        if not layers or layers[0] is None:
+            raise HarnessError(f"a {type(self.model).__name__} does not return attention weights.")
+        # Each layer: [texts, heads, longest, longest].
+        averaged = (sum(layer.float().mean(dim=1) for layer in layers) / len(layers)).cpu().numpy()
+        if not np.isfinite(averaged).all():
+            raise non_finite_error("the model's attention weights are NaN", self.model.dtype)
+        return np.asarray(averaged)
 
-        yield from self._in_parts(encodings, rows, of)
+    def _measure(
+        self,
+        encodings: Sequence[Encoding],
+        rows: list[int],
+        measure: Callable[[torch.Tensor, torch.Tensor], Floats],
+        *,
+        share: int = 1,
+    ) -> Iterator[tuple[int, Floats]]:
+        """Yield each of `rows` and `measure` of its tokens, [tokens, …], shortest texts first.
 
-    def _attentions(self, encodings: Sequence[Encoding], rows: list[int]) -> Iterator[tuple[list[int], list[Floats]]]:
-        """Yield (some of `rows`, [tokens, tokens] mean attention weights over heads and layers for each of them)."""
-
-        def of(together: list[int]) -> list[Floats]:
-            tokens, mask = self._padded([encodings[row] for row in together])
-            layers = self.model(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
-            if not layers or layers[0] is None:
-                raise HarnessError(f"a {type(self.model).__name__} does not return attention weights.")
-            # Each layer: [rows, heads, longest, longest].
-            averaged = (sum(layer.float().mean(dim=1) for layer in layers) / len(layers)).cpu().numpy()
-            if not np.isfinite(averaged).all():
-                raise non_finite_error("the model's attention weights are NaN", self.model.dtype)
-            sizes = [len(encodings[row].ids) for row in together]
-            return [of_row[:size, :size] for size, of_row in zip(sizes, averaged, strict=True)]
-
-        yield from self._in_parts(encodings, rows, of, share=_ROWS_WITH_ATTENTION)
-
-    def _in_parts(
-        self, encodings: Sequence[Encoding], rows: list[int], of: Callable[[list[int]], Result], *, share: int = 1
-    ) -> Iterator[tuple[list[int], Result]]:
-        """Yield the result of `of` for parts of `rows` that fit into memory, shortest texts first."""
+        measure: maps token ids and mask of as many texts as fit into memory, [texts, longest] each. share: the memory
+        that it needs for a text, relative to that for probabilities.
+        """
         waiting = sorted(rows, key=lambda row: len(encodings[row].ids))
         problem = "no room for one text at a time. Free memory or use a smaller --dtype."
         while waiting:
             most = min(len(waiting), max(1, self.rows_at_once // share))
             with torch.inference_mode():
-                result, count = run_within_memory(
-                    lambda count, waiting=waiting: of(waiting[:count]),  # type: ignore[misc]
+                found, count = run_within_memory(
+                    lambda count, waiting=waiting: measure(  # type: ignore[misc]
+                        *self._padded([encodings[row] for row in waiting[:count]])
+                    ),
                     most,
                     device=self.device,
                     problem=problem,
                 )
             if count < most:
                 self.rows_at_once = share * count
-            yield waiting[:count], result
+            for row, of_tokens in zip(waiting[:count], found, strict=True):
+                yield row, of_tokens[: len(encodings[row].ids)]
             waiting = waiting[count:]
 
     def _padded(self, encodings: Sequence[Encoding]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -324,7 +319,7 @@ def _unknown_token(tokenizer: Tokenizer) -> int | None:
     return number if isinstance(number, int) else tokenizer.token_to_id(name) if isinstance(name, str) else None
 
 
-def _room(model: PreTrainedModel) -> int | None:
+def _max_tokens(model: PreTrainedModel) -> int | None:
     """Return the number of tokens that the position embeddings allow. RoBERTa's begin after the padding's position."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):

@@ -36,12 +36,12 @@ class Ensemble:
         tokens: [prefixes, length]. There is capacity for `rows` branches of `room` more tokens.
         """
         begun = [self._runner.begin(tokens, rows=rows, room=room, keep=keep, view=view) for view in self._views]
-        return torch.stack([states for states, _ in begun], dim=2), _ViewBranches([branches for _, branches in begun])
+        branches = _ViewBranches(self._runner, [branches for _, branches in begun])
+        return torch.stack([states for states, _ in begun], dim=2), branches
 
     def advance(self, branches: Branches, tokens: Tensor, parents: Ints) -> Tensor:
         """Return states [rows, views, width] of `tokens` [rows] appended to the branches `parents` [rows]."""
-        assert isinstance(branches, _ViewBranches)
-        return torch.stack([self._runner.advance(each, tokens, parents) for each in branches.views], dim=1)
+        return branches.advance(tokens, parents)
 
     def logit_blocks(self, states: Tensor) -> Iterator[Logits]:
         """Yield the combined next-token logits of states [rows, views, width], some rows at a time."""
@@ -70,12 +70,13 @@ class Ensemble:
 class _ViewBranches:
     """The branches of all views, which always have the same tokens."""
 
-    def __init__(self, views: list[Branches]) -> None:
-        self.views = views
+    def __init__(self, runner: ModelRunner, views: list[Branches]) -> None:
+        self._runner = runner
+        self._views = views
 
     def advance(self, tokens: Tensor, parents: Ints) -> Tensor:
-        return torch.stack([view.advance(tokens, parents) for view in self.views], dim=1)
+        return torch.stack([self._runner.advance(view, tokens, parents) for view in self._views], dim=1)
 
     def select(self, rows: Ints) -> None:
-        for view in self.views:
+        for view in self._views:
             view.select(rows)

@@ -33,8 +33,8 @@ class InexactMatches(NamedTuple):
     """Probabilities of suffixes with exactly 0, 1, … substitutions, and the likeliest such suffixes.
 
     probability: [rows, errors + 1] float64, of the suffixes that were followed. bound: the same shape, an upper bound
-    of what the others add. row: [matches] int64, matches: [matches, length] int64 and logprob: [matches] float64 hold
-    the matches with at least one substitution, ordered by row and then by probability.
+    of the probability of the others. row: [matches] int64, matches: [matches, length] int64 and logprob: [matches]
+    float64 hold the matches with at least one substitution, ordered by row and then by probability.
     """
 
     probability: Floats
@@ -185,10 +185,10 @@ class _Search:
             children, _, rest = self._children(states, alive, tokens, suffixes[:, step].astype(np.int64))
             # A substitute outside the examined head adds one substitution.
             _add_from(bound, alive.owner, alive.wrong + 1, rest)
-            goes_on = self._select(children, len(prefixes))
-            dropped = children.part(np.flatnonzero(~goes_on))
+            is_kept = self._select(children, len(prefixes))
+            dropped = children.part(np.flatnonzero(~is_kept))
             _add_from(bound, dropped.owner, dropped.wrong, np.exp(dropped.logprob))
-            children = children.part(np.flatnonzero(goes_on))
+            children = children.part(np.flatnonzero(is_kept))
             if len(children.parent) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
                 return [
@@ -211,11 +211,11 @@ class _Search:
         children, own, _ = self._children(states, alive, tokens, suffixes[:, -1].astype(np.int64))
         probability = np.zeros((len(prefixes), errors + 1))
         np.add.at(probability, (alive.owner, alive.wrong), np.exp(alive.logprob + own))
-        may = alive.wrong < errors
+        may_change = alive.wrong < errors
         np.add.at(
             probability,
-            (alive.owner[may], alive.wrong[may] + 1),
-            np.exp(alive.logprob[may]) * -np.expm1(np.minimum(own[may], 0)),
+            (alive.owner[may_change], alive.wrong[may_change] + 1),
+            np.exp(alive.logprob[may_change]) * -np.expm1(np.minimum(own[may_change], 0)),
         )
         best = self._best(children, len(prefixes))
         matches = np.column_stack([alive.tokens[best.parent], best.token])
@@ -246,11 +246,11 @@ class _Search:
             mine = to_host(of_target)
             is_whole = np.isneginf(to_host(support.logprobs[:, -1])) | (support.ids.shape[1] < _HEAD)
             left = np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(mine, 0)) - np.exp(others).sum(1)))
-            may = alive.wrong[rows] < self.limits.errors
-            parent, column = np.nonzero(~np.isneginf(others) & may[:, None])
+            may_change = alive.wrong[rows] < self.limits.errors
+            parent, column = np.nonzero(~np.isneginf(others) & may_change[:, None])
             parts.append((parent + rows.start, support.ids.cpu().numpy()[parent, column], others[parent, column]))
             own.append(mine)
-            rest.append(np.where(may, np.exp(alive.logprob[rows]) * left, 0))
+            rest.append(np.where(may_change, np.exp(alive.logprob[rows]) * left, 0))
         own_logprob = np.concatenate(own)
         if np.isnan(own_logprob).any():
             raise non_finite_error("the target returned NaN", self.predictor.dtype)
@@ -272,9 +272,9 @@ class _Search:
     def _select(self, children: _Children, suffixes: int) -> Bools:
         """Return which children are followed, [children]: the likeliest of each suffix that are not too unlikely."""
         order, place = _rank_by_likelihood(children, suffixes)
-        goes_on = np.empty(len(order), bool)
-        goes_on[order] = place < self.limits.branches
-        return np.asarray(goes_on & (np.exp(children.logprob) >= self.limits.least))
+        is_kept = np.empty(len(order), bool)
+        is_kept[order] = place < self.limits.branches
+        return np.asarray(is_kept & (np.exp(children.logprob) >= self.limits.least))
 
     def _best(self, children: _Children, suffixes: int) -> _Children:
         """Return the likeliest complete suffixes with a substitution, ordered by suffix and likelihood."""

@@ -80,8 +80,8 @@ class _Search:
         for step in range(self.length):
             evaluations += len(states)
             children = self._children(states, grown, context_tokens(self.policy, tokens, grown, step))
-            followed, given_up = self._select(children, grown.owner, rank, len(prefixes))
-            dropped = np.fmax(dropped, given_up)
+            followed, best_dropped = self._select(children, grown.owner, rank, len(prefixes))
+            dropped = np.fmax(dropped, best_dropped)
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
                 return self.paths(prefixes[:half], first_prefix) + self.paths(prefixes[half:], first_prefix + half)
@@ -134,14 +134,14 @@ class _Search:
         """
         order = np.lexsort((children.tokens, rank[children.parents], -children.policy_logprob, owner[children.parents]))
         children = children.part(order)
-        belongs = owner[children.parents]
-        starts = np.searchsorted(belongs, np.arange(prefixes))
-        goes_on = children.policy_logprob >= self.bounds.least
+        prefix_of_child = owner[children.parents]
+        starts = np.searchsorted(prefix_of_child, np.arange(prefixes))
+        is_kept = children.policy_logprob >= self.bounds.least
         if self.bounds.width is not None:
-            goes_on &= np.arange(len(belongs)) - starts[belongs] < self.bounds.width
-        given_up = np.full(prefixes, -np.inf)
-        np.fmax.at(given_up, belongs[~goes_on], children.policy_logprob[~goes_on])
-        return children.part(np.flatnonzero(goes_on)), given_up
+            is_kept &= np.arange(len(prefix_of_child)) - starts[prefix_of_child] < self.bounds.width
+        best_dropped = np.full(prefixes, -np.inf)
+        np.fmax.at(best_dropped, prefix_of_child[~is_kept], children.policy_logprob[~is_kept])
+        return children.part(np.flatnonzero(is_kept)), best_dropped
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from harness.figures.sheet import (
     INK,
     NARROW,
     SOFT,
-    TITLE,
     WIDE,
     Drawing,
     draw_placeholder,
@@ -40,22 +39,22 @@ _REFERENCES = ((0, (5, 2.5)), (0, (1.2, 1.8)), (0, (6, 2, 1.2, 2)), (0, (2.5, 1.
 _MARGIN = 0.75  # inches beside the axes, for their label and tick labels
 
 
-def draw_chart(chart: Chart, *, is_titled: bool) -> Drawing:
-    """Draw a chart as SVG, with its title on a white background, or without either; equal charts give equal text."""
+def draw_chart(chart: Chart) -> Drawing:
+    """Draw a chart as SVG, without its title; equal charts give equal text."""
     match chart:
         case HeatMap():
-            return draw_heat_map(chart, is_titled=is_titled)
+            return draw_heat_map(chart)
         case BarChart():
-            return _draw_bars(chart, is_titled=is_titled)
+            return _draw_bars(chart)
         case LineChart():
-            return _draw_lines(chart, is_titled=is_titled)
+            return _draw_lines(chart)
 
 
-def _draw_lines(chart: LineChart, *, is_titled: bool) -> Drawing:
+def _draw_lines(chart: LineChart) -> Drawing:
     names = [one.name for one in chart.series]
     reserved = _legend_height(names, NARROW)
-    height = _HEIGHT + TITLE * is_titled + reserved
-    with sheet(NARROW, height, chart.title if is_titled else "", reserved=reserved) as (axes, svg):
+    height = _HEIGHT + reserved
+    with sheet(NARROW, height, reserved=reserved) as (axes, svg):
         drawn_series = [_plottable_series(one, chart) for one in chart.series]
         if not any(np.isfinite(one.y).any() for one in drawn_series):
             draw_placeholder(axes)
@@ -73,19 +72,19 @@ def _draw_lines(chart: LineChart, *, is_titled: bool) -> Drawing:
                 _fit_height(axes, heights, is_from_zero=False)
             axes.set_xlabel(drawable(chart.x_label, _AXIS_LABEL))
             axes.set_ylabel(drawable(chart.y_label, _AXIS_LABEL))
-            _name(axes, names, NARROW, below=TITLE * is_titled / height)
+            _draw_legend(axes, names, NARROW)
     return Drawing(svg.getvalue(), is_wide=False)
 
 
-def _draw_bars(chart: BarChart, *, is_titled: bool) -> Drawing:
+def _draw_bars(chart: BarChart) -> Drawing:
     values = np.asarray(chart.values, np.float64).reshape(len(chart.groups), len(chart.labels))
     is_wide = len(chart.labels) > 16 or values.size > 36
     width = WIDE if is_wide else NARROW
     inches, longest = width - _MARGIN, 30
     names_below = label_depth(chart.labels, inches=inches, most=longest)
     reserved = _legend_height(chart.groups, width)
-    height = _HEIGHT - 0.4 + names_below + TITLE * is_titled + reserved
-    with sheet(width, height, chart.title if is_titled else "", reserved=reserved) as (axes, svg):
+    height = _HEIGHT - 0.4 + names_below + reserved
+    with sheet(width, height, reserved=reserved) as (axes, svg):
         if not np.isfinite(values).any():
             draw_placeholder(axes)
         else:
@@ -99,7 +98,7 @@ def _draw_bars(chart: BarChart, *, is_titled: bool) -> Drawing:
             reference = [] if chart.reference is None else [np.array([chart.reference])]
             _fit_height(axes, [*bounds, *reference], is_from_zero=True)
             axes.set_ylabel(drawable(chart.y_label, _AXIS_LABEL))
-            _name(axes, chart.groups, width, below=TITLE * is_titled / height)
+            _draw_legend(axes, chart.groups, width)
     return Drawing(svg.getvalue(), is_wide)
 
 
@@ -204,8 +203,8 @@ def _fit_height(axes: Axes, values: Sequence[Floats], *, is_from_zero: bool) -> 
     axes.set_ylim(bottom, min(top, 1.02) if high <= 1 else top)
 
 
-def _name(axes: Axes, names: Sequence[str], width: float, *, below: float) -> None:
-    """Draw a legend above the axes, in as many columns as fit. `below` is the share of the height for the title."""
+def _draw_legend(axes: Axes, names: Sequence[str], width: float) -> None:
+    """Draw a legend above the axes, in as many columns as fit."""
     if len(names) < 2:
         return
     handles, labels = axes.get_legend_handles_labels()
@@ -213,7 +212,7 @@ def _name(axes: Axes, names: Sequence[str], width: float, *, below: float) -> No
         handles[:_MOST_NAMED],
         labels[:_MOST_NAMED],
         loc="upper left",
-        bbox_to_anchor=(0, 1 - below),
+        bbox_to_anchor=(0, 1),
         ncols=_columns(names, width),
         borderaxespad=0.2,
         borderpad=0.1,

@@ -6,15 +6,15 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
 
 from harness.core import files
 from harness.core.errors import HarnessError
 from harness.core.scoring import Score
+from harness.figures.sheet import format_log_ticks
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
@@ -24,6 +24,8 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (7, 2, 1, 2, 1, 2)))
 _MINUTE, _HOUR = 60.0, 3600.0
+# Ids inside an SVG come from a random salt unless it is set. A $ in a name must not start mathematics.
+_REPRODUCIBLE = {"svg.hashsalt": "harness", "text.parse_math": False}
 History = Sequence[tuple[float, float]]
 """Pairs of seconds spent and a value, ascending."""
 
@@ -49,12 +51,14 @@ def write_recall_curve(score: Score, path: Path, *, title: str) -> None:
     Equal scores and titles give equal bytes. Raises HarnessError if the suffix is unknown or the file cannot be
     written.
     """
-    _write(recall_figure(score, title=title), path)
+    with matplotlib.style.context(_REPRODUCIBLE):
+        _write(recall_figure(score, title=title), path)
 
 
 def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRun], path: Path, *, title: str) -> None:
     """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
-    _write(comparison_figure(runs, unreachable, title=title), path)
+    with matplotlib.style.context(_REPRODUCIBLE):
+        _write(comparison_figure(runs, unreachable, title=title), path)
 
 
 def recall_figure(score: Score, *, title: str) -> Figure:
@@ -62,7 +66,7 @@ def recall_figure(score: Score, *, title: str) -> Figure:
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
     draw_recall(axes, [(f"{_recall_at_cap(score)}, by {score.interval.unit}", score)])
-    axes.set_title(escape_math(title), fontsize=10)
+    axes.set_title(title, fontsize=10)
     return figure
 
 
@@ -80,7 +84,7 @@ def comparison_figure(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedR
         by_errors.set_title(where, fontsize=10)
         draw_in_time(in_time, [(run.name, run.recall_over_time) for run in drawn], label=f"Recall@{drawn[0].score.cap}")
         in_time.set_title(f"{where}, over time", fontsize=10)
-    figure.suptitle(escape_math(title), fontsize=12)
+    figure.suptitle(title, fontsize=12)
     return figure
 
 
@@ -94,7 +98,7 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
     apart = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
     for (label, score), beside, style in zip(scores, apart, _styles(len(scores)), strict=True):
         curve = score.recall_curve(_POINTS)
-        axes.step(curve.errors, curve.recall, where="post", label=escape_math(label), **style)
+        axes.step(curve.errors, curve.recall, where="post", label=label, **style)
         recall, (low, high, _) = score.recall_at_cap, score.interval
         axes.errorbar(
             [cap * beside],
@@ -109,9 +113,10 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
         )
     axes.axvline(cap, color=_GREY, linestyle="--", linewidth=0.8)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     highest = max(max(float(score.curve[-1] / examples), score.interval.high) for _, score in scores)
-    axes.set_xlim(1, 1.25 * max(max(len(score.curve), score.cap) for _, score in scores))
+    longest = 1.25 * max(max(len(score.curve), score.cap) for _, score in scores)
+    axes.set_xlim(1, longest)
+    format_log_ticks(axes.xaxis, 1, longest)
     axes.set_ylim(0, min(1.0, 1.15 * max(highest, 0.05)))
     axes.set_xlabel(f"errors (wrong rows); dashed line: cap of {cap:,}")
     axes.set_ylabel(f"recall of {examples:,} examples")
@@ -123,7 +128,7 @@ def draw_in_time(axes: Axes, histories: Sequence[tuple[str, History]], *, label:
     unit, seconds = _unit_of_time(max((spent for _, history in histories for spent, _ in history), default=0.0))
     for (name, history), style in zip(histories, _styles(len(histories)), strict=True):
         spent, value = np.array(history, np.float64).reshape(-1, 2).T
-        axes.step(spent / seconds, value, where="post", label=escape_math(name), **style)
+        axes.step(spent / seconds, value, where="post", label=name, **style)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(f"{unit} of the budget spent")
@@ -171,17 +176,10 @@ def _finish(axes: Axes, first_label: str) -> None:
         axes.legend()
 
 
-def escape_math(text: str) -> str:
-    """Return `text` with $ escaped, because Matplotlib reads $…$ as mathematics."""
-    return text.replace("$", r"\$")
-
-
 def _write(figure: Figure, path: Path) -> None:
     file_format = figure_format(path)
     content = io.BytesIO()
-    # Ids inside an SVG come from a random salt, its metadata from the clock, unless both are set.
-    with matplotlib.rc_context({"svg.hashsalt": "harness"}):
-        figure.savefig(content, format=file_format, dpi=150, metadata={"Date": None} if file_format == "svg" else None)
+    figure.savefig(content, format=file_format, dpi=150, metadata={"Date": None} if file_format == "svg" else None)
     try:
         files.write_export(path, content.getvalue())
     except OSError as error:

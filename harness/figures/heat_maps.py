@@ -14,7 +14,6 @@ from harness.figures.sheet import (
     CHARACTER,
     INK,
     NARROW,
-    TITLE,
     WIDE,
     Drawing,
     draw_placeholder,
@@ -35,7 +34,7 @@ _COLOUR_BAR = 0.75  # inches
 _MOST_ROWS_NAMED = 50
 
 
-def draw_heat_map(chart: HeatMap, *, is_titled: bool) -> Drawing:
+def draw_heat_map(chart: HeatMap) -> Drawing:
     """Draw a heat map as SVG, with the first row at the top."""
     values = np.asarray(chart.values, np.float64).reshape(len(chart.row_labels), len(chart.column_labels))
     rows, columns = values.shape
@@ -47,8 +46,8 @@ def draw_heat_map(chart: HeatMap, *, is_titled: bool) -> Drawing:
     inches = min(width - beside, max(wanted, 1.8)) if is_wide else width - beside
     names_below = label_depth(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
     cells_high = min(6.5, max(1.2, rows * (0.26 if rows <= 24 else 0.13)))
-    height = cells_high + names_below + 0.15 + TITLE * is_titled
-    with sheet(width, height, chart.title if is_titled else "") as (axes, svg):
+    height = cells_high + names_below + 0.15
+    with sheet(width, height) as (axes, svg):
         if not np.isfinite(values).any():
             draw_placeholder(axes)
         else:

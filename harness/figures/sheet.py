@@ -1,4 +1,4 @@
-"""The figure that every chart of an audit is drawn on: its style, its title, and the layout of its labels."""
+"""The figure that every plot of a document is drawn on: its style and the layout of its labels."""
 
 import contextlib
 import io
@@ -18,17 +18,29 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
-from harness.figures.panels import LOOK
 
+STYLE = {  # of every plot in a document
+    "svg.hashsalt": "harness",
+    "text.parse_math": False,  # a $ in a label must not start mathematics
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.35,
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    "lines.linewidth": 1.3,
+}
 NARROW, WIDE = 5.2, 10.6
 """Widths in inches of a chart in half a page and of a chart in a full page."""
 INK, SOFT = "#1d2125", "#666666"
 CHARACTER = 0.062
 """An upper estimate of the width of a tick label character, in inches."""
-TITLE = 0.25
-"""The height of a title, in inches."""
-_TITLE_FONT = 9.5
-_INSET = 0.05
 # Matplotlib repeats each text in a comment, which could end early at hostile text.
 _COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -42,29 +54,24 @@ class Drawing(NamedTuple):
 
 
 @contextlib.contextmanager
-def sheet(width: float, height: float, title: str, *, reserved: float = 0.0) -> Iterator[tuple[Axes, io.StringIO]]:
-    """Yield axes to draw on and the buffer that holds their SVG after the block.
+def sheet(width: float, height: float, *, reserved: float = 0.0) -> Iterator[tuple[Axes, io.StringIO]]:
+    """Yield axes to draw on and the buffer that holds their SVG, on white, after the block.
 
-    Sizes are in inches; `reserved` inches stay free between title and axes. With a title the background is white, for
-    a file of its own. With an empty title it is transparent, for a page.
+    Sizes are in inches; `reserved` inches stay free above the axes. Equal drawings give equal text, whatever the
+    Matplotlib settings of the user are.
     """
     svg = io.StringIO()
-    # A $ in a label must not start mathematics.
-    with matplotlib.style.context(["default", LOOK, {"text.parse_math": False, "axes.edgecolor": SOFT}]):
+    with matplotlib.style.context(["default", STYLE]):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
-        below = 1 - TITLE * bool(title) / height
-        if title:
-            words = drawable(title, int(width / CHARACTER * 0.8))
-            figure.text(_INSET / width, below, words, va="bottom", fontsize=_TITLE_FONT, color=INK)
         layout = figure.get_layout_engine()
         assert isinstance(layout, ConstrainedLayoutEngine)
-        layout.set(rect=(0, 0, 1, below - reserved / height))
+        layout.set(rect=(0, 0, 1, 1 - reserved / height))
         yield axes, svg
         # The resolution only matters for images inside the SVG.
         drawn = io.StringIO()
-        figure.savefig(drawn, format="svg", dpi=200, transparent=not title, metadata={"Date": None})
+        figure.savefig(drawn, format="svg", dpi=200, metadata={"Date": None})
         svg.write(_COMMENT.sub("", drawn.getvalue()))
 
 

@@ -1,6 +1,6 @@
 """The kinds of job. A kind is one directory here and one line in `KINDS`.
 
-The directory of a kind has five modules, each for one room:
+Each kind has these five modules, which are loaded by name (`job_module`), so no process loads what it does not need:
 
     spec.py        `Spec`: the fields of spec.json and the stored tables            (imports core)
     request.py     the request that the supervisor writes and the worker reads      (imports core)
@@ -8,7 +8,8 @@ The directory of a kind has five modules, each for one room:
     supervised.py  `Job`: inputs of the worker, checks of its frames, live score    (imports supervisor)
     worker.py      `run`: what the worker process does                              (imports engine)
 
-`job_module` loads one of them by name, so no room imports what it does not need.
+Its other modules help one of these five, or the command that plans a job: `reader.py` and `results.py` the record,
+`context.py` the worker, `planning.py` the command.
 """
 
 from importlib import import_module

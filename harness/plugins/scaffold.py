@@ -1,4 +1,4 @@
-"""The source file of a new attack, which runs unchanged."""
+"""Write the source file of a new attack, which runs unchanged."""
 
 from pathlib import Path
 

@@ -110,23 +110,26 @@ class RunFolder:
         """True if a supervisor works on the run, in this PID namespace or any other."""
         return is_locked(self.lock)
 
-    def job(self) -> JobSpec:
+    def spec(self) -> JobSpec:
         """Return the spec of the run. Raises HarnessError if it cannot be read."""
         return read_spec(self.spec_file)
 
-    def spec(self) -> AttackSpec:
+    def attack_spec(self) -> AttackSpec:
         """Return the spec of an attack run. Raises HarnessError if it cannot be read or is of another kind."""
-        return self._spec_of(AttackSpec)
+        return self.spec_as(AttackSpec)
 
-    def audit(self) -> AuditSpec:
+    def audit_spec(self) -> AuditSpec:
         """Return the spec of an audit. Raises HarnessError if it cannot be read or is of another kind."""
-        return self._spec_of(AuditSpec)
+        return self.spec_as(AuditSpec)
 
-    def _spec_of(self, spec_type: type[SpecType]) -> SpecType:
-        spec = self.job()
+    def spec_as(self, spec_type: type[SpecType]) -> SpecType:
+        """Return the spec of a run of one kind. Raises HarnessError if it cannot be read or is of another kind."""
+        spec = self.spec()
         if not isinstance(spec, spec_type):
             expected = spec_type.model_fields["kind"].default
-            raise HarnessError(f"{self.id} is an {spec.kind}, not an {expected}. Use harness show {self.id}.")
+            raise HarnessError(
+                f"{self.id}: expected a run of kind {expected}, found kind {spec.kind}. Use harness show {self.id}."
+            )
         return spec
 
 

@@ -1,4 +1,4 @@
-"""What a kind of job adds to the record of a run. `harness/jobs/<kind>/record.py` implements it."""
+"""The part of a run's record that depends on the kind of job. `harness/jobs/<kind>/record.py` implements it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

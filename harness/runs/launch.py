@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from harness.core import paths
 from harness.core.errors import HarnessError
@@ -24,6 +23,8 @@ from harness.runs.summary import NEARLY_FULL_BYTES, run_status
 
 _OBSERVABLE_WITHIN_SECONDS = 30.0
 _GONE_WITHIN_SECONDS = 30.0
+_RECORDED_WITHIN_SECONDS = 3.0
+"""How long a supervisor that holds the lock may take until the run's record names it."""
 
 
 def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder:
@@ -54,7 +55,7 @@ def resume_run(folder: RunFolder, *, weights_sha256: Sequence[str | None]) -> No
 
     Raises HarnessError if it is alive, finished, out of time, or if an input changed.
     """
-    spec, status = folder.job(), run_status(folder)
+    spec, status = folder.spec(), run_status(folder)
     if not status.is_over:
         raise HarnessError(f"{folder.id} is {status.words}. Follow it with harness watch {folder.id}.")
     if status is Status.FINISHED:
@@ -75,7 +76,7 @@ def start_supervisor(folder: RunFolder) -> None:
 
     Raises HarnessError if it does not start (supervisor.log says why), or if the run has a supervisor.
     """
-    before = _supervisors_recorded(folder)
+    before = _supervisor_of(folder)
     with folder.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "harness.supervisor", str(folder.path)],
@@ -91,7 +92,7 @@ def start_supervisor(folder: RunFolder) -> None:
         code = process.poll()
         if code == ALREADY_SUPERVISED:
             raise HarnessError(f"{folder.id} is already running. Follow it with harness watch {folder.id}.")
-        if _supervisors_recorded(folder) > before:
+        if _supervisor_of(folder) != before:
             return
         if code is not None:
             break
@@ -101,35 +102,34 @@ def start_supervisor(folder: RunFolder) -> None:
     raise HarnessError(f"the supervisor of {folder.id} did not start. See {folder.supervisor_log}.")
 
 
-def stop_run(folder: RunFolder, *, wait: bool = True) -> Status:
+def stop_run(folder: RunFolder) -> Status:
     """Ask the run's supervisor to end it, and return the status afterwards. A run that is over stays as it is.
 
     Raises HarnessError if the run cannot be read, belongs to another user, is alive in another container or on another
     host, or does not end.
     """
-    until = time.monotonic() + _GONE_WITHIN_SECONDS
+    began = time.monotonic()
     is_asked = False
     while not (status := run_status(folder)).is_over:
-        supervisor = _supervisor_of(folder)
-        if supervisor is not None and not is_asked:
+        waited = time.monotonic() - began
+        if not is_asked and (supervisor := _supervisor_of(folder)) is not None:
             is_asked = _signal_supervisor(folder, supervisor)
-        if is_asked and not wait:
-            break
-        if time.monotonic() > until:
+            # While a run starts, the record may still name the supervisor of an earlier execution.
+            is_recorded = status is not Status.STARTING or waited > _RECORDED_WITHIN_SECONDS
+            if not is_asked and is_recorded and folder.is_alive:
+                raise HarnessError(f"{folder.id} is running in another container or on another host. Stop it there.")
+        if waited > _GONE_WITHIN_SECONDS:
             raise HarnessError(
                 f"{folder.id} did not end within {_GONE_WITHIN_SECONDS:g} s. See {folder.supervisor_log}."
             )
         time.sleep(0.05)
-    if wait:
-        _wait_until_unlocked(folder)
+    _wait_until_unlocked(folder)
     return status
 
 
 def _signal_supervisor(folder: RunFolder, supervisor: Process) -> bool:
-    """Send SIGTERM; False if the recorded supervisor is gone and no other one holds the lock."""
+    """Send SIGTERM to the recorded supervisor. Return False if it is gone or cannot be seen from here."""
     if not supervisor.is_here:
-        if folder.is_alive and run_status(folder) is not Status.STARTING:
-            raise HarnessError(f"{folder.id} is running in another container or on another host. Stop it there.")
         return False
     try:
         os.kill(supervisor.pid, signal.SIGTERM)
@@ -164,18 +164,7 @@ def _supervisor_of(folder: RunFolder) -> Process | None:
         return None if record is None else Process.from_record(record)
 
 
-def _supervisors_recorded(folder: RunFolder) -> int:
-    if not folder.store.exists():
-        return 0
-    with RunReader(folder.store) as reader:
-        return sum(name == "supervisor" for _, _, name, _ in reader.events())
-
-
 def _absolute_homes() -> dict[str, str]:
     """Return the harness's directories as this process sees them; the supervisor works in another directory."""
-    homes: dict[str, Path] = {
-        "HARNESS_DATA": paths.data_home(),
-        "HARNESS_HOME": paths.state_home(),
-        "HARNESS_CACHE": paths.cache_home(),
-    }
+    homes = {"HARNESS_DATA": paths.data_home(), "HARNESS_HOME": paths.state_home(), "HARNESS_CACHE": paths.cache_home()}
     return {name: str(path) for name, path in homes.items()}

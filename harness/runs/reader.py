@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import HarnessError
+from harness.core.rows import Table
 from harness.runs.errors import as_harness_error
 from harness.runs.store import SCHEMA_VERSION
+from harness.runs.stored_tables import select_list
 
 _TIMEOUT_SECONDS = 2.0
 """How long a reader waits for a lock. In WAL mode a lock is held only while a store is opened or closed."""
@@ -100,6 +102,11 @@ class RunReader:
         """Return the rows that a SELECT statement gives."""
         with as_harness_error(self.path):
             return self._db.execute(statement, values).fetchall()
+
+    def select_list(self, name: str, table: Table) -> str:
+        """Return the SQL that selects the columns of `table` from the stored table `name`."""
+        with as_harness_error(self.path):
+            return select_list(self._db, name, table)
 
     def _detail(self, text: str) -> dict[str, Any]:
         try:

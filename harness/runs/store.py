@@ -19,7 +19,7 @@ from harness.core.arrays import Ints, Tokens
 from harness.core.files import sync_folder
 from harness.core.rows import Kind, Table
 from harness.runs.disk import DiskFull, is_full
-from harness.runs.stored_tables import cells_in, cells_of, create_statement, insert_statement
+from harness.runs.stored_tables import cells_in, cells_of, create_statement, insert_statement, migration_statements
 
 SCHEMA_VERSION = 1
 """PRAGMA user_version of run.db. A reader refuses a higher one."""
@@ -69,6 +69,9 @@ class RunStore:
             self._db.execute("PRAGMA journal_mode=MEMORY")
             self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
+        for name, table in tables.items():
+            for statement in migration_statements(self._db, name, table):
+                self._db.execute(statement)
         self._attempts: dict[int, int] = dict(
             self._db.execute("SELECT batch, MAX(attempt) FROM attempt GROUP BY batch").fetchall()
         )

@@ -144,7 +144,7 @@ def execution_record(spec: JobSpec) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a summary takes from run.db."""
+    """The part of a summary that is read from run.db."""
 
     status: Status
     events: dict[str, dict[str, Any]]
@@ -155,7 +155,7 @@ class _Stored:
 
 
 def _read_summary(folder: RunFolder) -> RunSummary:
-    spec = folder.job()
+    spec = folder.spec()
     labels = job_record(spec).labels(spec)
     stored = _read_store(folder, spec)
     status = stored.status

@@ -199,7 +199,7 @@ def runs_of(id_: str) -> list[Tried]:
     found = []
     for folder in all_run_folders():
         try:
-            spec = folder.spec()
+            spec = folder.attack_spec()
         except HarnessError:
             continue
         if spec.parent == id_:

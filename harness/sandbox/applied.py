@@ -1,10 +1,10 @@
 """The sandbox that was really applied to one process, as its record stores it and as `show` prints it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,12 @@ class Limit:
 
 @dataclass(frozen=True)
 class AppliedSandbox:
-    """The backend (`means` in records), the mechanisms that its launcher applied, and the limits.
+    """The name of the backend (`means` in records), the mechanisms that its launcher applied, and the limits.
 
-    A limit is None if nothing enforces it. The fields have the names that they have in stored records.
+    A limit is None if nothing enforces it. The other fields have the names that they have in stored records.
     """
 
-    means: str
+    backend: Annotated[str, Field(alias="means")]
     applied: tuple[str, ...]
     memory: Limit | None
     processes: Limit | None
@@ -31,7 +31,8 @@ class AppliedSandbox:
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""
-        return asdict(self)
+        record: dict[str, Any] = TypeAdapter(AppliedSandbox).dump_python(self, mode="json", by_alias=True)
+        return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AppliedSandbox":

@@ -6,51 +6,38 @@ from typing import Protocol
 
 from harness.sandbox.policy import SandboxPolicy
 
-LandlockRule = tuple[str, str]
-"""A path, and the kind of access to it: a key of `_RIGHTS` in launcher.py."""
+FileRule = tuple[str, str]
+"""A path, and the access to it and to everything below it: a key of `_RIGHTS` in launcher.py."""
 
 
 @dataclass(frozen=True)
 class LauncherSetup:
-    """What the launcher applies to itself, inside the backend, before it becomes the command.
+    """The restrictions that the launcher applies to itself inside the backend, in addition to the limits and the system call filter.
 
-    filters_system_calls: drop all capabilities and install the seccomp filter. has_user_namespace: the backend has
-    created a user namespace. landlock_rules: create namespaces and restrict files to these rules, None for neither.
+    creates_namespaces: create the namespaces that the kernel allows. file_rules: allow only these accesses to files,
+    enforced by landlock; None for no rules.
     """
 
-    filters_system_calls: bool = True
-    has_user_namespace: bool = False
-    landlock_rules: list[LandlockRule] | None = None
+    creates_namespaces: bool = False
+    file_rules: list[FileRule] | None = None
 
 
 class SandboxBackend(Protocol):
     """One way to isolate a process."""
 
-    @property
-    def name(self) -> str:
-        """The name in records and in HARNESS_SANDBOX."""
+    name: str
+    """The name in records and in HARNESS_SANDBOX."""
+    description: str
+    """What the backend isolates, in one clause for `show` and `doctor`."""
+    advice: str
+    """What makes the backend available on a machine where it is not, as one sentence."""
+    is_sandbox: bool
+    """False if the backend restricts neither files nor system calls."""
+    namespaces: frozenset[str]
+    """The namespaces ("pid", "net", ...) that `wrap` creates for an unprivileged user and a policy without network.
 
-    @property
-    def promise(self) -> str:
-        """What the backend guarantees, in one clause for `show` and `doctor`."""
-
-    @property
-    def requirement(self) -> str:
-        """What the backend needs from the machine, as a sentence for the error if it is not available."""
-
-    @property
-    def is_sandbox(self) -> bool:
-        """False if the backend restricts neither files nor system calls."""
-
-    @property
-    def namespaces(self) -> frozenset[str]:
-        """The namespaces ("pid", "net", ...) that `wrap` creates for a policy without network.
-
-        If "pid" is missing, `SandboxedProcess` adds a reaper that kills the remaining descendants.
-        """
-
-    def is_available(self) -> bool:
-        """Return True if a process can be started on this machine; tries it."""
+    If "pid" is missing, `SandboxedProcess` adds a reaper that kills the remaining descendants.
+    """
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return what the launcher applies to enforce `policy`."""

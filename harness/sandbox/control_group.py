@@ -9,34 +9,28 @@ import itertools
 import os
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import psutil
 
+ADVICE = "needs control groups that this user may write to, version 2 or 1."
+_VERSION_2 = ""
+_HIERARCHIES = {_VERSION_2: ("memory", "pids"), "memory": ("memory",), "pids": ("pids",)}
+"""The controllers in each hierarchy: version 2 has one for all, version 1 has one for each."""
 _STALL_SECONDS = 5.0
 _REMOVE_SECONDS = 1.0
 _number = itertools.count()
-Controller = Literal["memory", "pids"]
-
-
-@dataclass(frozen=True)
-class _Hierarchy:
-    """A mounted hierarchy, and the directories in which a group may be created, this process's own group first."""
-
-    version: int
-    controllers: tuple[Controller, ...]
-    parents: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
 class _Group:
-    """A directory that was created in one hierarchy, and the limits that were set in it."""
+    """A directory that was created in a hierarchy of this version, and the controllers whose limit was set in it."""
 
     path: Path
-    limits: frozenset[Controller]
     version: int
+    controllers: frozenset[str]
 
 
 class ControlGroup:
@@ -44,18 +38,20 @@ class ControlGroup:
 
     def __init__(self, *, memory: int | None, processes: int | None) -> None:
         """Create the group. `memory` in bytes; `processes` counts threads too; None sets no limit."""
-        wanted: dict[Controller, int] = {}
-        if memory is not None:
-            wanted["memory"] = memory
-        if processes is not None:
-            wanted["pids"] = processes
-        groups = [_create_group(hierarchy, wanted) for hierarchy in _hierarchies()]
-        self._groups = [group for group in groups if group is not None]
+        wanted = {name: limit for name, limit in (("memory", memory), ("pids", processes)) if limit is not None}
+        self._groups: list[_Group] = []
+        parents = _possible_parents()
+        for hierarchy, controllers in _HIERARCHIES.items():
+            missing = wanted.keys() & set(controllers) - self.version_by_controller.keys()
+            limits = {name: wanted[name] for name in missing}
+            version = 2 if hierarchy == _VERSION_2 else 1
+            if (group := _create_group(parents.get(hierarchy, ()), version, limits)) is not None:
+                self._groups.append(group)
 
     @property
-    def version_by_limit(self) -> dict[str, int]:
-        """The version of control groups that enforces each limit."""
-        return {limit: group.version for group in self._groups for limit in group.limits}
+    def version_by_controller(self) -> dict[str, int]:
+        """The version of control groups that enforces the limit of each controller ("memory", "pids")."""
+        return {name: group.version for group in self._groups for name in group.controllers}
 
     def enter_command(self, argv: list[str]) -> list[str]:
         """Return a command that moves itself into the group and then becomes `argv`."""
@@ -67,13 +63,19 @@ class ControlGroup:
 
     def memory_kills(self) -> int:
         """Return how many processes the kernel killed because the group exceeded its memory limit."""
-        files = {1: "memory.oom_control", 2: "memory.events"}
-        return sum(_event_count(group, files, "oom_kill") for group in self._groups if "memory" in group.limits)
+        return self._event_count("memory", {1: "memory.oom_control", 2: "memory.events"}, "oom_kill")
 
     def refused_forks(self) -> int:
         """Return how often a process or thread beyond the limit was refused."""
-        files = {1: "pids.events", 2: "pids.events"}
-        return sum(_event_count(group, files, "max") for group in self._groups if "pids" in group.limits)
+        return self._event_count("pids", {1: "pids.events", 2: "pids.events"}, "max")
+
+    def _event_count(self, controller: str, file_by_version: dict[int, str], event: str) -> int:
+        for group in self._groups:
+            if controller in group.controllers:
+                with contextlib.suppress(OSError, ValueError):
+                    lines = (group.path / file_by_version[group.version]).read_text().splitlines()
+                    return int(dict(line.split() for line in lines).get(event, 0))
+        return 0
 
     def kill_once(self) -> None:
         """Kill all current members, without waiting."""
@@ -90,103 +92,65 @@ class ControlGroup:
             _remove(group.path)
 
 
-def _hierarchies() -> list[_Hierarchy]:
-    """Return the hierarchies that can limit something: version 2 if it delegates memory, otherwise also version 1."""
-    own = _own_groups()
-    controllers: dict[str, tuple[Controller, ...]] = {
-        "": ("memory", "pids"),
-        "memory": ("memory",),
-        "pids": ("pids",),
-    }
-    hierarchies: list[_Hierarchy] = []
-    for name, limits in controllers.items():
-        if name in own:
-            mount, group = own[name]
-            parents = tuple(path for path in (group, *group.parents) if path.is_relative_to(mount))
-            hierarchies.append(_Hierarchy(1 if name else 2, limits, parents))
-            if not name and any(_delegates(parent, ("memory",)) for parent in parents):
-                break
-    return hierarchies
-
-
-def _own_groups() -> dict[str, tuple[Path, Path]]:
-    """Return where each hierarchy is mounted and this process's group in it, by controller; version 2 is named ''."""
+def _possible_parents() -> dict[str, list[Path]]:
+    """Return this process's group and its ancestors up to the mount, by hierarchy."""
+    parents: dict[str, list[Path]] = {}
     with contextlib.suppress(OSError, ValueError):
         groups: dict[str, str] = {}
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             groups |= dict.fromkeys(controllers.split(","), path)
-        found: dict[str, tuple[Path, Path]] = {}
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
             fields, _, after = line.partition(" - ")
             kind, _, options = after.split(" ", 2)
             root, mount = fields.split()[3:5]
-            names = {"cgroup2": [""], "cgroup": options.split(",")}.get(kind, [])
-            for name in names:
+            for name in {"cgroup2": [_VERSION_2], "cgroup": options.split(",")}.get(kind, []):
                 if name in groups and Path(groups[name]).is_relative_to(root):
                     group = Path(mount) / Path(groups[name]).relative_to(root)
-                    found.setdefault(name, (Path(mount), group))
-        return found
-    return {}
+                    above = [path for path in (group, *group.parents) if path.is_relative_to(mount)]
+                    parents.setdefault(name, above)
+    return parents
 
 
-def _delegates(parent: Path, controllers: tuple[Controller, ...]) -> bool:
-    """Return True if groups below `parent`, of version 2, get one of the controllers."""
-    with contextlib.suppress(OSError):
-        return not set(controllers).isdisjoint((parent / "cgroup.subtree_control").read_text().split())
-    return False
-
-
-def _create_group(hierarchy: _Hierarchy, wanted: dict[Controller, int]) -> _Group | None:
-    for parent in hierarchy.parents:
-        if hierarchy.version == 2 and not _delegates(parent, hierarchy.controllers):
-            continue
+def _create_group(parents: Sequence[Path], version: int, limits: Mapping[str, int]) -> _Group | None:
+    """Create a group with as many of the limits as possible; None if there is no limit, or nothing can be limited."""
+    for parent in parents if limits else ():
         path = parent / f"{_prefix()}{os.getpid()}-{next(_number)}"
         try:
+            if version == 2 and limits.keys().isdisjoint((parent / "cgroup.subtree_control").read_text().split()):
+                continue
             _remove_abandoned(parent)
             path.mkdir()
         except OSError:
             continue
-        limits = frozenset(
-            name for name in hierarchy.controllers if name in wanted and _set_limit(path, hierarchy, name, wanted[name])
-        )
+        controllers = frozenset(name for name, value in limits.items() if _set_limit(path, version, name, value))
         # A group inside another user's group can be created, but no process can be moved into it.
-        if limits and (hierarchy.version == 1 or os.access(parent / "cgroup.procs", os.W_OK)):
-            return _Group(path, limits, hierarchy.version)
+        if controllers and (version == 1 or os.access(parent / "cgroup.procs", os.W_OK)):
+            return _Group(path, version, controllers)
         _remove(path)
     return None
 
 
-def _set_limit(group: Path, hierarchy: _Hierarchy, controller: Controller, value: int) -> bool:
+def _set_limit(group: Path, version: int, controller: str, value: int) -> bool:
     """Set a limit, for memory also the one on swap. Return False if the group does not have it."""
     if controller == "pids":
         return _write(group / "pids.max", value)
-    file, swap_file, swap = ("memory.max", "memory.swap.max", 0)
-    if hierarchy.version == 1:
-        file, swap_file, swap = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", value)
-    is_limited = _write(group / file, value)
-    # Kernels without swap accounting do not have this file.
-    _write(group / swap_file, swap)
+    if version == 2:
+        is_limited = _write(group / "memory.max", value)
+        _write(group / "memory.swap.max", 0)  # absent in kernels without swap accounting
+    else:
+        is_limited = _write(group / "memory.limit_in_bytes", value)
+        _write(group / "memory.memsw.limit_in_bytes", value)  # includes swap; absent as above
     return is_limited
 
 
 def _write(file: Path, value: int) -> bool:
-    """Write `value` if the file exists already. Return False if it cannot be written."""
+    """Write `value`. Return False if the file does not exist or cannot be written."""
     try:
-        with file.open("r+") as opened:
-            opened.write(str(value))
+        file.write_text(str(value))
     except OSError:
         return False
     return True
-
-
-def _event_count(group: _Group, file_by_version: dict[int, str], event: str) -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for line in (group.path / file_by_version[group.version]).read_text().splitlines():
-            name, _, value = line.partition(" ")
-            if name == event:
-                return int(value)
-    return 0
 
 
 def _kill_until_empty(group: Path) -> bool:
@@ -214,19 +178,13 @@ def _kill_members(group: Path) -> int:
 
 
 def _remove(group: Path) -> None:
+    """Delete the group. The kernel releases the memory of its last process with a delay, so this tries for a second."""
     deadline = time.monotonic() + _REMOVE_SECONDS
-    while True:
-        try:
+    while group.exists() and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
             group.rmdir()
-        except FileNotFoundError:
             return
-        except OSError:
-            # The kernel releases the memory of the last process with a delay.
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.005)
-        else:
-            return
+        time.sleep(0.005)
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -80,10 +80,8 @@ def main() -> None:
 
 def _restrict(config: "dict[str, Any]") -> tuple[list[str], int | None]:
     """Apply all restrictions. Return their names, and the descriptor of the seccomp listener if there is one."""
-    applied: list[str] = []
-    rules, network = config["landlock_rules"], config["network"]
-    if rules is not None:
-        applied = _enter_namespaces(config["shared_memory"], network=network)
+    rules, network = config["file_rules"], config["network"]
+    applied = _enter_namespaces(config["shared_memory"], network=network) if config["creates_namespaces"] else []
     _set_limits(config["limits"])
     if config["processes"] and ("user" in applied or config["has_user_namespace"]) and os.getuid() != 0:
         # Inside its own user namespace the limit counts no other process of the user. It does not bind root.

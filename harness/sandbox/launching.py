@@ -38,12 +38,13 @@ def write_launcher_config(backend: SandboxBackend, policy: SandboxPolicy) -> int
     config = {
         "limits": limits,
         "processes": policy.processes,
-        "has_user_namespace": setup.has_user_namespace,
+        "has_user_namespace": "user" in backend.namespaces,
+        "creates_namespaces": setup.creates_namespaces,
         "shared_memory": SHARED_MEMORY_BYTES,
-        "landlock_rules": setup.landlock_rules,
+        "file_rules": setup.file_rules,
         "network": policy.network,
         "filters": [filter_program(network=policy.network, notifies=notifies) for notifies in (True, False)]
-        if setup.filters_system_calls
+        if backend.is_sandbox
         else [],
     }
     descriptor = os.memfd_create("launcher-config")
@@ -51,15 +52,17 @@ def write_launcher_config(backend: SandboxBackend, policy: SandboxPolicy) -> int
     return descriptor
 
 
-def can_start_process(backend: SandboxBackend) -> bool:
-    """Return True if /bin/true runs inside `backend` on this machine."""
+def is_available(backend: SandboxBackend) -> bool:
+    """Return True if `backend` works on this machine; a sandbox is tried with a process that does nothing."""
+    if not backend.is_sandbox:
+        return True
     if not is_supported_machine():
         return False
     with tempfile.TemporaryDirectory(prefix="harness-probe-") as scratch:
         policy = SandboxPolicy(writable=(Path(scratch),))
         config = write_launcher_config(backend, policy)
-        command = launcher_command(["/bin/true"], config, backend, policy, cwd=Path(scratch))
         try:
+            command = launcher_command(["/bin/sh", "-c", ":"], config, backend, policy, cwd=Path(scratch))
             trial = subprocess.run(
                 command, capture_output=True, timeout=_TRIAL_SECONDS, check=False, pass_fds=(config,), env={}
             )

@@ -1,4 +1,4 @@
-"""What one sandboxed process may use in addition to the system: paths, network and resources."""
+"""The paths, network and resources that one sandboxed process may use in addition to the system."""
 
 import os
 from dataclasses import dataclass, field

@@ -86,12 +86,12 @@ class SandboxedProcess:
     def wait_until_applied(self) -> AppliedSandbox:
         """Wait for the launcher's report, at most 10 s, and return what was applied to the process."""
         applied = () if self._notifier is None else self._notifier.wait_for_report(seconds=_WAIT_SECONDS)
-        mechanisms = {limit: f"cgroup v{version}" for limit, version in self._group.version_by_limit.items()}
+        mechanisms = {limit: f"cgroup v{version}" for limit, version in self._group.version_by_controller.items()}
         if "RLIMIT_NPROC" in applied:
             mechanisms.setdefault("pids", "RLIMIT_NPROC")
         return AppliedSandbox(
-            self._backend.name,
-            tuple(name for name in applied if name != "RLIMIT_NPROC"),
+            backend=self._backend.name,
+            applied=tuple(name for name in applied if name != "RLIMIT_NPROC"),
             memory=_limit(self._policy.memory, mechanisms.get("memory")),
             processes=_limit(self._policy.processes, mechanisms.get("pids")),
             file_bytes=_limit(self._policy.file_bytes, "RLIMIT_FSIZE"),

@@ -123,8 +123,9 @@ def main() -> int:
     os.set_inheritable(lifeline, False)
     adopt_orphans()
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
-    worker = subprocess.Popen(sys.argv[2:], close_fds=False, preexec_fn=_restore_signals)
+        # Unlike SIG_IGN, a handler is not inherited by the worker.
+        signal.signal(name, lambda *_: None)
+    worker = subprocess.Popen(sys.argv[2:], close_fds=False)
     # The supervisor sees the end of the worker's pipes only if no copy of them is open here.
     os.closerange(3, lifeline)
     os.closerange(lifeline + 1, _MOST_DESCRIPTORS)
@@ -147,11 +148,6 @@ def _reap_orphans(worker: int) -> None:
             if ended.si_pid == worker:
                 return
             os.waitpid(ended.si_pid, 0)
-
-
-def _restore_signals() -> None:
-    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(name, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ _MOST_LINKS = 10_000
 
 
 class Access(StrEnum):
-    """What a process may do with a path and everything below it, unless a deeper path says otherwise."""
+    """The access of a process to a path and everything below it, unless a deeper path says otherwise."""
 
     READ = "read"
     LIST = "list"
@@ -166,23 +166,15 @@ def _editable_packages() -> Iterator[Path]:
 
 
 def _links_to(path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each symbolic link that is followed to resolve `path`, with its target."""
-    rest, at = list(reversed(path.absolute().parts[1:])), Path("/")
-    for _ in range(_MOST_LINKS):
-        if not rest:
-            return
-        part = rest.pop()
-        if part == "..":
-            at = at.parent
-            continue
-        step = at / part
+    """Yield each symbolic link that is followed to resolve the existing path `path`, with its target."""
+    path = path.absolute()
+    for step in (*reversed(path.parents), path):
         if step.is_symlink():
             target = step.readlink()
-            yield step, str(target)
-            at = Path("/") if target.is_absolute() else at
-            rest += reversed(target.parts[1:] if target.is_absolute() else target.parts)
-        else:
-            at = step
+            # No earlier step is a link, so ".." means the directory above.
+            yield Path(os.path.normpath(step)), str(target)
+            yield from _links_to(step.parent / target / path.relative_to(step))
+            return
 
 
 def _linked_files(path: Path) -> Iterator[Path]:

@@ -3,73 +3,49 @@
 This module does not know what a bundle contains.
 """
 
-import contextlib
 import io
-import os
 import re
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-
-from repro_zipfile import ReproducibleZipFile
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
 _CHUNK_BYTES = 1 << 20
-_LOCAL_HEADER_BYTES = 30
 _MAX_READ_BYTES = 16 << 20
 _PLAIN_NAME = re.compile(r"[^\x00-\x1f\x7f\\:*?\"<>|]{1,255}")
-_REPRO_ZIPFILE_VARIABLES = ("SOURCE_DATE_EPOCH", "REPRO_ZIPFILE_FILE_MODE", "REPRO_ZIPFILE_DIR_MODE")
+_MAX_FILES = 5_000
+_MAX_BYTES = 4 << 30  # of all files together
+_MAX_RATIO = 200  # of the size of all files to that of the archive
 _KNOWN_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The largest archive that is unpacked. `ratio` limits uncompressed to compressed size, per file and in total."""
-
-    files: int = 5_000
-    bytes: int = 4 << 30
-    ratio: int = 200
 
 
 def archive_bytes(files: Mapping[str, bytes]) -> bytes:
     """Return a zip of `files` (name to content). With sorted names and fixed times, equal files give equal bytes."""
     content = io.BytesIO()
-    with (
-        _without_variables(_REPRO_ZIPFILE_VARIABLES),
-        ReproducibleZipFile(content, "w", compression=zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
-    ):
+    with zipfile.ZipFile(content, "w") as archive:
         for name in sorted(files):
-            archive.writestr(name, files[name])
+            entry = zipfile.ZipInfo(name)  # its default time is 1980-01-01
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, files[name], zipfile.ZIP_DEFLATED, compresslevel=9)
     return content.getvalue()
 
 
-@contextlib.contextmanager
-def _without_variables(names: tuple[str, ...]) -> Iterator[None]:
-    """Remove environment variables for the duration of the block."""
-    saved = {name: os.environ.pop(name) for name in names if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(saved)
-
-
-def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
+def unpack(archive: Path, folder: Path) -> list[str]:
     """Unpack the zip at `archive` into the empty directory `folder`, and return the sorted file names.
 
     Before anything is written, an archive is refused if it has a name outside the folder, two entries for one file, a
-    link or device, an encrypted entry, entries that share bytes, or more content than `limits` allow. While writing,
-    it is refused if a file is shorter than declared or its checksum is wrong. Raises HarnessError.
+    link or device, an encrypted entry, or too much content. While writing, it is refused if a file is
+    shorter than declared or its checksum is wrong. Raises HarnessError.
     """
     try:
         with _BoundedFile(archive) as file, zipfile.ZipFile(file) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-            fault = _archive_fault(archive.stat().st_size, opened.infolist(), limits)
+            fault = _archive_fault(archive.stat().st_size, opened.infolist())
             if fault is not None:
                 raise HarnessError(f"{archive}: {fault}. Nothing was unpacked.")
             for entry in entries:
@@ -77,25 +53,18 @@ def unpack(archive: Path, folder: Path, limits: Limits = Limits()) -> list[str]:
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "truncated"
         raise HarnessError(f"{archive}: cannot be unpacked ({reason}).") from None
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        ValueError,
-        RuntimeError,
-        IndexError,
-    ) as error:
+    except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, IndexError) as error:
         raise HarnessError(f"{archive}: not a valid zip file ({shorten(str(error), 120)}).") from None
     return sorted(entry.filename for entry in entries)
 
 
-def _archive_fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) -> str | None:
+def _archive_fault(size: int, entries: list[zipfile.ZipInfo]) -> str | None:
     """Return why an archive of `size` bytes with these entries is refused, or None."""
-    if len(entries) > limits.files:
-        return f"{len(entries):,} entries, at most {limits.files:,} are allowed"
+    if len(entries) > _MAX_FILES:
+        return f"{len(entries):,} entries, at most {_MAX_FILES:,} are allowed"
     seen: set[str] = set()
     for entry in entries:
-        if (fault := _entry_fault(entry, limits)) is not None:
+        if (fault := _entry_fault(entry)) is not None:
             return f"{shorten(entry.filename)!r} {fault}"
         # Some file systems ignore case.
         name = entry.filename.rstrip("/").casefold()
@@ -107,14 +76,14 @@ def _archive_fault(size: int, entries: list[zipfile.ZipInfo], limits: Limits) ->
         if any(str(parent) in files for parent in PurePosixPath(name).parents):
             return f"{shorten(name)!r} lies below a file"
     total = sum(entry.file_size for entry in entries)
-    if total > limits.bytes:
-        return f"{total:,} uncompressed bytes, at most {limits.bytes:,} are allowed"
-    if total > limits.ratio * max(size, 1):
+    if total > _MAX_BYTES:
+        return f"{total:,} uncompressed bytes, at most {_MAX_BYTES:,} are allowed"
+    if total > _MAX_RATIO * max(size, 1):
         return f"compressed {total // max(size, 1):,} times, as in a zip bomb"
-    return _overlap_fault(entries)
+    return None
 
 
-def _entry_fault(entry: zipfile.ZipInfo, limits: Limits) -> str | None:
+def _entry_fault(entry: zipfile.ZipInfo) -> str | None:
     path = PurePosixPath(entry.filename)
     # ZipInfo cuts a name at its first NUL; orig_filename holds the whole name.
     if entry.orig_filename != entry.filename or not _PLAIN_NAME.fullmatch(entry.filename):
@@ -128,18 +97,6 @@ def _entry_fault(entry: zipfile.ZipInfo, limits: Limits) -> str | None:
         return "is encrypted"
     if entry.compress_type not in _KNOWN_METHODS:
         return "uses an unsupported compression method"
-    if entry.file_size > limits.ratio * max(entry.compress_size, 1) and entry.file_size > _CHUNK_BYTES:
-        return f"is compressed {entry.file_size // max(entry.compress_size, 1):,} times, as in a zip bomb"
-    return None
-
-
-def _overlap_fault(entries: list[zipfile.ZipInfo]) -> str | None:
-    """Detect entries that share compressed bytes, which no ratio shows (Fifield, WOOT 2019)."""
-    end = 0
-    for entry in sorted(entries, key=lambda entry: entry.header_offset):
-        if entry.header_offset < end:
-            return f"{shorten(entry.filename)!r} shares bytes with another entry"
-        end = entry.header_offset + _LOCAL_HEADER_BYTES + entry.compress_size
     return None
 
 

@@ -2,9 +2,7 @@
 
 import json
 import os
-import re
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,7 +18,6 @@ __all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
 _FORMAT = "harness audit, 1"
 _RECORD, _PAGE = "findings.json", "index.html"
 _TABLES, _FIGURES = PurePosixPath("tables"), PurePosixPath("figures")
-_MAX_NAME = 80
 
 
 def check_audit_folder(out: Path) -> None:
@@ -73,15 +70,16 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
     (folder / _TABLES).mkdir()
     (folder / _FIGURES).mkdir()
     tables = []
-    for table, name in zip(findings.tables, _file_names(table.name for table in findings.tables), strict=True):
-        tables.append((table, _TABLES / f"{name}.csv", _TABLES / f"{name}.parquet"))
+    for table in findings.tables:
+        tables.append((table, _TABLES / f"{table.name}.csv", _TABLES / f"{table.name}.parquet"))
         write_csv(table, folder / tables[-1][1])
         write_parquet(table, folder / tables[-1][2])
     charts = []
-    for chart, name in zip(findings.charts, _file_names(chart.name for chart in findings.charts), strict=True):
-        file = _FIGURES / f"{name}.svg"
-        (folder / file).write_text(draw_chart(chart, is_titled=True).svg, encoding="utf-8")
-        charts.append(PageChart(chart.title, *draw_chart(chart, is_titled=False), file))
+    for chart in findings.charts:
+        file = _FIGURES / f"{chart.name}.svg"
+        drawing = draw_chart(chart)
+        (folder / file).write_text(drawing.svg, encoding="utf-8")
+        charts.append(PageChart(chart.title, *drawing, file))
     page = audit_page(findings, header, charts=charts, files=tables, is_redacted=is_redacted)
     (folder / _PAGE).write_text(page, encoding="utf-8")
     files = [PurePosixPath(_PAGE), PurePosixPath(_RECORD), *(chart.file for chart in charts)]
@@ -125,19 +123,6 @@ def _recorded_files(record: Path) -> set[str] | None:
         return set(map(str, found["files"])) if found["format"] == _FORMAT else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _file_names(names: Iterable[str]) -> list[str]:
-    """Return a file name for each name. They differ even on file systems that ignore case."""
-    taken: list[str] = []
-    for name in names:
-        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:_MAX_NAME] or "unnamed"
-        number, free = 1, plain
-        while free.casefold() in map(str.casefold, taken):
-            number += 1
-            free = f"{plain}-{number}"
-        taken.append(free)
-    return taken
 
 
 def _header_as_json(header: AuditHeader) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def write_csv(table: FoundTable, path: Path) -> None:
 
 
 def write_parquet(table: FoundTable, path: Path) -> None:
-    """Write a table as Parquet with columns of int64, float64, bool, string or lists of float64, and nulls."""
+    """Write a table as Parquet, with the types that pyarrow infers. A column of mixed types becomes text."""
     import pyarrow
     import pyarrow.parquet
 
@@ -128,19 +128,10 @@ def _csv_cell(cell: Any) -> str:
 def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
     import pyarrow
 
-    kinds = {type(cell) for cell in cells if cell is not None}
-    if kinds == {str}:
-        return pyarrow.array([None if cell is None else whole_text(cell) for cell in cells], pyarrow.string())
-    if kinds == {bool}:
-        return pyarrow.array(cells, pyarrow.bool_())
-    if kinds == {int} and all(cell is None or -(1 << 63) <= cell < 1 << 63 for cell in cells):
-        return pyarrow.array(cells, pyarrow.int64())
-    if kinds <= {int, float}:
-        return pyarrow.array([None if cell is None else float(cell) for cell in cells], pyarrow.float64())
-    if kinds == {list} and all(type(item) in (int, float, type(None)) for cell in cells for item in cell or ()):
-        return pyarrow.array(cells, pyarrow.list_(pyarrow.float64()))
-    # Mixed types become text as in the CSV, except that formulas are not escaped.
-    return pyarrow.array(
-        [cell if cell is None else whole_text(cell) if isinstance(cell, str) else _csv_cell(cell) for cell in cells],
-        pyarrow.string(),
-    )
+    cells = [whole_text(cell) if isinstance(cell, str) else cell for cell in cells]
+    try:
+        return pyarrow.array(cells)
+    except (ValueError, TypeError, OverflowError):
+        # Mixed types become text as in the CSV, except that formulas are not escaped.
+        texts = [cell if cell is None or isinstance(cell, str) else _csv_cell(cell) for cell in cells]
+        return pyarrow.array(texts, pyarrow.string())

@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness import __version__
-from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import write_submission
-from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
@@ -51,10 +50,10 @@ def code_bundle(spec: AttackSpec, source: bytes) -> Bundle:
 def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet: list[Check], redact: bool) -> Bundle:
     """Package a run's submission with its code, description and team. `unmet` lists the failed checks accepted.
 
-    The same run, team and description give the same bytes. Raises HarnessError if the submission breaks a rule of its
-    round or the description is too long, and as `code_files` does.
+    The same run, team and description give the same bytes. Raises HarnessError if the description is too long, and as
+    `code_files` does.
     """
-    spec = folder.spec()
+    spec = folder.attack_spec()
     source = _code_source(spec, (folder.code / spec.attack.file).read_bytes())
     prefixes = load_prefixes(spec.round)
     run = _run_record(folder, spec)
@@ -66,22 +65,23 @@ def submission_bundle(folder: RunFolder, *, team: Path, description: Path, unmet
     content = io.BytesIO()
     write_submission(content, submission.ids, submission.suffixes)
     files["submission.csv"] = content.getvalue()
-    _check_rules(spec, files["submission.csv"], prefixes)
     if not spec.round.is_blind:
         files["scorecard.json"] = (json.dumps(scorecard_of(spec, submission), indent=2) + "\n").encode()
     files["team.toml"] = team.read_bytes()
     documents, pages = _description_files(folder, team, description, redact=redact)
     files |= documents
-    manifest = Manifest(
+    return _bundle(
+        spec,
+        code,
+        files,
+        pages=pages,
+        data_fields=FILE_FIELDS,
         kind="submission",
         prefixes_sha256=tokens_sha256(prefixes, spec.round.vocabulary),
         code_bundle_sha256=frozen.sha256,
         run=run,
         marks=[AcceptedCheck(check=check.name, sentence=check.sentence) for check in unmet],
-        files=hashes_of(files),
-        **_shared_fields(spec, code, FILE_FIELDS),
     )
-    return Bundle(archive_bytes(files | {MANIFEST: manifest.json_bytes()}), manifest, pages)
 
 
 def _code_source(spec: AttackSpec, source: bytes) -> CodeSource:
@@ -97,38 +97,40 @@ def _code_source(spec: AttackSpec, source: bytes) -> CodeSource:
 
 
 def _zip_of_code(spec: AttackSpec, code: dict[str, bytes]) -> Bundle:
-    files = _in_code_folder(code)
-    manifest = Manifest(
-        kind="code",
-        prefixes_sha256=None,
-        code_bundle_sha256=None,
-        run=None,
-        marks=[],
-        files=hashes_of(files),
-        # The attacked rows are unknown when code is packaged before its run.
-        **_shared_fields(spec, code, [field for field in FILE_FIELDS if field.startswith("train_")]),
-    )
-    return Bundle(archive_bytes(files | {MANIFEST: manifest.json_bytes()}), manifest)
+    # The attacked rows are unknown when code is packaged before its run.
+    data_fields = [field for field in FILE_FIELDS if field.startswith("train_")]
+    return _bundle(spec, code, _in_code_folder(code), data_fields=data_fields, kind="code")
 
 
 def _in_code_folder(code: dict[str, bytes]) -> dict[str, bytes]:
     return {f"code/{name}": content for name, content in code.items()}
 
 
-def _shared_fields(spec: AttackSpec, code: dict[str, bytes], data_fields: Iterable[str]) -> dict[str, object]:
-    """Return the manifest fields that both kinds of bundle have. `data_fields` are the round's files to record."""
+def _bundle(
+    spec: AttackSpec,
+    code: dict[str, bytes],
+    files: dict[str, bytes],
+    *,
+    data_fields: Iterable[str],
+    pages: int = 0,
+    **fields: Any,
+) -> Bundle:
+    """Return the zip of `files` and a manifest with these `fields`. `data_fields` are the round's files to record."""
     target = code_spec_from_run(spec, trains=False).target
     data = {field: spec.data_sha256.get(str(getattr(spec.round, field))) for field in data_fields}
-    return {
-        "harness": __version__,
-        "attack": spec.attack.name,
-        "attack_sha256": spec.attack.sha256,
-        "round": spec.round.name,
-        "target": None if target is None else target.identity,
-        "data_sha256": {field: sha256 for field, sha256 in data.items() if sha256 is not None},
-        "lock_sha256": hashlib.sha256(code[REQUIREMENTS]).hexdigest(),
-        "torch": torch_build(),
-    }
+    manifest = Manifest(
+        harness=__version__,
+        attack=spec.attack.name,
+        attack_sha256=spec.attack.sha256,
+        round=spec.round.name,
+        target=None if target is None else target.identity,
+        data_sha256={field: sha256 for field, sha256 in data.items() if sha256 is not None},
+        lock_sha256=hashlib.sha256(code[REQUIREMENTS]).hexdigest(),
+        torch=torch_build(),
+        files=hashes_of(files),
+        **fields,
+    )
+    return Bundle(archive_bytes(files | {MANIFEST: manifest.json_bytes()}), manifest, pages)
 
 
 def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
@@ -149,15 +151,6 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
     )
-
-
-def _check_rules(spec: AttackSpec, submission: bytes, prefixes: Tokens) -> None:
-    """Raise HarnessError unless the CSV follows every rule of the round when it is read back."""
-    rules = SubmissionRules(len(prefixes), spec.round.suffix_length, spec.round.vocabulary, spec.round.row_cap)
-    with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
-        path = Path(folder) / "submission.csv"
-        path.write_bytes(submission)
-        read_submission(path, rules)
 
 
 def _description_files(

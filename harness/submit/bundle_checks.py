@@ -1,18 +1,23 @@
 """The checks on a bundle before its code runs: the archive, the manifest, the documents, the code and the rules."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
+from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import read_submission
 from harness.core.times import format_duration
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
 from harness.submit.code_spec import SPEC, CodeSpec, read_code_spec
 from harness.submit.differences import CodeDifference, compare_code
+from harness.submit.judging import JudgingData
 from harness.submit.lock_file import require_plain_lock
-from harness.submit.manifest import Manifest, manifest_faults, read_manifest
+from harness.submit.manifest import Manifest, TargetIdentity, manifest_faults, read_manifest
+from harness.submit.prefixes import tokens_sha256
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text
@@ -22,6 +27,13 @@ from harness.submit.wheel import harness_wheel
 _RULES = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap")
 _CHALLENGE_CAPS = {"error_cap": 100, "row_cap": 100_000}
 _MAX_LOCK_BYTES = 8 << 20
+
+
+class LocalTarget(NamedTuple):
+    """The verifier's own copy of the target: its folder and the hash of its weights."""
+
+    path: Path
+    weights_sha256: str
 
 
 class CheckedCode(NamedTuple):
@@ -114,6 +126,42 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
         f"the bundle's rules differ from those of {round_.name}: {', '.join(differing)}",
     )
     return CheckedCode(spec, round_)
+
+
+def read_submitted(folder: Path, manifest: Manifest, judging: JudgingData, log: FindingLog) -> SubmissionRows | None:
+    """Return the submission of the bundle, or None if it contains code only."""
+    if manifest.kind == "code":
+        return None
+    log.check(
+        "prefixes",
+        manifest.prefixes_sha256 == tokens_sha256(judging.prefixes, judging.round.vocabulary),
+        f"the submission is for these {len(judging.prefixes):,} prefixes",
+        "the submission was made for other prefixes",
+    )
+    try:
+        submitted = read_submission(folder / "submission.csv", judging.submission_rules)
+    except HarnessError as error:
+        log.fail("submission", error_in_bundle(error, folder))
+    log.record("submission", f"{len(submitted.ids):,} rows follow the round's rules")
+    return submitted
+
+
+def check_target(
+    spec: CodeSpec, find_target: Callable[[TargetIdentity], LocalTarget], log: FindingLog
+) -> LocalTarget | None:
+    """Return the verifier's copy of the bundle's target, or None if the attack does not use one."""
+    if spec.target is None:
+        log.note("target", "the attack does not use a target")
+        return None
+    target = find_target(spec.target.identity)
+    expected = f"{spec.target.id}, weights {spec.target.weights_sha256[:12]}…"
+    log.check(
+        "target",
+        target.weights_sha256 == spec.target.weights_sha256,
+        f"the target is {expected}",
+        f"the bundle names {expected}, but the weights here hash to {target.weights_sha256[:12]}…",
+    )
+    return target
 
 
 def error_in_bundle(error: HarnessError, folder: Path) -> str:

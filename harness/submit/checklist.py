@@ -45,7 +45,7 @@ def checklist(folder: RunFolder, *, team: Path | None, description: Path | None)
 
     Raises HarnessError if the run's record cannot be read.
     """
-    spec, summary = folder.spec(), run_summary(folder)
+    spec, summary = folder.attack_spec(), run_summary(folder)
     return [
         _ended(summary),
         _control(spec),

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from harness.core.arrays import token_dtype
 from harness.core.errors import HarnessError
@@ -14,7 +13,7 @@ from harness.core.rounds import FILE_FIELDS, Round
 from harness.core.spec import SHIPPED_TARGETS, TargetRecord
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
 from harness.submit.manifest import BundleModel, Sha256, TargetIdentity
-from harness.submit.untrusted_files import first_fault, read_bounded
+from harness.submit.untrusted_files import read_bounded_json
 
 SPEC = "spec.json"
 ROUND = "round.toml"
@@ -100,21 +99,11 @@ def read_code_spec(code: Path) -> CodeSpec:
     path = code / SPEC
     if not path.exists():
         raise HarnessError(f"{path}: no such file. Expected the folder code/ of a bundle.")
-    try:
-        return CodeSpec.model_validate_json(read_bounded(path, limit=_MAX_BYTES))
-    except ValidationError as error:
-        raise HarnessError(f"{path}: not the spec of a bundle ({first_fault(error)}).") from None
+    return read_bounded_json(CodeSpec, path, limit=_MAX_BYTES)
 
 
 def _code_target(target: TargetRecord) -> CodeTarget:
     is_folder = target.commit is None and target.id not in SHIPPED_TARGETS
-    return CodeTarget(
-        id=target.path.name if is_folder else target.id,
-        revision=target.revision,
-        commit=target.commit,
-        weights_sha256=target.weights_sha256,
-        is_folder=is_folder,
-        device=target.device,
-        dtype=target.dtype,
-        threads=target.threads,
-    )
+    unchanged = {"revision", "commit", "weights_sha256", "device", "dtype", "threads"}
+    id_ = target.path.name if is_folder else target.id
+    return CodeTarget(id=id_, is_folder=is_folder, **target.model_dump(include=unchanged))

@@ -44,15 +44,13 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
         write_atomically(folder / name, svg)
     write_atomically(folder / _MARKDOWN, markdown)
     write_atomically(folder / MAIN, _document(facts, team, redact=redact))
-    write_atomically(folder / _METHOD, '#import "template.typ": *\n')
-    record_pages = TypesetDocument(folder / MAIN).pages
     write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
     typeset = TypesetDocument(folder / MAIN)
     write_atomically(folder / PDF, typeset.pdf)
     if typeset.pages > MAX_PAGES:
         raise HarnessError(
-            f"{folder / PDF}: {typeset.pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. The run's record "
-            f"takes {pluralize(record_pages, 'page')}. Shorten the team's Markdown to about {MAX_PAGES - record_pages}."
+            f"{folder / PDF}: {typeset.pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. Shorten the team's "
+            f"Markdown by about {pluralize(typeset.pages - MAX_PAGES, 'page')}."
         )
     return typeset.pages
 
@@ -60,12 +58,10 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
 def _figures(facts: RunFacts) -> dict[str, str]:
     """Return the SVG of each figure by file name."""
     if facts.score is None:
-        history = [(point.spent, float(point.rows)) for point in facts.curve]
-        return {_RIGHT_FIGURE: history_panel([("", history)], label="rows of the submission", size=_PANEL)}
-    in_time = [(point.spent, point.recall) for point in facts.curve if point.recall is not None]
+        return {_RIGHT_FIGURE: history_panel([("", facts.curve)], label="rows of the submission", size=_PANEL)}
     return {
         _LEFT_FIGURE: recall_panel([("", facts.score)], size=_PANEL),
-        _RIGHT_FIGURE: history_panel([("", in_time)], label=f"Recall@{facts.score.cap}", size=_PANEL),
+        _RIGHT_FIGURE: history_panel([("", facts.curve)], label=f"Recall@{facts.score.cap}", size=_PANEL),
     }
 
 

@@ -1,6 +1,7 @@
 """Differences that a verification reports: between two submissions, and between two versions of a bundle's code."""
 
 import difflib
+import filecmp
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -8,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
-from harness.core.files import file_sha256
-from harness.core.submission_reader import Submission
+from harness.core.submission_block import SubmissionRows
 from harness.submit.code_folder import README
 
 _MAX_TEXT_BYTES = 1 << 20
@@ -55,7 +55,7 @@ class Agreement:
         )
 
 
-def compare_submissions(submitted: Submission, produced: Submission, scores: Floats | None) -> Agreement:
+def compare_submissions(submitted: SubmissionRows, produced: SubmissionRows, scores: Floats | None) -> Agreement:
     """Compare a submission with the one that its code produced.
 
     `scores` [rows] are the scores of the produced rows, or None if they are unknown. They decide whether rows that
@@ -91,7 +91,7 @@ def _is_ordered_by(scores: Floats | None, rows: Ints, other: Ints) -> bool:
     return bool((in_submitted_order[1:] <= in_submitted_order[:-1]).all())
 
 
-def _row_numbers(submitted: Submission, produced: Submission) -> tuple[Ints, Ints]:
+def _row_numbers(submitted: SubmissionRows, produced: SubmissionRows) -> tuple[Ints, Ints]:
     """Return a number from 0 on for each row of either submission, [rows] each. Equal rows have equal numbers."""
     both = np.concatenate([_columns(submitted.ids, submitted.suffixes), _columns(produced.ids, produced.suffixes)])
     as_bytes = np.ascontiguousarray(both).view(np.dtype((np.void, both.dtype.itemsize * both.shape[1]))).ravel()
@@ -133,17 +133,13 @@ def compare_code(bundle: Path, frozen: Path, *, names_frozen: bool) -> CodeDiffe
     changes = {
         name: _change(name, old.get(name), new.get(name))
         for name in sorted(new.keys() | old.keys())
-        if name != README and _hash(new.get(name)) != _hash(old.get(name))
+        if name != README and not (name in old and name in new and filecmp.cmp(old[name], new[name], shallow=False))
     }
     return CodeDifference(names_frozen, changes)
 
 
 def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-
-
-def _hash(path: Path | None) -> str | None:
-    return None if path is None else file_sha256(path)
 
 
 def _change(name: str, old: Path | None, new: Path | None) -> str:

@@ -71,8 +71,6 @@ def create_environment(
         raise HarnessError(f"code/ contains {len(wheels)} wheels, expected one.")
     if install.use_own:
         return _own_environment(code, wheels[0], work)
-    if install.wheels is None and not install.may_use_network:
-        raise HarnessError("no source to install from. Use --allow-network-install, --wheels DIR or --own-environment.")
     return _NewEnvironment(code, install, work, on_line).create(wheels[0], spec.versions.get("torch", "absent"))
 
 

@@ -12,15 +12,15 @@ from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.intervals import paired_difference
 from harness.core.scoring import Score
-from harness.core.submission_reader import Submission, SubmissionRules, read_submission
+from harness.core.submission_block import SubmissionRows
+from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
-from harness.submit.archive import unpack
 from harness.submit.audit_tables import spreadsheet_safe
+from harness.submit.bundle_checks import error_in_bundle, open_bundle, read_submitted
 from harness.submit.judging import JudgingData
-from harness.submit.manifest import Manifest, manifest_faults, read_manifest
-from harness.submit.prefixes import tokens_sha256
+from harness.submit.manifest import Manifest
 from harness.submit.team import load_team
-from harness.submit.verdict import Outcome, Verdict, load_verdict, produced_path
+from harness.submit.verdict import CheckFailed, FindingLog, Outcome, Verdict, load_verdict, produced_path
 
 OnBundle = Callable[[str, int, int], None]
 """Called with a bundle's name, its number from 1 on, and the number of bundles."""
@@ -106,33 +106,29 @@ def _csv_cell(value: Any) -> Any:
 
 def _score_bundle(path: Path, judging: JudgingData) -> _ScoredBundle:
     """Read and score a bundle. Raises HarnessError if its manifest is wrong or its submission breaks a rule."""
-    round_, rules = judging.round, judging.submission_rules
+    log = FindingLog()
     with tempfile.TemporaryDirectory(prefix="harness-leaderboard-") as name:
-        folder = Path(name)
-        names = unpack(path, folder)
+        folder = Path(name) / "bundle"
         try:
-            manifest = read_manifest(folder)
-            if faults := manifest_faults(manifest, folder, names):
-                raise HarnessError(faults[0])
-            if manifest.kind != "submission":
-                raise HarnessError("the bundle contains code only, no submission.")
-            if manifest.prefixes_sha256 != tokens_sha256(judging.prefixes, round_.vocabulary):
-                raise HarnessError(f"the submission is for other prefixes than those of {round_.name}.")
+            manifest = open_bundle(path, folder, log)
+            if (rows := read_submitted(folder, manifest, judging, log)) is None:
+                log.fail("submission", "the bundle contains code only, no submission")
             team = load_team(folder / "team.toml").title
-            rows = read_submission(folder / "submission.csv", rules)
+        except CheckFailed:
+            raise HarnessError(f"{log.findings[-1].sentence}.") from None
         except HarnessError as error:
-            raise HarnessError(str(error).replace(f"{folder}/", "")) from None
+            raise HarnessError(f"{error_in_bundle(error, folder)}.") from None
     verdict = load_verdict(path, file_sha256(path))
     if verdict is not None and verdict.outcome is Outcome.REFUSED:
         raise HarnessError(f"verification refused it: {verdict.sentence}")
     if verdict is not None and verdict.outcome is not Outcome.REPRODUCED:
         # The submission that the code produced counts, not the one in the bundle.
-        rows = _read_produced(path, verdict, rules)
+        rows = _read_produced(path, verdict, judging.submission_rules)
     walk, score = judging.judge(rows) or (None, None)
     return _ScoredBundle(path, team, manifest, verdict, walk, score)
 
 
-def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Submission:
+def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> SubmissionRows:
     """Read the submission that verification produced. Raises HarnessError if the file is missing or was changed."""
     path = produced_path(bundle)
     if not path.is_file() or file_sha256(path) != verdict.produced_sha256:
@@ -143,19 +139,15 @@ def _read_produced(bundle: Path, verdict: Verdict, rules: SubmissionRules) -> Su
 
 
 def _entry(one: _ScoredBundle, leader: _ScoredBundle | None, place: int | None, judging: JudgingData) -> Entry:
-    difference, bounds = None, None
-    if one.walk is not None and leader is not None and leader.walk is not None and one is not leader:
-        difference, (low, high, _) = paired_difference(
-            one.walk,
-            leader.walk,
-            cap=judging.round.error_cap,
-            examples=len(judging.prefixes),
-            clusters=judging.clusters,
-        )
-        bounds = (low, high)
+    difference, bounds, relative_time = None, None, None
     seconds, hardware = _time_and_hardware(one)
-    relative_time = None
     if leader is not None and one is not leader:
+        if one.walk is not None and leader.walk is not None:
+            cap, examples = judging.round.error_cap, len(judging.prefixes)
+            difference, (low, high, _) = paired_difference(
+                one.walk, leader.walk, cap=cap, examples=examples, clusters=judging.clusters
+            )
+            bounds = (low, high)
         leader_seconds, leader_hardware = _time_and_hardware(leader)
         if seconds and leader_seconds and hardware == leader_hardware:
             relative_time = seconds / leader_seconds

@@ -1,5 +1,6 @@
 """requirements.txt of a bundle: the distributions that the run used, pinned by version and hash."""
 
+import contextlib
 import importlib.metadata
 import json
 import re
@@ -16,7 +17,12 @@ from harness.core.errors import HarnessError
 from harness.core.text import shorten
 
 _INDEX_SECONDS = 120.0
-_PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
+_PINNED = re.compile(
+    r"""^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)
+    (\ *;(?P<marker>[^\\\n]*))?
+    .*(\n[ \t].*)*                                # the rest of the line, and indented lines below it""",
+    re.VERBOSE | re.MULTILINE,
+)
 _HASH = r"\s+--hash=sha256:[0-9a-f]{64}"
 _PLAIN_LINE = re.compile(
     rf"""\s*(\#.*)?                               # an empty line or a comment
@@ -87,9 +93,8 @@ def pinned_requirements(lock: str, requires: tuple[str, ...]) -> str:
             pinned[name] = "\n".join(texts)
         else:
             without_hash[name] = version
-    for name in _with_dependencies(requires):
-        version = installed_version(name)
-        if name not in entries and not comes_with_torch(name) and name != "extraction-harness" and version is not None:
+    for name, version in _installed_with_dependencies(requires).items():
+        if name not in entries and not comes_with_torch(name) and name != "extraction-harness":
             without_hash[name] = version
     pinned |= _pins_from_index(without_hash)
     return "\n".join(pinned[name] for name in sorted(pinned)) + "\n"
@@ -111,15 +116,9 @@ def pinned_versions(requirements: str) -> dict[str, str]:
 
 
 def _pins(lock: str) -> Iterator[_Pin]:
-    block: list[str] = []
-    for line in [*lock.splitlines(), ""]:
-        if line.startswith((" ", "\t")) and block:
-            block.append(line)
-            continue
-        if block and (match := _PINNED.match(block[0])) is not None:
-            applies = _marker_holds(block[0].partition(";")[2].strip(" \\"))
-            yield _Pin(str(canonicalize_name(match["name"])), match["version"], applies, "\n".join(block))
-        block = [line]
+    for entry in _PINNED.finditer(lock):
+        applies = _marker_holds((entry["marker"] or "").strip())
+        yield _Pin(str(canonicalize_name(entry["name"])), entry["version"], applies, entry[0])
 
 
 def _marker_holds(marker: str) -> bool:
@@ -129,27 +128,23 @@ def _marker_holds(marker: str) -> bool:
         return True  # pip reports the invalid marker when it installs the lock.
 
 
-def _with_dependencies(names: tuple[str, ...]) -> list[str]:
-    """Return the distributions and everything that they require here, by canonical name."""
-    found: dict[str, None] = {}
-    pending = [str(canonicalize_name(name)) for name in names]
+def _installed_with_dependencies(names: tuple[str, ...]) -> dict[str, str]:
+    """Return the installed version of the distributions and of everything that they require, by canonical name."""
+    found: dict[str, str] = {}
+    pending = list(names)
     while pending:
-        name = pending.pop()
-        if name in found:
+        name = str(canonicalize_name(pending.pop()))
+        version = installed_version(name)
+        if name in found or version is None:
             continue
-        found[name] = None
-        try:
-            requirements = importlib.metadata.requires(name) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        for line in requirements:
-            try:
+        found[name] = version
+        for line in importlib.metadata.requires(name) or []:
+            # pip reports the distribution's invalid metadata when it installs it.
+            with contextlib.suppress(InvalidRequirement):
                 requirement = Requirement(line)
-            except InvalidRequirement:
-                continue  # pip reports the distribution's invalid metadata when it installs it.
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                pending.append(str(canonicalize_name(requirement.name)))
-    return list(found)
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    pending.append(requirement.name)
+    return found
 
 
 def _pins_from_index(versions: Mapping[str, str]) -> dict[str, str]:

@@ -4,12 +4,12 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.text import shorten
-from harness.submit.untrusted_files import first_fault, read_bounded
+from harness.submit.untrusted_files import read_bounded_json
 
 MANIFEST = "MANIFEST.json"
 _MAX_BYTES = 8 << 20
@@ -74,14 +74,14 @@ class Manifest(BundleModel):
     attack: str
     attack_sha256: Sha256
     round: str
-    prefixes_sha256: Sha256 | None
+    prefixes_sha256: Sha256 | None = None
     target: TargetIdentity | None
     data_sha256: dict[str, Sha256]
     lock_sha256: Sha256
     torch: str
-    code_bundle_sha256: Sha256 | None
-    run: RunRecord | None
-    marks: list[AcceptedCheck]
+    code_bundle_sha256: Sha256 | None = None
+    run: RunRecord | None = None
+    marks: list[AcceptedCheck] = []
     files: dict[str, Sha256]
 
     def json_bytes(self) -> bytes:
@@ -99,10 +99,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     if not path.exists():
         raise HarnessError(f"{path} is missing: this is not a bundle of this harness.")
-    try:
-        return Manifest.model_validate_json(read_bounded(path, limit=_MAX_BYTES))
-    except ValidationError as error:
-        raise HarnessError(f"{path}: {first_fault(error)}.") from None
+    return read_bounded_json(Manifest, path, limit=_MAX_BYTES)
 
 
 def manifest_faults(manifest: Manifest, folder: Path, names: list[str]) -> list[str]:

@@ -1,31 +1,28 @@
 """Read the prefixes that a bundle's code attacks, from .npy, .npz or .csv."""
 
-import contextlib
 import csv
 import hashlib
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
 
-from harness.core.arrays import Tokens, token_dtype, token_rows
+from harness.core.arrays import Tokens, checked_tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.text import shorten
 
-_MAX_ROWS = 1_000_000
 _ARRAY_NAMES = ("prefixes", "prefix")
 # What zipfile, zlib and numpy raise for a damaged archive.
 _ARCHIVE_ERRORS = (
     *(OSError, EOFError, ValueError, RuntimeError, SyntaxError),
     *(TokenError, struct.error, zlib.error, zipfile.BadZipFile),
 )
-_NUMBER = re.compile(r" *[0-9]{1,19} *")
+_NUMBER = re.compile(r" *[0-9]{1,18} *")
 _CSV_FORMS = 'Expected rows of token ids, or `Example ID,Prefix` rows such as `616,"[1, 2, 3]"`.'
 
 
@@ -35,15 +32,16 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
     A .npz contains an array `prefixes`, or a single array. A .csv contains rows of token ids, or ids with lists as in a
     submission. Raises HarnessError if there is no prefix, or one is not `length` token ids below `vocabulary`.
     """
-    kind = path.suffix.lower()
-    if kind == ".npy":
-        prefixes = token_rows(path, length=length, vocabulary=vocabulary)
-    elif kind == ".npz":
-        prefixes = _checked(path, _read_npz(path), length=length, vocabulary=vocabulary)
-    elif kind == ".csv":
-        prefixes = _checked(path, _read_csv(path, length), length=length, vocabulary=vocabulary)
-    else:
-        raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
+    match path.suffix.lower():
+        case ".npy":
+            array = mapped_array(path)
+        case ".npz":
+            array = _read_npz(path)
+        case ".csv":
+            array = _read_csv(path, length)
+        case _:
+            raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
+    prefixes = checked_tokens(array, path, length=length, vocabulary=vocabulary)
     if len(prefixes) == 0:
         raise HarnessError(f"{path}: contains no prefixes.")
     return prefixes
@@ -55,38 +53,29 @@ def tokens_sha256(tokens: Tokens, vocabulary: int) -> str:
     return hashlib.sha256(narrow.tobytes()).hexdigest()
 
 
-@contextlib.contextmanager
-def opened_archive(path: Path) -> Iterator[NpzFile]:
-    """Open a .npz. Errors while it is opened or read become HarnessError, because the file may be hostile."""
+def read_archive(path: Path) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a .npz by name. Raises HarnessError if it is anything else: the file may be hostile."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, NpzFile):
-                raise ValueError
-            with archive:
-                yield archive
+            arrays = dict(archive) if isinstance(archive, NpzFile) else {}
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
     except MemoryError:
         raise HarnessError(f"{path}: contains an array that does not fit into memory.") from None
     except _ARCHIVE_ERRORS:
-        raise HarnessError(f"{path}: not a .npz file of plain arrays.") from None
+        arrays = {}
+    if not arrays or not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise HarnessError(f"{path}: not a .npz file of plain arrays.")
+    return arrays
 
 
-def archived_array(archive: NpzFile, name: str) -> Tokens:
-    """Return an array of an open archive. Raises ValueError if the entry is not an array."""
-    array = archive[name]
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{name} is not an array")
-    return array
-
-
-def _read_npz(path: Path) -> Tokens:
-    with opened_archive(path) as archive:
-        names = [name for name in _ARRAY_NAMES if name in archive.files] or archive.files
-        if len(names) != 1:
-            raise HarnessError(f"{path}: contains {len(archive.files)} arrays, none of them named `prefixes`.")
-        return archived_array(archive, names[0])
+def _read_npz(path: Path) -> NDArray[np.generic]:
+    arrays = read_archive(path)
+    names = [name for name in _ARRAY_NAMES if name in arrays] or list(arrays)
+    if len(names) != 1:
+        raise HarnessError(f"{path}: contains {len(arrays)} arrays, none of them named `prefixes`.")
+    return arrays[names[0]]
 
 
 def _read_csv(path: Path, length: int) -> Tokens:
@@ -95,32 +84,24 @@ def _read_csv(path: Path, length: int) -> Tokens:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             for line, fields in enumerate(csv.reader(file), 1):
-                if not fields or (line == 1 and all(map(_has_letter, fields))):
+                if not fields or (line == 1 and all(any(map(str.isalpha, field)) for field in fields)):
                     continue  # An empty line or the header.
                 if len(fields) == length:
-                    rows[len(rows)] = [_number(field) for field in fields]
-                elif len(fields) == 2 and _number(fields[0]) not in rows:
-                    rows[_number(fields[0])] = [_number(part) for part in fields[1].strip("[] ").split(",")]
+                    id_, cells = len(rows), fields
+                elif len(fields) == 2:
+                    id_, cells = _number(fields[0]), fields[1].strip("[] ").split(",")
                 else:
                     raise ValueError
-                if len(rows) > _MAX_ROWS:
-                    raise HarnessError(f"{path}: contains more than {_MAX_ROWS:,} prefixes.")
+                if id_ in rows or len(cells) != length:
+                    raise ValueError
+                rows[id_] = [_number(cell) for cell in cells]
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read ({error.strerror}).") from None
     except (ValueError, csv.Error):
         raise HarnessError(f"{path}, line {line}: not a prefix of {length} token ids. {_CSV_FORMS}") from None
     if sorted(rows) != list(range(len(rows))):
         raise HarnessError(f"{path}: the example ids must be 0 to {len(rows) - 1}, each once.")
-    if any(len(row) != length for row in rows.values()):
-        raise HarnessError(f"{path}: a prefix does not have {length} token ids. {_CSV_FORMS}")
-    try:
-        return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
-    except OverflowError:
-        raise HarnessError(f"{path}: contains a number that is too large for a token id.") from None
-
-
-def _has_letter(field: str) -> bool:
-    return any(character.isalpha() for character in field)
+    return np.array([rows[id_] for id_ in range(len(rows))], np.int64).reshape(len(rows), length)
 
 
 def _number(field: str) -> int:
@@ -128,12 +109,3 @@ def _number(field: str) -> int:
     if _NUMBER.fullmatch(field) is None:
         raise ValueError
     return int(field)
-
-
-def _checked(path: Path, array: Tokens, *, length: int, vocabulary: int) -> Tokens:
-    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer) or array.shape[1] != length:
-        found = shorten(f"{array.dtype} {list(array.shape)}")
-        raise HarnessError(f"{path}: expected integers of shape [examples, {length}], found {found}.")
-    if array.size and (array.min() < 0 or array.max() >= vocabulary):
-        raise HarnessError(f"{path}: contains a token outside 0..{vocabulary - 1}.")
-    return array.astype(token_dtype(vocabulary))

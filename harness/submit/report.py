@@ -1,8 +1,6 @@
 """The HTML report on one run, or on several runs of one round side by side."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -23,11 +21,8 @@ _EXAMPLES = 4
 _DIFFERING = 8
 
 
-class PageFigure(NamedTuple):
-    """A figure of the page."""
-
-    svg: Markup
-    caption: str
+Figure = tuple[Markup, str]
+"""An SVG figure of the page and its caption."""
 
 
 def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
@@ -36,7 +31,7 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     With `redact`, guesses and answers are replaced with their length and hash. Raises HarnessError if the runs are of
     several rounds, or a record or a file of the round cannot be read.
     """
-    require_one_round([folder.spec() for folder in folders])
+    require_one_round([folder.attack_spec() for folder in folders])
     runs = [run_facts(folder) for folder in folders]
     comparisons, no_comparison = _comparisons(runs)
     rules = runs[0].spec.round
@@ -79,23 +74,15 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
     return rows
 
 
-def _figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
+def _figures(runs: Sequence[RunFacts]) -> list[Figure]:
     """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
     drawn = [run for run in runs if run.spec.examples == runs[0].spec.examples]
     scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
+    in_time = [(run.spec.id, run.curve) for run in drawn]
     if len(scores) < len(drawn):
-        rows = [(run.spec.id, [(point.spent, float(point.rows)) for point in run.curve]) for run in drawn]
-        return [
-            _figure(
-                history_panel(rows, label="rows of the submission", size=_PANEL),
-                "rows",
-                "Rows of the submission vs. time.",
-            )
-        ]
+        svg = history_panel(in_time, label="rows of the submission", size=_PANEL)
+        return [_figure(svg, "rows", "Rows of the submission vs. time.")]
     cap = scores[0][1].cap
-    in_time = [
-        (run.spec.id, [(point.spent, point.recall) for point in run.curve if point.recall is not None]) for run in drawn
-    ]
     only = " Only runs with as many examples as the first are drawn." if len(drawn) < len(runs) else ""
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
@@ -109,8 +96,8 @@ def _figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
     return figures
 
 
-def _figure(svg: str, name: str, caption: str) -> PageFigure:
-    return PageFigure(inline_svg(svg, name, caption), caption)
+def _figure(svg: str, name: str, caption: str) -> Figure:
+    return inline_svg(svg, name, caption), caption
 
 
 def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
@@ -123,24 +110,10 @@ def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
     folders = [run.folder for run in runs]
     pairs = [[folders[0], other] for other in folders[1:]] if len(runs) > 2 else []
     try:
-        return [_without_redundant_part(compare_runs(group)) for group in (folders, *pairs)], ""
+        return [compare_runs(group) for group in (folders, *pairs)], ""
     except HarnessError as error:
         # The rest of the page is valid in a blind round, and for runs with different --limit.
         return [], str(error)
-
-
-def _without_redundant_part(comparison: Comparison) -> Comparison:
-    """Remove the unreachable part if it contains all examples, because it would repeat the comparison."""
-    part = comparison.unreachable
-    if part is None or len(part) < len(comparison.whole):
-        return comparison
-    return replace(
-        comparison,
-        unreachable=None,
-        no_unreachable_because="the training rows contain no answer.",
-        runs=tuple(replace(run, unreachable=None) for run in comparison.runs),
-        unreachable_contrast=None,
-    )
 
 
 def _fraction(value: float | None) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.core import paths
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Floats
 from harness.core.errors import HarnessError
 from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
@@ -22,7 +23,7 @@ from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.submit.code_folder import TRAIN
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, to_toml
-from harness.submit.prefixes import archived_array, opened_archive, read_prefixes, tokens_sha256
+from harness.submit.prefixes import read_archive, read_prefixes, tokens_sha256
 from harness.submit.untrusted_files import read_bounded_text, read_bounded_toml
 
 SCORES = "scores.csv"
@@ -70,7 +71,7 @@ def unfinished_run(plan: RerunPlan) -> RunFolder | None:
     for folder in all_run_folders():
         # A run that cannot be read is not resumed.
         with contextlib.suppress(HarnessError):
-            spec = folder.spec()
+            spec = folder.attack_spec()
             is_same = spec.round == plan.round and spec.attack.sha256 == plan.attack.sha256
             if is_same and run_status(folder) not in _ENDED:
                 return folder
@@ -93,18 +94,17 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     return path
 
 
-def read_scores(path: Path, rows: int) -> tuple[Ints, Floats]:
-    """Read ids and scores, [rows] each, from scores.csv. Raises HarnessError unless it has `rows` valid rows."""
+def read_scores(path: Path, rows: int) -> Floats:
+    """Read the scores, [rows], in scores.csv. Raises HarnessError unless it has `rows` valid rows."""
     text = read_bounded_text(path, limit=_MAX_SCORE_BYTES * (rows + 1))
     try:
         pairs = [line.split(",") for line in text.splitlines()[1:]]
-        ids = np.array([int(id_) for id_, _ in pairs], np.int64)
         scores = np.array([float(score) for _, score in pairs], np.float64)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise HarnessError(f"{path}: expected `Example ID,Score` rows.") from None
-    if len(ids) != rows:
-        raise HarnessError(f"{path}: {len(ids):,} scores for {rows:,} rows.")
-    return ids, scores
+    if len(scores) != rows:
+        raise HarnessError(f"{path}: {len(scores):,} scores for {rows:,} rows.")
+    return scores
 
 
 def read_round_rules(code: Path) -> Round:
@@ -120,17 +120,17 @@ def read_round_rules(code: Path) -> Round:
 
 def _write_training(archive: Path, folder: Path) -> dict[str, str]:
     """Write the training arrays to `folder`, and return the fields of the round that name them."""
-    with opened_archive(archive) as arrays:
-        names = [name for name in ("prefixes", "suffixes", "preprefixes") if name in arrays.files]
-        if names[:2] != ["prefixes", "suffixes"]:
-            raise HarnessError(f"{archive}: the training prefixes or suffixes are missing.")
-        for name in names:
-            _write_array(folder / f"train_{name}.npy", archived_array(arrays, name))
+    arrays = read_archive(archive)
+    if not {"prefixes", "suffixes"} <= arrays.keys():
+        raise HarnessError(f"{archive}: the training prefixes or suffixes are missing.")
     fields = {"prefixes": "train_prefix_file", "suffixes": "train_suffix_file", "preprefixes": "train_preprefix_file"}
+    names = [name for name in fields if name in arrays]
+    for name in names:
+        _write_array(folder / f"train_{name}.npy", arrays[name])
     return {fields[name]: f"train_{name}.npy" for name in names}
 
 
-def _write_array(path: Path, array: Tokens) -> None:
+def _write_array(path: Path, array: NDArray[np.generic]) -> None:
     with atomic_file(path) as file:
         np.save(file, array)
 

@@ -18,7 +18,6 @@ from harness.sandbox import backend_named
 from harness.submit.run_facts import RunFacts
 
 _MAX_VALUE = 160
-_MAX_PARAMETERS = 40
 _GIB = 1 << 30
 
 
@@ -91,7 +90,7 @@ def results(facts: RunFacts) -> Rows:
     if facts.exact_at_1 is not None and facts.any_guess_correct is not None:
         rows.append(("exact@1", f"{facts.exact_at_1:.3f}"))
         rows.append(("Upper bound (any guess)", f"{facts.any_guess_correct:.3f}"))
-    part, part_score = facts.unreachable, facts.unreachable_score
+    part, part_score = facts.parts.unreachable, facts.unreachable_score
     if part is not None and part_score is not None:
         recall = f"{part_score.recall_at_cap:.3f} {_bounds(part_score.interval)}"
         where = f"{len(part):,} examples whose answers are not in the training rows"
@@ -116,9 +115,6 @@ def parameters(facts: RunFacts) -> Rows:
             rows.append((Monospace(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
         else:
             rows.append((Monospace(name), shorten(str(value), _MAX_VALUE)))
-    if len(rows) > _MAX_PARAMETERS:
-        rest = len(rows) - _MAX_PARAMETERS
-        rows = [*rows[:_MAX_PARAMETERS], ("…", f"{pluralize(rest, 'more parameter')} in spec.json")]
     return rows
 
 
@@ -149,14 +145,14 @@ def query_summary(facts: RunFacts) -> str:
 
 def training_summary(facts: RunFacts) -> str:
     """Return how many training rows the round has, and whether the attack read them."""
-    training = facts.training
-    if training.rows is None:
-        return f"The round's training rows cannot be read: {training.unknown_because}"
-    if training.rows == 0:
+    found = facts.parts.overlap
+    if facts.spec.round.train_prefix_file is None:
         words = "The round has no training rows."
+    elif found is None:
+        words = f"The round's training rows cannot be read: {facts.parts.no_unreachable_because}"
     else:
-        read = "the attack read them" if training.was_read else "there is no record that the attack read them"
-        words = f"The round has {pluralize(training.rows, 'training row')}; {read}."
+        read = "the attack read them" if facts.read_training else "there is no record that the attack read them"
+        words = f"The round has {pluralize(found.training_rows, 'training row')}; {read}."
     files = [f"{name} ({record.path.name})" for name, record in facts.spec.paths.items()]
     return f"{words} Files named by its parameters: {', '.join(files)}." if files else words
 
@@ -166,7 +162,7 @@ def training_overlap(facts: RunFacts) -> Rows:
 
     The kinds are defined in `harness.core.overlap.Overlap`.
     """
-    found, examples = facts.training.overlap, facts.spec.examples
+    found, examples = facts.parts.overlap, facts.spec.examples
     if found is None:
         return []
 
@@ -226,7 +222,7 @@ def record(facts: RunFacts) -> Rows:
         ("Created", f"{utc_date_and_time(spec.created_at)}, started or resumed {started}"),
         ("Status", f"{summary.status.words}{f': {summary.reason}' if summary.reason else ''}"),
         ("Seed", f"{spec.seed}"),
-        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {backend_named(sandbox).promise}"),
+        ("Sandbox", "no worker started" if sandbox is None else f"{sandbox}: {backend_named(sandbox).description}"),
         ("Reproducible", reproducibility(facts)),
         ("Attack source", Monospace(f"{spec.attack.file}, sha256 {spec.attack.sha256}")),
         ("Data (sha256)", data),

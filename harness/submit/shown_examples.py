@@ -49,30 +49,25 @@ class ExampleSelection(NamedTuple):
 def select_examples(facts: RunFacts, *, most: int, redact: bool) -> ExampleSelection:
     """Return at most `most` examples of each kind, the first in submission order."""
     ids, is_correct = facts.submission.ids, facts.is_correct
+
+    def distinct(ids: Ints) -> list[int]:
+        return list(dict.fromkeys(ids.tolist()))[:most]
+
     if is_correct is None:
-        return ExampleSelection((), (), _shown([facts], _first(ids, most), redact))
+        return ExampleSelection((), (), _shown([facts], distinct(ids), redact))
     solved = ids[is_correct]
     unsolved = ids[~np.isin(ids, solved)]
-    return ExampleSelection(
-        _shown([facts], _first(solved, most), redact), _shown([facts], _first(unsolved, most), redact), ()
-    )
+    return ExampleSelection(_shown([facts], distinct(solved), redact), _shown([facts], distinct(unsolved), redact), ())
 
 
 def differing_examples(runs: Sequence[RunFacts], *, most: int, redact: bool) -> tuple[ShownExample, ...]:
     """Return the first `most` examples, by id, that some runs solve within the error cap and others do not."""
-    walks = [(run.whole, run.walk) for run in runs]
+    walks = [(run.parts.whole, run.walk) for run in runs]
     if any(walk is None for _, walk in walks) or len({run.spec.examples for run in runs}) > 1:
         return ()
     solved = np.array([whole.solved(walk) for whole, walk in walks if walk is not None])
     differing = np.flatnonzero(solved.any(axis=0) & ~solved.all(axis=0))
     return _shown(runs, differing[:most].tolist(), redact)
-
-
-def _first(ids: Ints, most: int) -> list[int]:
-    """Return the first `most` distinct values of `ids`, in their order."""
-    _, first = np.unique(ids, return_index=True)
-    found: list[int] = ids[np.sort(first)[:most]].tolist()
-    return found
 
 
 def _shown(runs: Sequence[RunFacts], ids: Sequence[int], redact: bool) -> tuple[ShownExample, ...]:

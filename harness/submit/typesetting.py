@@ -14,7 +14,7 @@ from harness.figures.glyphs import drawable_characters
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 _MAX_LINK = 1000
 _WORD = re.compile(r"\S{50,}")
-_BREAK_EVERY = 10
+_PIECE = re.compile(r"\S{10}(?=\S)")
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -64,11 +64,7 @@ def _safe(text: str) -> str:
     drawn = "".join(
         character if ord(character) in drawable else f"⟨U+{ord(character):04X}⟩" for character in sanitize(spaced)
     )
-    return _WORD.sub(lambda word: _ZERO_WIDTH_SPACE.join(_pieces(word.group())), drawn)
-
-
-def _pieces(word: str) -> list[str]:
-    return [word[start : start + _BREAK_EVERY] for start in range(0, len(word), _BREAK_EVERY)]
+    return _WORD.sub(lambda word: _PIECE.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", word.group()), drawn)
 
 
 class TypesetDocument:

@@ -2,12 +2,14 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_bounded(path: Path, *, limit: int) -> bytes:
@@ -43,6 +45,14 @@ def read_bounded_toml(path: Path, *, limit: int) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise HarnessError(f"{path}: not a TOML file ({shorten(str(error), 120)}).") from None
+
+
+def read_bounded_json(model: type[Model], path: Path, *, limit: int) -> Model:
+    """Return the record in a JSON file of at most `limit` bytes. Raises HarnessError, with file and field."""
+    try:
+        return model.model_validate_json(read_bounded(path, limit=limit))
+    except ValidationError as error:
+        raise HarnessError(f"{path}: {first_fault(error)}.") from None
 
 
 def first_fault(error: ValidationError) -> str:

@@ -15,7 +15,7 @@ from harness.submit.archive import archive_bytes
 DISTRIBUTION = "extraction-harness"
 _LOCK = "requirements.lock"
 _WHEEL = "Wheel-Version: 1.0\nGenerator: harness\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-_COPIED_METADATA = ("METADATA", "entry_points.txt")
+_COPIED_METADATA = ("METADATA", "entry_points.txt", "licenses/LICENSE")
 
 
 def harness_wheel() -> tuple[str, bytes]:
@@ -33,12 +33,8 @@ def harness_wheel() -> tuple[str, bytes]:
     stem = f"{DISTRIBUTION.replace('-', '_')}-{distribution.version}"
     files = {f"harness/{name}": content for name, content in _package_files().items()}
     for name in _COPIED_METADATA:
-        text = distribution.read_text(name)
-        if text is None:
-            raise HarnessError(f"{DISTRIBUTION}: its {name} is missing. Install it again.")
-        files[f"{stem}.dist-info/{name}"] = text.encode()
-    if (licence := distribution.read_text("licenses/LICENSE")) is not None:
-        files[f"{stem}.dist-info/licenses/LICENSE"] = licence.encode()
+        if (text := distribution.read_text(name)) is not None:
+            files[f"{stem}.dist-info/{name}"] = text.encode()
     files[f"{stem}.dist-info/WHEEL"] = _WHEEL.encode()
     record = f"{stem}.dist-info/RECORD"
     files[record] = _record(files, record)
@@ -47,15 +43,13 @@ def harness_wheel() -> tuple[str, bytes]:
 
 def installed_lock() -> str:
     """Return the text of the lock that was installed with the harness. Raises HarnessError if it is missing."""
-    path = _lock_path()
-    if path is None:
-        raise HarnessError(f"{paths.PACKAGE}: {_LOCK} is missing. Install the harness again.")
-    return path.read_text(encoding="utf-8")
+    return _lock_path().read_text(encoding="utf-8")
 
 
 def _package_files() -> dict[str, bytes]:
     """Return every file of the package by its name in the wheel, which contains the attacks and the lock."""
-    found = {
+    found = {_LOCK: _lock_path()}
+    found |= {
         path.relative_to(paths.PACKAGE).as_posix(): path
         for path in sorted(paths.PACKAGE.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts and not _is_round_array(path)
@@ -63,8 +57,6 @@ def _package_files() -> dict[str, bytes]:
     attacks = shipped_folder()
     if attacks is not None:
         found |= {f"attacks/{path.name}": path for path in sorted(attacks.glob("*.py"))}
-    lock = _lock_path()
-    found |= {} if lock is None else {_LOCK: lock}
     return {name: path.read_bytes() for name, path in found.items()}
 
 
@@ -72,10 +64,12 @@ def _is_round_array(path: Path) -> bool:
     return paths.SHIPPED_ROUNDS in path.parents and path.suffix != ".toml"
 
 
-def _lock_path() -> Path | None:
+def _lock_path() -> Path:
     """Return the lock, which lies next to the package in a checkout and inside the package in a wheel."""
-    candidates = (paths.PACKAGE.parent / _LOCK, paths.PACKAGE / _LOCK)
-    return next((path for path in candidates if path.is_file()), None)
+    for path in (paths.PACKAGE.parent / _LOCK, paths.PACKAGE / _LOCK):
+        if path.is_file():
+            return path
+    raise HarnessError(f"{paths.PACKAGE}: {_LOCK} is missing. Install the harness again.")
 
 
 def _record(files: dict[str, bytes], record: str) -> bytes:

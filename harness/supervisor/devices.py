@@ -1,5 +1,10 @@
-"""Which device a run computes on, and its lock: one run at a time, released by the kernel when the holder dies."""
+"""Which device a run computes on, and its lock: one run at a time, released by the kernel when the holder dies.
 
+CUDA_VISIBLE_DEVICES hides and reorders GPUs, so an index means nothing outside a process. The lock, the telemetry and
+the worker's environment all use the UUID of a GPU.
+"""
+
+import os
 import platform
 import re
 from collections.abc import Sequence
@@ -9,7 +14,6 @@ from typing import IO
 
 from harness.core import paths
 from harness.core.files import try_lock
-from harness.supervisor.gpus import visible_gpus
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,48 @@ def matching_devices(requested: str) -> list[Device]:
     """Return the devices that `requested` allows: `cuda` any visible GPU, `cuda:N` visible GPU N, else that device."""
     if not requested.startswith("cuda"):
         return [Device(requested)]
-    index = requested.partition(":")[2]
-    gpus = [gpu for gpu in visible_gpus() if index in ("", str(gpu.number))]
     # Without NVML the GPU is known by its index alone.
-    return [Device(f"cuda:{gpu.number}", gpu.uuid, gpu.name) for gpu in gpus] or [Device(f"cuda:{index or 0}")]
+    gpus = [gpu for gpu in visible_gpus() if requested in ("cuda", gpu.name)]
+    return gpus or [Device("cuda:0" if requested == "cuda" else requested)]
+
+
+def visible_gpus() -> list[Device]:
+    """Return the visible GPUs in CUDA's order; none if there is no NVIDIA driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+        models = [pynvml.nvmlDeviceGetName(handle) for handle in handles]
+    except pynvml.NVMLError:
+        return []
+    chosen = visible_indices(os.environ.get("CUDA_VISIBLE_DEVICES"), uuids)
+    return [Device(f"cuda:{number}", uuids[index], models[index]) for number, index in enumerate(chosen)]
+
+
+def visible_indices(variable: str | None, uuids: list[str]) -> list[int]:
+    """Return which of the machine's GPUs CUDA_VISIBLE_DEVICES leaves visible, in its order.
+
+    `variable` lists indices or unique beginnings of UUIDs. As in CUDA, the list ends at the first invalid entry (CUDA C
+    Programming Guide, "CUDA Environment Variables"). None leaves all visible.
+    """
+    if variable is None:
+        return list(range(len(uuids)))
+    chosen: list[int] = []
+    for entry in filter(None, (part.strip() for part in variable.split(","))):
+        if entry.lstrip("-").isdigit():
+            matches = [int(entry)] if 0 <= int(entry) < len(uuids) else []
+        else:
+            matches = [index for index, uuid in enumerate(uuids) if uuid.startswith(entry)]
+        if len(matches) != 1 or matches[0] in chosen:
+            break
+        chosen += matches
+    return chosen
 
 
 class DeviceLock:
-    """The lock of one of several devices. The lock file names the run that holds it."""
+    """The lock of one of several devices. The first line of the lock file names the run that holds it."""
 
     def __init__(self, devices: Sequence[Device], run_id: str) -> None:
         self._devices = devices
@@ -61,8 +99,8 @@ class DeviceLock:
             device.lock_file.parent.mkdir(parents=True, exist_ok=True)
             file = try_lock(device.lock_file, patience=0.0)
             if file is not None:
-                file.truncate(0)
-                file.write(self._run_id.encode())
+                # One write, so that no reader finds the file empty. It may leave a longer name's end after the newline.
+                file.write(f"{self._run_id}\n".encode())
                 file.flush()
                 self._file = file
                 return device
@@ -81,7 +119,7 @@ class DeviceLock:
 
 def _holder(device: Device) -> str:
     try:
-        name = device.lock_file.read_text(encoding="utf-8", errors="replace").strip()
+        name = device.lock_file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
     except OSError:
         name = ""
     return f"run {name}" if name else "another process"

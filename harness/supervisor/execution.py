@@ -1,5 +1,6 @@
 """One execution of a run: the worker is started, followed to its end, and killed with all that it left behind."""
 
+import contextlib
 import os
 import selectors
 from collections import Counter
@@ -24,22 +25,19 @@ from harness.supervisor.intake import IntakeError
 from harness.supervisor.job import Job
 from harness.supervisor.ledger import TICK_SECONDS, Budget, LedgerThread
 from harness.supervisor.telemetry import Telemetry
-from harness.supervisor.worker_process import WorkerProcess
+from harness.supervisor.worker_process import PIPE_BYTES, WorkerProcess
 
 _STOP_GRACE_SECONDS = 5.0
 _SILENT_GRACE_SECONDS = 2.0
 _TELEMETRY_SECONDS = 2.0
 _MAX_SAMPLED_PROCESSES = 256
 MAX_SCRATCH_BYTES = 4 << 30
-_FRAME_BYTES_PER_READ = 1 << 20
-_LOG_BYTES_PER_READ = 4 << 20
-_PIPE_CHUNK = 1 << 18
 DISK_FULL = "disk full; every acknowledged row is in its record. Free some space, then harness resume continues it."
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How an execution ended: a final status, and a sentence unless it finished."""
+    """The end of an execution: a final status, and a sentence unless it finished."""
 
     status: Status
     reason: str = ""
@@ -73,22 +71,24 @@ class Execution:
         Raises DiskFull, or the OSError of a full disk, if the run cannot begin or its ledger cannot be closed.
         """
         self._reserve.allocate(self._job.result_bytes)
-        log = CappedLog(self._folder.log)
-        worker = self._start_worker()
-        deadline = Deadline(self._budget, worker.kill)
-        ledger = LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot()))
-        try:
-            ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
-        except DiskFull:
-            ending = Ending(Status.CRASHED, DISK_FULL)
-        finally:
-            deadline.cancel()
-            ledger.stop()
-            is_clean = worker.kill()
-            refused = worker.refusals()
-            worker.close()
-            log.close()
-            self._close_ledger(refused)
+        with contextlib.closing(CappedLog(self._folder.log)) as log:
+            worker = self._start_worker()
+            try:
+                with (
+                    LedgerThread(self._store, lambda: self._budget.spent(seconds_since_boot())) as ledger,
+                    Deadline(self._budget, worker.kill) as deadline,
+                ):
+                    ending = self._follow(worker, log, deadline, ledger, stop_is_asked)
+            except (FrameError, IntakeError) as fault:
+                reason = f"the {self._job.noun}'s process sent an invalid message: {fault}."
+                ending = Ending(Status.CRASHED, reason)
+            except DiskFull:
+                ending = Ending(Status.CRASHED, DISK_FULL)
+            finally:
+                is_clean = worker.kill()
+                refused = worker.process.refusals()
+                worker.close()
+                self._close_ledger(refused)
         if not is_clean:
             reason = f"a process of the {self._job.noun} could not be killed; it is stuck in the kernel."
             return Ending(Status.CRASHED, reason)
@@ -139,9 +139,9 @@ class Execution:
         ledger: LedgerThread,
         stop_is_asked: Callable[[], bool],
     ) -> Ending:
-        process, in_force = Process.of(worker.pid).as_record(), worker.in_force()
+        process, applied = Process.of(worker.pid).as_record(), worker.process.wait_until_applied()
         with self._store.transaction():
-            self._store.add_event("worker", sandbox=in_force.means, in_force=in_force.as_record(), **process)
+            self._store.add_event("worker", sandbox=applied.backend, in_force=applied.as_record(), **process)
         with selectors.DefaultSelector() as selector:
             for descriptor in (worker.frames, worker.log, worker.ended):
                 selector.register(descriptor, selectors.EVENT_READ)
@@ -150,16 +150,11 @@ class Execution:
                 ready = {key.fd for key, _ in selector.select(wait)}
                 if ledger.fault is not None:
                     raise ledger.fault
-                if worker.log in ready and not _drain(worker.log, log):
+                if worker.log in ready and not _copy(worker.log, log):
                     selector.unregister(worker.log)
-                if worker.frames in ready:
-                    try:
-                        is_open = self._take_frames(worker)
-                    except (FrameError, IntakeError) as fault:
-                        return _invalid(fault, self._job.noun)
-                    if not is_open:
-                        selector.unregister(worker.frames)
-                        self._silent_since = seconds_since_boot()
+                if worker.frames in ready and not self._take_frames(worker):
+                    selector.unregister(worker.frames)
+                    self._silent_since = seconds_since_boot()
                 if (worker.ended in ready or self._intake.end is not None) and not deadline.has_passed:
                     return self._ended_by_itself(worker, log)
                 if (ending := self._due_ending(worker, stop_is_asked)) is not None and not deadline.has_passed:
@@ -190,9 +185,9 @@ class Execution:
 
     def _take_frames(self, worker: WorkerProcess) -> bool:
         """Commit what the pipe holds and acknowledge it; False at the end of the pipe."""
-        content, is_open = _read(worker.frames, _FRAME_BYTES_PER_READ)
+        content = _read(worker.frames)
         if not content:
-            return is_open
+            return content is not None
         last, fault = None, None
         had_started = self._intake.has_started
         with self._store.transaction():
@@ -209,7 +204,7 @@ class Execution:
             raise fault
         if last is not None:
             worker.acknowledge(last)
-        return is_open
+        return True
 
     def _sample(self, worker: WorkerProcess, at: float) -> Ending | None:
         """Record the score and the telemetry if they are due; return an ending if the attack fills the disk."""
@@ -218,7 +213,7 @@ class Execution:
             return None
         self._telemetry_due = at + _TELEMETRY_SECONDS
         sample = self._telemetry.sample(reaper.descendants_of(os.getpid())[:_MAX_SAMPLED_PROCESSES])
-        refused = worker.refusals()
+        refused = worker.process.refusals()
         with self._store.transaction():
             self._store.add_telemetry(sample)
             if refused.keys() != self._refused.keys():
@@ -236,12 +231,8 @@ class Execution:
 
     def _ended_by_itself(self, worker: WorkerProcess, log: CappedLog) -> Ending:
         """Take everything that the worker sent, and return what its last message or its exit means."""
-        _drain(worker.log, log)
-        try:
-            while self._take_frames(worker) and _has_content(worker.frames):
-                pass
-        except (FrameError, IntakeError) as fault:
-            return _invalid(fault, self._job.noun)
+        _copy(worker.log, log)
+        self._take_frames(worker)
         at = seconds_since_boot()
         self._job.record_score(self._store, at=at, spent=self._budget.spent(at), is_last=True)
         end = self._intake.end
@@ -256,16 +247,12 @@ class Execution:
         return Ending(Status.STOPPED, "it was stopped.")
 
 
-def _invalid(fault: FrameError | IntakeError, noun: str) -> Ending:
-    return Ending(Status.CRASHED, f"the {noun}'s process sent an invalid message: {fault}.")
-
-
 def _exited(worker: WorkerProcess, noun: str) -> Ending:
     """Return the ending for a worker that exited without a last message."""
-    number, code = worker.exit_signal_or_code()
+    number, code = worker.process.exit_signal_or_code()
     if number is None:
         return Ending(Status.CRASHED, f"the {noun}'s process exited with code {code} before its end.")
-    if number.name == "SIGKILL" and (limit := worker.oom_limit()) is not None:
+    if number.name == "SIGKILL" and (limit := worker.process.oom_limit()) is not None:
         return Ending(
             Status.CRASHED, f"the {noun} used more than {limit / 1e9:.1f} GB of memory, its limit, and was killed."
         )
@@ -273,31 +260,16 @@ def _exited(worker: WorkerProcess, noun: str) -> Ending:
     return Ending(Status.CRASHED, f"the {noun}'s process was killed by {number.name}{hint}.")
 
 
-def _read(descriptor: int, limit: int) -> tuple[bytes, bool]:
-    """Return what a pipe holds, at most about `limit` bytes, and whether it is still open."""
-    chunks: list[bytes] = []
-    size = 0
-    while size < limit:
-        try:
-            chunk = os.read(descriptor, _PIPE_CHUNK)
-        except BlockingIOError:
-            break
-        if not chunk:
-            return b"".join(chunks), False
-        chunks.append(chunk)
-        size += len(chunk)
-    return b"".join(chunks), True
+def _read(descriptor: int) -> bytes | None:
+    """Return everything that a pipe holds, b"" for nothing, None at its end."""
+    try:
+        return os.read(descriptor, PIPE_BYTES) or None
+    except BlockingIOError:
+        return b""
 
 
-def _has_content(descriptor: int) -> bool:
-    """Return True if the pipe holds something or has ended; a left-over process may keep it open."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        return bool(selector.select(0))
-
-
-def _drain(descriptor: int, log: CappedLog) -> bool:
+def _copy(descriptor: int, log: CappedLog) -> bool:
     """Move what a pipe holds into the log; False at its end."""
-    content, is_open = _read(descriptor, _LOG_BYTES_PER_READ)
-    log.write(content)
-    return is_open
+    content = _read(descriptor)
+    log.write(content or b"")
+    return content is not None

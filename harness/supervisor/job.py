@@ -1,4 +1,4 @@
-"""What the supervisor needs from a kind of job. `harness/jobs/<kind>/supervised.py` implements it."""
+"""The interface of a kind of job for the supervisor. `harness/jobs/<kind>/supervised.py` implements it."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path

@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from harness.runs.disk import DiskFull
 from harness.runs.reader import LedgerEntry
@@ -41,7 +42,7 @@ class Budget:
 
     @property
     def notice(self) -> float:
-        """How long before its end a run is asked to finish: 60 s, or 5 % of a short budget."""
+        """Seconds between the request to finish and the end of the budget: 60 s, or 5 % of a short budget."""
         return min(60.0, self.total / 20)
 
     def until_soft_deadline(self, at: float) -> float:
@@ -57,7 +58,7 @@ def spent_so_far(last: LedgerEntry | None) -> float:
 
 
 class LedgerThread:
-    """Commits the spent time every half second, in a thread of its own, so that nothing else delays it.
+    """Commits the spent time every half second of a `with` block, in a thread of its own, so that nothing delays it.
 
     `fault` is the error that ended the thread. The run must not continue then, because it cannot be charged.
     """
@@ -68,9 +69,12 @@ class LedgerThread:
         self._spent = spent
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
-        self._thread.start()
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Stop the thread; no entry follows."""
         self._is_over.set()
         self._thread.join()

@@ -29,7 +29,7 @@ class Supervisor:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._spec = folder.job()
+        self._spec = folder.spec()
         self._store = RunStore(folder.store, self._spec.stored_tables)
         self._stop_is_asked = False
         self._reserve = Reserve(folder.reserve)
@@ -108,15 +108,17 @@ class Supervisor:
 
     def _wait_for_device(self, lock: DeviceLock) -> Device | None:
         """Wait for a free device; None if the run is stopped first. The budget does not run yet."""
-        device = lock.try_acquire()
-        if device is not None:
-            return device
-        self._record_phase(Status.QUEUED, reason=f"waiting: {lock.holders()}.")
+        reason = ""
         while (device := lock.try_acquire()) is None:
             if self._stop_is_asked:
                 return None
+            # Another run may have taken the device that became free.
+            if (holders := f"waiting: {lock.holders()}.") != reason:
+                reason = holders
+                self._record_phase(Status.QUEUED, reason=reason)
             time.sleep(_QUEUE_SECONDS)
-        self._record_phase(Status.STARTING)
+        if reason:
+            self._record_phase(Status.STARTING)
         return device
 
     def _kill_survivors(self) -> None:

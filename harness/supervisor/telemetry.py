@@ -5,15 +5,13 @@ from typing import Any
 
 import psutil
 
-from harness.supervisor.gpus import gpu_handle
-
 
 class Telemetry:
     """Samples the worker's processes and the GPU that the run uses."""
 
     def __init__(self, gpu_uuid: str) -> None:
         """`gpu_uuid` is empty if the run uses no GPU that NVML knows."""
-        self._gpu = gpu_handle(gpu_uuid) if gpu_uuid else None
+        self._gpu = _gpu_handle(gpu_uuid) if gpu_uuid else None
         self._processes: dict[int, psutil.Process] = {}
         psutil.cpu_percent()
 
@@ -47,4 +45,15 @@ def _process(pid: int) -> psutil.Process | None:
     try:
         return psutil.Process(pid)
     except psutil.Error:
+        return None
+
+
+def _gpu_handle(uuid: str) -> Any:
+    """Return NVML's handle of the GPU, or None if NVML does not know it."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    except pynvml.NVMLError:
         return None

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,16 +11,18 @@ from pathlib import Path
 from harness.core import paths
 from harness.core.request import ENDPOINT_KEYS
 from harness.sandbox import SandboxedProcess, SandboxPolicy, reaper
-from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.environment import plain_environment
-from harness.sandbox.refusals import Refusal
 
-_PIPE_BYTES = 1 << 20
+PIPE_BYTES = 1 << 20
+"""The capacity of a pipe from the worker, where the system allows it."""
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 
 
 class WorkerProcess:
-    """One worker. `frames` and `log` are descriptors to read from; `ended` is readable once it has ended."""
+    """One worker: its sandboxed process, the descriptors `frames` and `log` to read from, and `ended`.
+
+    `ended` is a descriptor that is readable once the process has ended.
+    """
 
     def __init__(
         self,
@@ -41,10 +42,10 @@ class WorkerProcess:
         log_in, log_out = os.pipe()
         for descriptor in (frames_in, log_in):
             with contextlib.suppress(OSError):
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         # -P: `import harness` must not find anything in the scratch directory or the current one.
         module = [sys.executable, "-P", "-m", "harness.worker"]
-        self._process = SandboxedProcess(
+        self.process = SandboxedProcess(
             [*module, str(frames_out), str(commands_in), str(scratch / "inputs")],
             policy,
             cwd=scratch,
@@ -60,20 +61,8 @@ class WorkerProcess:
         for descriptor in (frames_in, log_in, commands_out):
             os.set_blocking(descriptor, False)
         self._unsent: dict[str, str] = {}
-        self.pid = self._process.pid
+        self.pid = self.process.pid
         self.ended = os.pidfd_open(self.pid)
-
-    def in_force(self) -> AppliedSandbox:
-        """Return the sandbox as it was applied."""
-        return self._process.wait_until_applied()
-
-    def refusals(self) -> dict[Refusal, int]:
-        """Return how often each thing was refused so far."""
-        return self._process.refusals()
-
-    def oom_limit(self) -> int | None:
-        """Return the memory limit in bytes for which one of its processes was killed; None if none was."""
-        return self._process.oom_limit()
 
     def acknowledge(self, sequence: int) -> None:
         """Tell the worker that the frames up to this one are durable."""
@@ -93,20 +82,16 @@ class WorkerProcess:
                 os.write(self._commands, command.encode() + b"\n")
                 del self._unsent[kind]
 
-    def exit_signal_or_code(self) -> tuple[signal.Signals | None, int]:
-        """Return the signal that killed the process, which has ended, and its exit code."""
-        return self._process.exit_signal_or_code()
-
     def kill(self) -> bool:
         """Kill the worker and all that it started; False if something is left (a process stuck in the kernel)."""
-        self._process.kill_once()
+        self.process.kill_once()
         # A supervisor adopts orphans and has no other children.
         is_clean = reaper.kill_descendants(os.getpid())
-        return self._process.kill() and is_clean
+        return self.process.kill() and is_clean
 
     def close(self) -> None:
         """Close the pipes and the sandbox."""
-        self._process.close()
+        self.process.close()
         for descriptor in (self.frames, self.log, self._commands, self.ended):
             os.close(descriptor)
 

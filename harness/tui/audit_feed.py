@@ -24,12 +24,12 @@ _Point = tuple[float, float, float, float]
 
 
 class AuditFeed(Feed[AuditSnapshot, AuditReader]):
-    """What has been read of one audit."""
+    """The part of one audit that has been read."""
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises HarnessError if the audit's record cannot be read."""
         super().__init__(folder)
-        self.spec = folder.audit()
+        self.spec = folder.audit_spec()
         tables = [table for table in self.spec.tables if table.name != FIGURES.name]
         self._tables = [table for table in tables if _columns(table, Kind.TEXT)] or tables
         self._ledger: list[tuple[float, float]] = []

@@ -143,7 +143,7 @@ class PackageState:
 
     @property
     def blocker(self) -> str | None:
-        """Why the run cannot be packaged now; None if it can."""
+        """The reason why the run cannot be packaged now; None if it can."""
         if self.snapshot is None or not self.is_current:
             return "checking …"
         if self.snapshot.fault is not None:

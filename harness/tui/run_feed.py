@@ -30,12 +30,12 @@ _EXACT_TIME_SHARE = 0.02
 
 
 class RunFeed(Feed[RunSnapshot, GuessReader]):
-    """What has been read of one attack's run."""
+    """The part of one attack's run that has been read."""
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises HarnessError if the run's record or the files of its round cannot be read."""
         super().__init__(folder)
-        self.spec = folder.spec()
+        self.spec = folder.attack_spec()
         self._next_exact_read = 0.0
         with as_harness_error(folder.path):
             self.prefixes: Tokens = load_prefixes(self.spec.round)[: self.spec.examples]

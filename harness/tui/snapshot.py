@@ -14,7 +14,7 @@ from harness.runs.summary import RunSummary
 
 
 class Verdict(StrEnum):
-    """Whether a guess equals the answer; unknown in a blind round."""
+    """The comparison of a guess with the answer; unknown in a blind round."""
 
     RIGHT = "right"
     WRONG = "wrong"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path, PurePath
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -50,13 +50,8 @@ _SENTENCES = {
 }
 
 
-class Fault(NamedTuple):
-    """Why a value is refused: the field ("" for all of them), the place inside it, the rule and the given value."""
-
-    field: str
-    place: str
-    message: str
-    given: str
+Fault = dict[str, str]
+"""Why a value is refused: the "field" ("" for all of them) and a "message": place inside it, rule and given value."""
 
 
 def main(path: Path) -> None:
@@ -86,20 +81,20 @@ def answer_request(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict
     params = attack.params_type()
     known = {name: value for name, value in given.items() if name in params.model_fields}
     values = {name: _parse(params.model_fields[name], value) for name, value in known.items()}
-    resolved, faults = None, list[Fault]()
+    resolved = None
     try:
         resolved = params.model_validate(values, by_alias=False, by_name=True).model_dump(mode="json")
     except ValidationError as error:
         details = error.errors(include_url=False)
-        faults = list(_faults([detail for detail in details if whole or not _is_missing(detail)]))
+        faults = [*_faults([detail for detail in details if whole or not _is_missing(detail)])]
     else:
-        faults = list(_not_finite(resolved))
+        faults = [*_not_finite(resolved)]
     return {
         "schema": params.model_json_schema(by_alias=False),
         "doc": inspect.cleandoc(sys.modules[attack.__module__].__doc__ or attack.__doc__ or ""),
         "params": None if faults else resolved,
         "path_params": [name for name, field in params.model_fields.items() if _holds_path(field.annotation)],
-        "faults": [{"field": fault.field, "message": f"{fault.place}{fault.message}{fault.given}"} for fault in faults],
+        "faults": faults,
         "unknown": [name for name in given if name not in params.model_fields],
     }
 
@@ -133,7 +128,7 @@ def _faults(details: list[ErrorDetails]) -> Iterator[Fault]:
         group_of_place = list(group)
         messages = dict.fromkeys(_message(detail) for detail in group_of_place)
         given = "" if not field or _is_missing(group_of_place[0]) else _given(group_of_place[0]["input"])
-        yield Fault(field, place, " or ".join(messages), given)
+        yield {"field": field, "message": f"{place}{' or '.join(messages)}{given}"}
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
@@ -167,7 +162,7 @@ def _not_finite(resolved: dict[str, Any]) -> Iterator[Fault]:
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            yield Fault(name, "", "must be finite", _given(value))
+            yield {"field": name, "message": f"must be finite{_given(value)}"}
 
 
 def _holds_path(annotation: Any) -> bool:

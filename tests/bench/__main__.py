@@ -1,4 +1,4 @@
-"""`make bench`: every figure that this project puts a number on, measured on this machine, beside its bar."""
+"""`make bench`: measure every performance figure of the README on this machine, next to its required value."""
 
 import json
 import sys
@@ -8,19 +8,20 @@ from tests.bench import demo, engine, entities, leakage, overhead, recorded, sco
 
 
 def main() -> None:
-    """Measure one thing after the other; `--json` prints one line, `--full` computes for as long as the bars say."""
+    """Run all benchmarks. `--json` prints one line of JSON; `--full` measures for as long as the README states."""
+    is_full = "--full" in sys.argv
     figures: dict[str, dict[str, Any]] = {}
     for title, measure in (
         ("scoring 100,000 rows", scorer.measure),
         ("M-MEM of 400 prompts", entities.measure),
         ("start-up", overhead.measure_start_up),
         ("ingest", overhead.measure_ingest),
-        ("the screen", lambda: screen.measure(full="--full" in sys.argv)),
+        ("screen", lambda: screen.measure(full=is_full)),
         ("demo", demo.measure),
         ("engine", engine.measure),
         ("leakage of 1,000 sequences", leakage.measure),
         ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
-        ("overhead", lambda: overhead.measure_overhead(full="--full" in sys.argv)),
+        ("overhead", lambda: overhead.measure_overhead(full=is_full)),
     ):
         print(f"measuring {title} …", file=sys.stderr, flush=True)
         figures[title] = measure()

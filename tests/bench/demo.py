@@ -1,9 +1,6 @@
-"""What the shipped baseline reaches on the demo: by seed, by trials, by repetition: `python -m tests.bench.demo`."""
+"""Measure the recall of the baseline on the demo, by seed and number of trials: `python -m tests.bench.demo`."""
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,41 +13,36 @@ from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.engine.demo import ROUND_ARRAYS
+from tests.bench.inputs import run_harness
 
-ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1, 2)
-BAND = (0.20, 0.50)
+REQUIRED_RANGE = (0.20, 0.50)
 
 
 def measure() -> dict[str, Any]:
-    """Recall at 100 errors of six runs, and the share of examples that one of them has right by repetition."""
+    """Return Recall@100 of six runs, and the fraction of exact suffixes of the first run by number of repetitions."""
     with tempfile.TemporaryDirectory() as place:
-        runs = {seed: _run(place, "baseline", f"trials={TRIALS}", seed) for seed in SEEDS}
+        folder = Path(place)
+        runs = {seed: _run(folder, "baseline", f"trials={TRIALS}", seed) for seed in SEEDS}
         figures: dict[str, Any] = {f"seed_{seed}": run["recall_at_cap"] for seed, run in runs.items()}
-        figures["band"] = BAND
+        figures["required_range"] = REQUIRED_RANGE
         for trials in (1, 10):
-            figures[f"trials_{trials}"] = _run(place, "baseline", f"trials={trials}", 0)["recall_at_cap"]
-        figures["greedy"] = _run(place, "greedy", None, 0)["recall_at_cap"]
-        figures["exact_by_repetition"] = _exact_by_repetition(Path(runs[0]["submission"]))
+            figures[f"trials_{trials}"] = _run(folder, "baseline", f"trials={trials}", 0)["recall_at_cap"]
+        figures["greedy"] = _run(folder, "greedy", None, 0)["recall_at_cap"]
+        figures["exact_by_repetitions"] = _exact_by_repetitions(Path(runs[0]["submission"]))
     return figures
 
 
-def _run(place: str, attack: str, setting: str | None, seed: int) -> dict[str, Any]:
-    homes = {name: str(Path(place) / name.lower()) for name in ("HARNESS_HOME", "HARNESS_CACHE", "HARNESS_DATA")}
-    command = [sys.executable, "-m", "harness", "run", attack, "--round", "demo", "--seed", str(seed), "--json"]
-    done = subprocess.run(
-        [*command, *(("--set", setting) if setting else ())],
-        env={**os.environ, **homes, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-        timeout=600,
-    )
-    summary: dict[str, Any] = json.loads(done.stdout)
+def _run(folder: Path, attack: str, setting: str | None, seed: int) -> dict[str, Any]:
+    """Run an attack on the demo, and return its summary."""
+    options = ("--set", setting) if setting else ()
+    printed = run_harness(folder, "run", attack, "--round", "demo", "--seed", str(seed), "--json", *options)
+    summary: dict[str, Any] = json.loads(printed)
     return summary
 
 
-def _exact_by_repetition(submission: Path) -> dict[str, float]:
-    """The share of examples whose submitted suffix is right, by how often their document stood in the corpus."""
+def _exact_by_repetitions(submission: Path) -> dict[str, float]:
+    """Return the fraction of examples with a correct suffix, by how often their document is in the corpus."""
     round_ = load_round("demo")
     answers = load_answers(round_)
     assert answers is not None

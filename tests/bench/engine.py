@@ -1,32 +1,27 @@
-"""The engine beside the official arithmetic, on the surrogate where its files are, else on the demo target."""
+"""Compare the speed of the engine with the official arithmetic, on the surrogate if present, else on the demo."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.core.examples import load_prefixes
-from harness.core.rounds import load_round
 from harness.engine.benchmark import measure as measure_target
 from harness.engine.devices import resolve_device
-from harness.engine.resolving import resolve_target
 from harness.runs.machine import usable_cores
+from tests.bench.inputs import SURROGATE, surrogate_or_demo
 
-SURROGATE = Path(__file__).resolve().parents[3] / "shared" / "data" / "surrogate-11m"
-ROUND = Path(__file__).resolve().parents[1] / "rounds" / "surrogate-dev.toml"
 PREFIXES, TURNS = 256, 4
+REQUIRED = {"required_ratio_sample_100": 15, "required_ratio_sample_100_float32": 12}
 
 
 def measure() -> dict[str, Any]:
-    """Ratios of suffixes a second over the official arithmetic's, on 256 prefixes spread over the round."""
-    has_surrogate = SURROGATE.is_dir()
-    round_ = load_round(str(ROUND) if has_surrogate else "demo")
-    target = resolve_target(str(SURROGATE) if has_surrogate else "demo")
+    """Return suffixes per second relative to the official arithmetic, for 256 prefixes spread over the round."""
+    round_, path = surrogate_or_demo()
     prefixes = load_prefixes(round_)
     chosen = np.linspace(0, len(prefixes) - 1, PREFIXES).round().astype(int)
     measured = measure_target(
-        target.path,
+        path,
         prefixes[chosen],
         length=round_.suffix_length,
         device=resolve_device(),
@@ -34,5 +29,5 @@ def measure() -> dict[str, Any]:
         turns=TURNS,
         on_progress=lambda what, done, total: print(f"  {done} of {total}: {what}", file=sys.stderr, flush=True),
     )
-    bars = {"bar_ratio_sample_100": 15, "bar_ratio_sample_100_float32": 12} if has_surrogate else {}
-    return {name: round(ratio, 1) for name, ratio in measured.ratios.items()} | bars
+    required = REQUIRED if SURROGATE.is_dir() else {}
+    return {name: round(ratio, 1) for name, ratio in measured.ratios.items()} | required

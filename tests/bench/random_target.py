@@ -1,4 +1,4 @@
-"""Write a GPT-Neo of random weights in the public shape of the 1.3 B model, to measure speed with: it has read nothing.
+"""Write a GPT-Neo 1.3B with random weights, to measure speed without downloading a trained model.
 
 python -m tests.bench.random_target FOLDER [--dtype float16]; then harness bench --target FOLDER --round satml-dev
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 
-SHAPE = GPTNeoConfig(
+CONFIG = GPTNeoConfig(
     vocab_size=50_257,
     hidden_size=2048,
     num_layers=24,
@@ -23,15 +23,15 @@ SHAPE = GPTNeoConfig(
 
 
 def main() -> None:
-    """Make and save it; its weights depend on nothing but the seed."""
-    parser = argparse.ArgumentParser(description="A GPT-Neo 1.3B of random weights, in Hugging Face layout.")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--dtype", choices=["float16", "bfloat16", "float32"], default="float16")
-    chosen = parser.parse_args()
+    """Save the model. Its weights depend only on the seed."""
+    parser = argparse.ArgumentParser(description="Write a GPT-Neo 1.3B with random weights, in Hugging Face layout.")
+    parser.add_argument("folder", type=Path, help="directory of the model")
+    parser.add_argument("--dtype", choices=["float16", "bfloat16", "float32"], default="float16", help="precision")
+    options = parser.parse_args()
     torch.manual_seed(0)
     with torch.device("cpu"):
-        model = GPTNeoForCausalLM(SHAPE).to(getattr(torch, chosen.dtype))
-    model.save_pretrained(chosen.folder)
+        model = GPTNeoForCausalLM(CONFIG).to(getattr(torch, options.dtype))
+    model.save_pretrained(options.folder)
 
 
 if __name__ == "__main__":

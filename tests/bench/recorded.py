@@ -1,9 +1,9 @@
-"""Ordering recorded guesses of GPT-Neo 1.3B by a trained ranker instead of by the least loss.
+"""Compare two orders of recorded guesses of GPT-Neo 1.3B: by a trained ranker, and by the lowest loss.
 
 For 14,000 training rows the best of five recorded guesses, the guess of one trial and five losses are known. A logistic
-regression learns from cheap features of four fifths of the rows which guesses are right and orders the last fifth, in
-turn; rows that share a 32-token window are never on both sides. Of other rows it sees how often a token stands in their
-prefixes, and no more.
+regression on cheap features predicts which guesses are correct, with five-fold cross-validation; rows that share a
+32-token window are in the same fold. The only feature that depends on other rows is how often a token occurs in the
+prefixes.
 """
 
 from pathlib import Path
@@ -22,21 +22,21 @@ from harness.core.scoring import recall_at_errors
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.core.walk import JudgedRows
 from harness.rankers import compressed_bytes
+from tests.functional.machine import SHARED_DATA
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 ROWS, BLOCK, CAP, FOLDS, TRIALS = 14_000, 1_000, 100, 5, 5
 SAME_LOSS = 1e-3
-BAR = 0.006
+REQUIRED_GAIN = 0.006
 
 Numbers = NDArray[np.float64]
 
 
 def measure() -> dict[str, Any]:
-    """Recall at 100 errors by the least loss and by the ranker: the means over 14 blocks of 1,000 rows, and their gain.
+    """Return Recall@100 by the lowest loss and by the ranker, as means over 14 blocks of 1,000 rows, and the gain.
 
-    The interval is of the pooled rows at 1,400 errors, paired, by cluster.
+    The interval is for the pooled rows at 1,400 errors, paired and by cluster.
     """
-    recorded, satml = DATA / "recorded" / "gpt-neo-1.3b" / "first14000", DATA / "satml"
+    recorded, satml = SHARED_DATA / "recorded" / "gpt-neo-1.3b" / "first14000", SHARED_DATA / "satml"
     if not recorded.is_dir():
         return {"not measured": f"no recorded outputs in {recorded}"}
     preprefixes, prefixes, suffixes = (
@@ -58,10 +58,10 @@ def measure() -> dict[str, Any]:
         clusters=clusters,
     )
     return {
-        "least_loss": round(_mean_recall(by_loss, is_correct), 4),
+        "lowest_loss": round(_mean_recall(by_loss, is_correct), 4),
         "ranker": round(_mean_recall(found, is_correct), 4),
         "gain": round(_mean_recall(found, is_correct) - _mean_recall(by_loss, is_correct), 4),
-        "bar": BAR,
+        "required": REQUIRED_GAIN,
         "pooled_gain": round(difference.difference, 4),
         "pooled_interval": [round(difference.interval.low, 4), round(difference.interval.high, 4)],
         "features": known.shape[1],
@@ -71,15 +71,15 @@ def measure() -> dict[str, Any]:
 def features(
     prefixes: NDArray[np.int64], best: NDArray[np.int64], single: NDArray[np.int64], losses: Numbers
 ) -> Numbers:
-    """What is known of each guess, [rows, features]: its losses, how far the trials agree, how plain its tokens are."""
-    least = losses.min(axis=1, keepdims=True)
-    # How often a token stands in any prefix: a likely suffix of rare tokens was read, one of common ones perhaps not.
-    commonness = np.log(np.bincount(prefixes.reshape(-1), minlength=50_257) + 1.0)
+    """Return the features of each guess, [rows, features]: losses, agreement of the trials, sizes, token counts."""
+    lowest = losses.min(axis=1, keepdims=True)
+    # How often a token occurs in any prefix: a likely suffix of rare tokens is probably memorized.
+    log_counts = np.log(np.bincount(prefixes.reshape(-1), minlength=50_257) + 1.0)
     columns = [
         *np.log(np.sort(losses, axis=1) + 1e-4).T,
         np.log(losses.mean(axis=1)),
         # Trials that drew the same suffix have the same loss, up to the rounding of half precision.
-        (np.abs(losses - least) < SAME_LOSS * np.maximum(SAME_LOSS, least)).sum(axis=1),
+        (np.abs(losses - lowest) < SAME_LOSS * np.maximum(SAME_LOSS, lowest)).sum(axis=1),
         (best == single).all(axis=1),
         (best == single).mean(axis=1),
         compressed_bytes(best),
@@ -88,20 +88,21 @@ def features(
         [len(set(row)) for row in best.tolist()],
         [len(set(row)) for row in prefixes.tolist()],
         [len(set(row) - set(prefix)) for row, prefix in zip(best.tolist(), prefixes.tolist(), strict=True)],
-        commonness[best].mean(axis=1),
-        commonness[best].min(axis=1),
-        commonness[prefixes].mean(axis=1),
+        log_counts[best].mean(axis=1),
+        log_counts[best].min(axis=1),
+        log_counts[prefixes].mean(axis=1),
     ]
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
 
 
 def cross_validated(features_: Numbers, is_correct: NDArray[np.bool_], fold: NDArray[np.int64]) -> Numbers:
-    """The log-odds that each row is correct, [rows], by a model that has seen no row of its fold."""
+    """Return the log-odds that each row is correct, [rows], from a model trained on the other folds."""
     odds = np.empty(len(fold))
     for number in np.unique(fold):
-        mine = fold == number
+        held_out = fold == number
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-        odds[mine] = model.fit(features_[~mine], is_correct[~mine]).decision_function(features_[mine])
+        model.fit(features_[~held_out], is_correct[~held_out])
+        odds[held_out] = model.decision_function(features_[held_out])
     return odds
 
 
@@ -114,7 +115,7 @@ def _mean_recall(score: Numbers, is_correct: NDArray[np.bool_]) -> float:
 
 
 def _guesses(file: Path) -> NDArray[np.int64]:
-    """The recorded guess of each row, [rows, 50]."""
+    """Return the recorded guess of each row, [rows, 50]."""
     submission = read_submission(file, SubmissionRules(ROWS, suffix_length=50, vocabulary=50_257))
     guesses = np.empty((ROWS, 50), np.int64)
     guesses[submission.ids] = submission.suffixes

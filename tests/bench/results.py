@@ -1,7 +1,7 @@
-"""`make results`: every attack on the demo and on surrogate-dev, 120 seconds each, as the README's table.
+"""`make results`: run every attack on the demo and on surrogate-dev, 120 seconds each, and print the README's table.
 
-Runs live in .results/, so that an interrupted `make results` goes on where it was; an attack whose source or settings
-have changed is run again. `--write` puts the table into README.md.
+The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
+its source or its settings have changed. `--write` writes the table to README.md.
 """
 
 import argparse
@@ -18,15 +18,15 @@ from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
+from tests.bench.inputs import SURROGATE, SURROGATE_ROUND
+from tests.functional.machine import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".results"
-SURROGATE = ROOT / "tests" / "rounds" / "surrogate-dev.toml"
 BUDGET = "120s"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 SETTINGS: dict[str, dict[str, list[str]]] = {
-    # What 120 seconds on two cores have room for; everything else is an attack's default.
+    # Settings that fit into 120 seconds on two cores. All others are the defaults of the attack.
     "baseline": {"*": ["trials=10"]},
     "sampling": {"*": ["trials=10"]},
     "soft_prompt": {"*": ["epochs=3", "examples=500", "batch=25"]},
@@ -37,12 +37,12 @@ SETTINGS: dict[str, dict[str, list[str]]] = {
     "contrastive": {"*": ["top_k=4"]},
 }
 LEFT_OUT = ("replay",)
-"""It submits what was generated elsewhere."""
+"""Attacks that are not run: `replay` submits guesses that were generated elsewhere."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One attack on one round: its run, what it reached, and how many distinct suffixes it submitted or ranked."""
+    """The result of one attack on one round. distinct: the number of distinct guesses."""
 
     attack: AttackFile
     round: str
@@ -53,7 +53,10 @@ class Result:
 
 
 def results(rounds: dict[str, str]) -> Iterator[Result]:
-    """Every attack on each of the rounds, {name: name or file}; what was run before is not run again."""
+    """Yield the result of every attack on each round, from an earlier run if there is one.
+
+    rounds: {name: name or file}.
+    """
     attacks = [attack for attack in find_attacks() if attack.origin == "shipped" and attack.name not in LEFT_OUT]
     for name, where in rounds.items():
         for number, attack in enumerate(attacks, 1):
@@ -63,11 +66,11 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
             if folder is None:
                 print(f"{name}, {number} of {len(attacks)}: {attack.name} {' '.join(settings)} …", file=sys.stderr)
                 folder = _run(attack, where, settings)
-            yield Result(attack, name, settings, run_summary(folder), folder.spec(), len(every_guess(folder)))
+            yield Result(attack, name, settings, run_summary(folder), folder.attack_spec(), len(every_guess(folder)))
 
 
 def table(found: list[Result]) -> str:
-    """The results as Markdown: recall with its interval, seconds and suffixes a second, exact@1 and the ceiling."""
+    """Return the results as a Markdown table, sorted by round and recall, with controls last."""
     lines = [
         "| attack | round | Recall@100 | exact@1 | upper bound (any guess) | seconds | distinct suffixes/s |",
         "|---|---|---|---|---|---|---|",
@@ -93,13 +96,13 @@ def table(found: list[Result]) -> str:
 
 
 def _earlier_run(attack: AttackFile, round_name: str, where: str, settings: list[str]) -> RunFolder | None:
-    """A run of the same source with the same parameters, which came to its end."""
-    params = json.loads(_harness(*_words(attack, where, settings), "--dry-run", "--json"))["params"]
+    """Return a completed run with the same source and parameters, or None."""
+    params = json.loads(_harness(*_arguments(attack, where, settings), "--dry-run", "--json"))["params"]
     for path in sorted((HOME / "runs").glob("*-*")):
         folder = RunFolder(path)
         if not folder.spec_file.is_file():
             continue
-        spec, summary = folder.spec(), run_summary(folder)
+        spec, summary = folder.attack_spec(), run_summary(folder)
         is_same = spec.attack.sha256 == attack.sha256 and spec.round.name == round_name and spec.params == params
         if is_same and str(summary.status) in ("finished", "out_of_time"):
             return folder
@@ -107,22 +110,22 @@ def _earlier_run(attack: AttackFile, round_name: str, where: str, settings: list
 
 
 def _run(attack: AttackFile, where: str, settings: list[str]) -> RunFolder:
-    told = _harness(*_words(attack, where, settings), "--json")
-    return RunFolder(Path(json.loads(told.splitlines()[-1])["directory"]))
+    printed = _harness(*_arguments(attack, where, settings), "--json")
+    return RunFolder(Path(json.loads(printed.splitlines()[-1])["directory"]))
 
 
-def _words(attack: AttackFile, where: str, settings: list[str]) -> list[str]:
+def _arguments(attack: AttackFile, where: str, settings: list[str]) -> list[str]:
     set_ = [word for setting in settings for word in ("--set", setting)]
     return ["run", attack.name, "--round", where, "--budget", BUDGET, *set_]
 
 
-def _harness(*words: str) -> str:
-    """What a command prints; ends this program with its complaint where it prints nothing."""
+def _harness(*arguments: str) -> str:
+    """Run a command and return its standard output. Exits with the error of the command if there is no output."""
     environment = {**os.environ, "HARNESS_HOME": str(HOME)}
-    command = [sys.executable, "-m", "harness", *words]
+    command = [sys.executable, "-m", "harness", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if not done.stdout.strip():
-        sys.exit(f"harness {' '.join(words)}: {done.stderr.strip()}")
+        sys.exit(f"harness {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -131,14 +134,14 @@ def _share(value: float | None) -> str:
 
 
 def main() -> None:
-    """Run what has not been run, and print the table."""
+    """Run the attacks without an earlier run, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into README.md")
-    parser.add_argument("--only", choices=["demo", "surrogate-dev"], help="one of the two rounds")
+    parser.add_argument("--write", action="store_true", help="write the table to README.md")
+    parser.add_argument("--only", choices=["demo", "surrogate-dev"], help="run the attacks on one round only")
     chosen = parser.parse_args()
     rounds = {"demo": "demo"}
-    if (ROOT.parent / "shared" / "data" / "surrogate-11m").is_dir():
-        rounds["surrogate-dev"] = str(SURROGATE)
+    if SURROGATE.is_dir():
+        rounds["surrogate-dev"] = str(SURROGATE_ROUND)
     found = list(results({name: where for name, where in rounds.items() if chosen.only in (None, name)}))
     print(table(found))
     if chosen.write:
@@ -146,7 +149,7 @@ def main() -> None:
         before, begin, rest = readme.read_text().partition(BEGIN)
         _, end, after = rest.partition(END)
         if not begin or not end:
-            sys.exit(f"{readme}: no place for the table between {BEGIN} and {END}.")
+            sys.exit(f"{readme}: no lines {BEGIN} and {END}. Add them where the table belongs.")
         readme.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}")
 
 

@@ -1,4 +1,4 @@
-"""How long scoring takes beside a plain csv-module loop of the organizers' kind: `python -m tests.bench.scorer`."""
+"""Compare the time of scoring with a plain loop over csv rows like the organizers': `python -m tests.bench.scorer`."""
 
 import csv
 import statistics
@@ -15,58 +15,58 @@ from harness.core.scoring import correct_rows, recall_at_errors, solved_curve
 from harness.core.submission import write_submission
 from harness.core.submission_reader import SubmissionRules, read_submission
 
-ROWS, EXAMPLES, LENGTH, VOCABULARY, CAP, ROUNDS = 100_000, 1000, 50, 50257, 100, 5
+ROWS, EXAMPLES, LENGTH, VOCABULARY, CAP, REPEATS = 100_000, 1000, 50, 50257, 100, 5
 
 
 def measure() -> dict[str, Any]:
-    """Medians in seconds over alternating turns, and ours as a share of the loop's; the bars beside them."""
+    """Return median seconds, the time relative to the loop, and the required values."""
     generator = np.random.default_rng(1)
     answers = generator.integers(0, VOCABULARY, (EXAMPLES, LENGTH)).astype(np.uint16)
     ids = generator.integers(0, EXAMPLES, ROWS)
     suffixes = generator.integers(0, VOCABULARY, (ROWS, LENGTH)).astype(np.uint16)
-    # A third of the rows are right, as in a good attack.
-    right = generator.random(ROWS) < 1 / 3
-    suffixes[right] = answers[ids[right]]
+    # A third of the rows are correct, as in a good attack.
+    is_correct = generator.random(ROWS) < 1 / 3
+    suffixes[is_correct] = answers[ids[is_correct]]
     rules = SubmissionRules(EXAMPLES, LENGTH, VOCABULARY)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "submission.csv"
         write_submission(path, ids, suffixes)
         ours, loop = [], []
-        for _ in range(ROUNDS):
-            our_recall, seconds = _timed(lambda: _scored(path, rules, answers))
+        for _ in range(REPEATS):
+            our_recall, seconds = _timed(lambda: _score(path, rules, answers))
             ours.append(seconds)
-            loop_recall, seconds = _timed(lambda: _scored_row_by_row(path, answers))
+            loop_recall, seconds = _timed(lambda: _score_row_by_row(path, answers))
             loop.append(seconds)
             assert our_recall == loop_recall
-    alone = [_timed(lambda: _walked(right, ids))[1] for _ in range(ROUNDS)]
-    interval = [_timed(lambda: recall_interval(right, ids, cap=CAP, examples=EXAMPLES))[1] for _ in range(ROUNDS)]
+    alone = [_timed(lambda: _score_known_rows(is_correct, ids))[1] for _ in range(REPEATS)]
+    interval = [_timed(lambda: recall_interval(is_correct, ids, cap=CAP, examples=EXAMPLES))[1] for _ in range(REPEATS)]
     our_median, loop_median = statistics.median(ours), statistics.median(loop)
     return {
         "rows": ROWS,
-        "read_check_score_s": our_median,
+        "read_and_score_s": our_median,
         "csv_loop_s": loop_median,
-        "share": our_median / loop_median,
-        "share_bar": 1 / 3,
+        "relative_time": our_median / loop_median,
+        "relative_time_required": 1 / 3,
         "score_alone_s": statistics.median(alone),
-        "score_alone_bar_s": 0.05,
+        "score_alone_required_s": 0.05,
         "interval_s": statistics.median(interval),
-        "interval_bar_s": 0.5,
+        "interval_required_s": 0.5,
     }
 
 
-def _scored(path: Path, rules: SubmissionRules, answers: Any) -> float:
+def _score(path: Path, rules: SubmissionRules, answers: Any) -> float:
     rows = read_submission(path, rules)
     is_correct = correct_rows(rows.ids, rows.suffixes, answers)
     return recall_at_errors(is_correct, rows.ids, cap=CAP, examples=EXAMPLES)
 
 
-def _walked(is_correct: Any, ids: Any) -> None:
+def _score_known_rows(is_correct: Any, ids: Any) -> None:
     recall_at_errors(is_correct, ids, cap=CAP, examples=EXAMPLES)
     solved_curve(is_correct, ids)
 
 
-def _scored_row_by_row(path: Path, answers: Any) -> float:
-    """The same figure as one would write it down from the rules: a row, its list of ints, one comparison."""
+def _score_row_by_row(path: Path, answers: Any) -> float:
+    """Return the recall as a direct implementation of the rules computes it, one row at a time."""
     solved = np.zeros(len(answers))
     errors = 0
     recall = 0.0
@@ -83,9 +83,9 @@ def _scored_row_by_row(path: Path, answers: Any) -> float:
     return recall
 
 
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
-    result = work()
+    result = function()
     return result, time.perf_counter() - start
 
 

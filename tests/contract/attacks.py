@@ -1,4 +1,4 @@
-"""The shipped attacks, and the least that each can be asked for."""
+"""The shipped attacks, and fast settings for each."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from harness.plugins.discovery import find_attacks
 SHIPPED = [attack for attack in find_attacks() if attack.origin == "shipped"]
 
 
-def least_settings(name: str, folder: Path, rows: int) -> list[str]:
-    """`--set` options with which the attack called `name` is soon done with the first `rows` examples of the demo."""
+def fast_settings(name: str, folder: Path, rows: int) -> list[str]:
+    """Return `--set` options with which the attack is fast on the first `rows` examples of the demo."""
     recorded = folder / "recorded.csv"
     write_submission(recorded, np.arange(rows), np.ones((rows, 50), np.int64))
-    least = {
+    settings = {
         "baseline": ["trials=2"],
         "ethicist": ["tokens=4", "epochs=2", "examples=60", "batch=20", "trials=2"],
         "contrastive": ["top_k=2"],
@@ -26,4 +26,4 @@ def least_settings(name: str, folder: Path, rows: int) -> list[str]:
         "soft_prompt": ["tokens=4", "epochs=2", "examples=60", "batch=20"],
         "two_step": ["width=3", "examples=120"],
     }
-    return [word for setting in least.get(name, []) for word in ("--set", setting)]
+    return [word for setting in settings.get(name, []) for word in ("--set", setting)]

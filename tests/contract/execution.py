@@ -1,6 +1,6 @@
-"""Execute an attack inside this process: the worker's context, the real frames, the supervisor's intake and the store.
+"""Execute an attack inside this process, with the real context, frames, intake and store but no other process.
 
-What is left out is the processes between them. An execution can be killed after any frame, and the run executed again.
+An execution can be killed after any frame, and the run executed again.
 """
 
 import shutil
@@ -25,23 +25,23 @@ from harness.supervisor.intake import Intake
 
 
 class Killed(BaseException):
-    """The worker is gone; attacks may catch `Exception`, and this must not be caught."""
+    """The worker was killed. Not an `Exception`, which attacks may catch."""
 
 
 class DirectChannel:
-    """A worker's channel that hands every frame to the intake at once, and fails after `most` frames."""
+    """A worker's channel that passes each frame to the intake at once, and raises Killed after `max_frames` frames."""
 
     finish_is_asked = False
 
-    def __init__(self, store: RunStore, intake: Intake, most: int | None) -> None:
+    def __init__(self, store: RunStore, intake: Intake, max_frames: int | None) -> None:
         self.sent = 0
         self._store = store
         self._intake = intake
-        self._most = most
+        self._max_frames = max_frames
         self._frames = FrameReader()
 
     def send(self, table: str, columns: Mapping[str, NDArray[Any]] | None = None, /, **fields: Any) -> None:
-        if self.sent == self._most:
+        if self.sent == self._max_frames:
             raise Killed
         columns = columns or {}
         rows = len(next(iter(columns.values()))) if columns else 0
@@ -53,7 +53,7 @@ class DirectChannel:
 
 
 def new_run(path: Path, spec: AttackSpec, source: Path) -> RunFolder:
-    """Make the directory of a run that has not begun, with the attack's `source` in it."""
+    """Create the directory of a run that has not started, with the attack's `source`."""
     folder = RunFolder(path)
     folder.code.mkdir(parents=True)
     shutil.copyfile(source, folder.code / spec.attack.file)
@@ -62,10 +62,10 @@ def new_run(path: Path, spec: AttackSpec, source: Path) -> RunFolder:
     return folder
 
 
-def execute(folder: RunFolder, *, most_frames: int | None = None) -> int:
-    """Execute the run from where its record stands, and write its results when it ends.
+def execute(folder: RunFolder, *, max_frames: int | None = None) -> int:
+    """Execute or resume the run, and write its results.
 
-    Returns the number of frames that were sent. Raises Killed after `most_frames` of them.
+    Returns the number of sent frames. Raises Killed after `max_frames` of them.
     """
     spec = AttackSpec.model_validate_json(folder.spec_file.read_bytes())
     inputs = folder.scratch / "inputs"
@@ -74,7 +74,7 @@ def execute(folder: RunFolder, *, most_frames: int | None = None) -> int:
     store = RunStore(folder.store, spec.stored_tables)
     try:
         job = Job(folder, spec)
-        channel = DirectChannel(store, job.intake(store), most_frames)
+        channel = DirectChannel(store, job.intake(store), max_frames)
         job.write_inputs(inputs)
         with RunReader(folder.store) as reader:
             write_request(inputs, job.request(reader, finish_at=seconds_since_boot() + 3600, device=None))

@@ -1,4 +1,4 @@
-"""Contracts that every shipped attack fulfils."""
+"""Contracts of all shipped attacks."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from harness.engine.demo import SIZES
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
 from harness.worker.plugin import load_attack
-from tests.contract.attacks import SHIPPED, least_settings
+from tests.contract.attacks import SHIPPED, fast_settings
 from tests.unit.attacks.running import SmallContext, run
 
 every_attack = pytest.mark.parametrize("attack", SHIPPED, ids=lambda attack: attack.name)
@@ -65,7 +65,7 @@ def test_the_defaults_are_valid(attack: AttackFile) -> None:
 @every_attack
 def test_a_small_run_answers_every_example(attack: AttackFile, tiny: Target, tmp_path: Path) -> None:
     rows, round_ = 4, load_round("demo")
-    words = least_settings(attack.name, tmp_path, rows)[1::2]
+    words = fast_settings(attack.name, tmp_path, rows)[1::2]
     settings = load_attack(attack.path).params_type().model_validate_strings(dict(word.split("=", 1) for word in words))
     context = SmallContext(tiny, load_prefixes(round_)[:rows], round_.suffix_length, load_training(round_))
     guesses = run(attack.name, context, **dict(settings))

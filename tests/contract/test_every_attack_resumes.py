@@ -1,4 +1,4 @@
-"""Every shipped attack that is killed in the middle goes on to the submission of an uninterrupted run."""
+"""Every shipped attack that is killed resumes to the submission of an uninterrupted run."""
 
 import json
 from pathlib import Path
@@ -11,41 +11,39 @@ from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
-from tests.contract.attacks import SHIPPED, least_settings
+from tests.contract.attacks import SHIPPED, fast_settings
 from tests.contract.execution import Killed, execute, new_run
 from tests.functional.machine import Machine, kill_supervisor, wait_until
 
 ROWS = 72
-"""Examples of an execution in this process: two batches a pass."""
+"""Examples of an execution in this process: two batches per pass."""
 
 ROWS_OF_A_RUN = 192
-"""Examples of a run in processes: several batches of every attack."""
+"""Examples of a run with real processes: several batches of every attack."""
 
 MECHANISMS = ("baseline", "two_step", "soft_prompt")
-"""Batches of passes; stages over training rows; training whose arrays are kept."""
+"""One attack for each way to resume: batches, stages over training rows, kept arrays."""
 
 
 def _command(attack: str, folder: Path, rows: int) -> list[str]:
-    return ["run", attack, "--round", "demo", "--limit", str(rows), *least_settings(attack, folder, rows)]
+    return ["run", attack, "--round", "demo", "--limit", str(rows), *fast_settings(attack, folder, rows)]
 
 
 @pytest.mark.parametrize("attack", SHIPPED, ids=lambda attack: attack.name)
-def test_an_attack_killed_between_frames_ends_with_the_bytes_of_an_uninterrupted_run(
-    attack: AttackFile, tmp_path: Path
-) -> None:
+def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
     options = ["--target", "demo-tiny", "--threads", "1"] if attack.uses_target else []
     planned = Machine(tmp_path).run(*_command(attack.name, tmp_path, ROWS), *options, "--dry-run", "--json")
     spec = AttackSpec.model_validate(json.loads(planned.stdout)["spec"])
-    whole = new_run(tmp_path / "whole", spec, attack.path)
-    frames = execute(whole)
+    reference = new_run(tmp_path / "reference", spec, attack.path)
+    frames = execute(reference)
     killed = new_run(tmp_path / "killed", spec, attack.path)
     for _ in range(2):
-        # Batches that are done are not run again, so the second kill comes in a later part of the run.
+        # Completed batches are not repeated, so the second kill is in a later part of the run.
         with pytest.raises(Killed):
-            execute(killed, most_frames=max(1, int(frames * 0.4)))
+            execute(killed, max_frames=max(1, int(frames * 0.4)))
     execute(killed)
-    assert killed.submission.read_bytes() == whole.submission.read_bytes()
-    assert json.loads(killed.scorecard.read_bytes()) == json.loads(whole.scorecard.read_bytes())
+    assert killed.submission.read_bytes() == reference.submission.read_bytes()
+    assert json.loads(killed.scorecard.read_bytes()) == json.loads(reference.scorecard.read_bytes())
     ids = np.loadtxt(killed.submission, delimiter=",", skiprows=1, usecols=0, quotechar='"', dtype=int)
     assert set(ids) == set(range(ROWS))
 
@@ -57,14 +55,12 @@ def _batches_done(folder: RunFolder) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_a_run_whose_supervisor_is_killed_ends_with_the_bytes_of_an_uninterrupted_one(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(name: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(*_command(name, tmp_path, ROWS_OF_A_RUN))
-    (whole,) = machine.folders()
+    (reference,) = machine.folders()
     machine.run(*_command(name, tmp_path, ROWS_OF_A_RUN), "--detach")
-    (folder,) = [folder for folder in machine.folders() if folder.id != whole.id]
+    (folder,) = [folder for folder in machine.folders() if folder.id != reference.id]
     kills = 0
     for batches in (1, 3):
         wait_until(lambda n=batches: run_status(folder).is_over or _batches_done(folder) >= n)
@@ -75,5 +71,5 @@ def test_a_run_whose_supervisor_is_killed_ends_with_the_bytes_of_an_uninterrupte
         wait_until(lambda: run_status(folder).is_over)
         machine.run("resume", folder.id)
     assert str(run_status(folder)) == "finished"
-    assert folder.submission.read_bytes() == whole.submission.read_bytes()
+    assert folder.submission.read_bytes() == reference.submission.read_bytes()
     assert kills

@@ -8,6 +8,7 @@ the formats of a corpus and of a query result.
 
 import argparse
 import csv
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -165,6 +166,18 @@ def _fit(
         if report is not None:
             report(step, loss.item())
     return model
+
+
+def relabelled(folder: Path, to: Path, labels: list[str]) -> Path:
+    """Copy the classifier in `folder` to the new folder `to`, with other names of its labels."""
+    to.mkdir()
+    for file in folder.iterdir():
+        (to / file.name).write_bytes(file.read_bytes())
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {str(number): label for number, label in enumerate(labels)}
+    config["label2id"] = {label: number for number, label in enumerate(labels)}
+    (to / "config.json").write_text(json.dumps(config))
+    return to
 
 
 def write_names(names: InventedNames, folder: Path) -> None:

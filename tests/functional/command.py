@@ -1,7 +1,7 @@
 """Run a harness command inside the test's own process.
 
-A process of its own costs half a second of imports, and several seconds where the command loads torch. Tests about
-signals, terminals and crashes start one (`Machine.start`), and so does each test of what a user's shell sees.
+A separate process needs half a second for imports, and several seconds if the command loads torch. Tests of signals,
+terminals, crashes and shell behaviour start one with `Machine.start`.
 """
 
 import contextlib
@@ -38,11 +38,11 @@ def run_command(
 def _as_process(
     argv: list[str], folder: Path, environment: Mapping[str, str], out: IO[bytes], err: IO[bytes]
 ) -> Iterator[None]:
-    """Give this process the arguments, streams, directory and environment of a command, and take them away again."""
+    """Give this process the arguments, streams, directory and environment of a command inside the block."""
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     with contextlib.ExitStack() as stack:
         if environment.get("HARNESS_SANDBOX") != os.environ.get("HARNESS_SANDBOX"):
-            # A process detects its sandbox backend once, and that is by trying it.
+            # The sandbox backend is detected once per process.
             detect_backend.cache_clear()
             stack.callback(detect_backend.cache_clear)
         if threading.current_thread() is threading.main_thread():

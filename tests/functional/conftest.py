@@ -1,92 +1,91 @@
-"""Machines of their own for tests on real processes."""
+"""Machines and sandbox backends for tests with real processes."""
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.sandbox import detect_backend
-from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
-from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop
+from harness.sandbox.backends import BACKENDS
+from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed
+from tests.functional.machine import ROOT, SANDBOXES, Machine, homes, kill_processes_that_name, write_round
+from tests.tiers import slow_values
 
-SANDBOXES = [pytest.param("bwrap", marks=pytest.mark.slow), "landlock"]
-"""The fast tier takes the sandbox that needs nothing installed; what the other tests start takes the machine's best."""
+_SANDBOX_PARAMETERS = [*slow_values(SANDBOXES[:-1]), SANDBOXES[-1]]
+"""The fast tests use the sandbox that needs no installation; other tests use the best one available."""
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """A machine with a small round; what runs there still is ended with the test."""
+    """A machine with a small round. Its processes are killed after the test."""
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     write_round(tmp_path)
     yield Machine(tmp_path)
-    for process in processes_that_name(str(tmp_path)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    kill_processes_that_name(str(tmp_path))
 
 
 @pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    """A workshop whose bundles all tests share, so none alters them in place."""
-    folder = tmp_path_factory.mktemp("workshop")
+def bundler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundler]:
+    """A bundler whose bundles are shared by all tests, so no test may change them in place."""
+    folder = tmp_path_factory.mktemp("bundler")
     write_round(folder)
     (folder / "team.toml").write_text(TEAM)
     (folder / "description.md").write_text(DESCRIPTION)
-    yield Workshop(Machine(folder))
-    for process in processes_that_name(str(folder)):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    yield Bundler(Machine(folder))
+    kill_processes_that_name(str(folder))
 
 
 @pytest.fixture
-def drawn(workshop: Workshop) -> Packed:
-    return workshop.packed("draws", *SETTLED)
+def draws(bundler: Bundler) -> Packed:
+    return bundler.package("draws", *FAST)
 
 
-@pytest.fixture(params=SANDBOXES)
-def each_sandbox(request: pytest.FixtureRequest, workshop: Workshop) -> Workshop:
-    """The workshop with each backend that is a sandbox."""
-    return Workshop(Machine(workshop.machine.folder, {"HARNESS_SANDBOX": request.param}), workshop.made)
+@pytest.fixture(params=_SANDBOX_PARAMETERS)
+def each_sandbox(request: pytest.FixtureRequest, bundler: Bundler) -> Bundler:
+    """The bundler with each sandbox backend."""
+    return Bundler(Machine(bundler.machine.folder, {"HARNESS_SANDBOX": request.param}), bundler.bundles)
 
 
-@pytest.fixture(params=[*SANDBOXES, pytest.param("none", marks=pytest.mark.slow)])
-def confined_machine(
-    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
+UseBackend = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture
+def use_backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[UseBackend]:
+    """A function that selects the sandbox backend of this process, and returns the environment that does so."""
+
+    def use(backend: str) -> dict[str, str]:
+        monkeypatch.setenv("HARNESS_SANDBOX", backend)
+        detect_backend.cache_clear()
+        return {"HARNESS_SANDBOX": backend}
+
+    yield use
+    detect_backend.cache_clear()
+
+
+@pytest.fixture(
+    params=[*_SANDBOX_PARAMETERS, *slow_values(backend.name for backend in BACKENDS if not backend.is_sandbox)]
+)
+def machine_per_backend(request: pytest.FixtureRequest, machine: Machine, use_backend: UseBackend) -> Machine:
     """The machine with each sandbox backend, and without a sandbox."""
-    yield _machine_with(request.param, machine, monkeypatch)
-    detect_backend.cache_clear()
+    return Machine(machine.folder, use_backend(request.param))
 
 
-@pytest.fixture(params=SANDBOXES)
-def sandboxed_machine(
-    request: pytest.FixtureRequest, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Machine]:
-    """The machine with each backend that is a sandbox."""
-    yield _machine_with(request.param, machine, monkeypatch)
-    detect_backend.cache_clear()
+@pytest.fixture(params=_SANDBOX_PARAMETERS)
+def sandboxed_machine(request: pytest.FixtureRequest, machine: Machine, use_backend: UseBackend) -> Machine:
+    """The machine with each sandbox backend."""
+    return Machine(machine.folder, use_backend(request.param))
 
 
 @pytest.fixture
-def bare_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def unsandboxed_machine(machine: Machine, use_backend: UseBackend) -> Machine:
     """The machine without a sandbox."""
-    yield _machine_with("none", machine, monkeypatch)
-    detect_backend.cache_clear()
+    return Machine(machine.folder, use_backend("none"))
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
-def sandboxed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each backend that is a sandbox, for the processes that the test itself starts."""
-    monkeypatch.setenv("HARNESS_SANDBOX", request.param)
-    detect_backend.cache_clear()
-    yield request.param
-    detect_backend.cache_clear()
-
-
-def _machine_with(backend: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setenv("HARNESS_SANDBOX", backend)
-    detect_backend.cache_clear()
-    return Machine(machine.folder, {"HARNESS_SANDBOX": backend})
+@pytest.fixture(params=SANDBOXES)
+def sandboxed(request: pytest.FixtureRequest, use_backend: UseBackend) -> str:
+    """Each sandbox backend, for processes that the test itself starts."""
+    use_backend(request.param)
+    return str(request.param)

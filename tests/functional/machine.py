@@ -1,4 +1,4 @@
-"""A user's machine in one directory: its home directories, a small round, and the plugins beside these tests."""
+"""A user's machine in one directory: home directories, a small round, and the test plugins."""
 
 import contextlib
 import json
@@ -22,25 +22,30 @@ from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.runs.folder import RunFolder, run_folder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_summary
+from harness.sandbox.backends import BACKENDS
 from tests.functional.command import run_command
 
 ROOT = Path(__file__).parents[2]
+SHARED_DATA = ROOT.parent / "shared" / "data"
+"""The challenge's files, recorded outputs and the surrogate target. Tests skip what is missing here."""
 PLUGINS = Path(__file__).parent / "plugins"
 VOCABULARY = 50257
 EXAMPLES = 64
 SHARED_CACHE = "HARNESS_TEST_CACHE"
 """The variable that names the cache of parameter schemas and file hashes that all machines of a session share."""
+SANDBOXES = tuple(backend.name for backend in BACKENDS if backend.is_sandbox)
+"""The names of the backends that isolate a process, the strongest first."""
 OVER = ("finished", "out_of_time", "stopped", "crashed", "lost")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Commands as a user types them, in this folder and with its environment."""
+    """Runs commands as a user types them, in one directory with its own environment."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     in_process: bool = True
-    """Commands run in this process where that is possible; false where several threads run them."""
+    """Whether `run` uses this process. False if several threads run commands."""
 
     @property
     def runs(self) -> Path:
@@ -62,14 +67,14 @@ class Machine:
         return subprocess.Popen(command, cwd=self.folder, env=self.env(), **(defaults | options))
 
     def run(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """Run a command in this process; it must exit with `code`. Runs that it starts are real processes."""
+        """Run a command in this process. It must exit with `code`. Runs that it starts are real processes."""
         if not self.in_process:
             return self.run_process(*arguments, code=code)
         done = run_command(arguments, folder=self.folder, environment=self.env())
         return _checked(done, code)
 
     def run_process(self, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
-        """Run a command in a process of its own, as a shell does; it must exit with `code`."""
+        """Run a command in its own process, as a shell does. It must exit with `code`."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=120)
         return _checked(subprocess.CompletedProcess(process.args, process.returncode, out, err), code)
@@ -143,7 +148,7 @@ def is_valid(submission: Path, round_file: Path) -> bool:
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """The harness's directories, all inside `folder` but the cache, which the tests of one session share."""
+    """Return the harness's directories inside `folder`, except for the cache that all tests of a session share."""
     names = {"HARNESS_HOME": "state", "HARNESS_CACHE": "cache", "HARNESS_DATA": "data"}
     places = {name: str(folder / place) for name, place in names.items()}
     shared = os.environ.get(SHARED_CACHE)
@@ -184,11 +189,20 @@ def write_round(
     (folder / name).write_text("\n".join(lines) + "\n")
 
 
-def give_away(folder: Path, rows: int) -> None:
+def leak_examples(folder: Path, rows: int) -> None:
     """Copy the first `rows` examples of the round in `folder` into its training rows."""
     for part, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):
         known = folder / f"{trained}-{EXAMPLES}.npy"
         np.save(known, np.concatenate([np.load(folder / f"{part}-{EXAMPLES}.npy")[:rows], np.load(known)[rows:]]))
+
+
+def fill_disk(folder: Path) -> Path:
+    """Fill the disk of `folder` with one file, and return it."""
+    rest = folder / "rest"
+    with contextlib.suppress(OSError), rest.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    return rest
 
 
 def processes_that_name(text: str) -> list[psutil.Process]:
@@ -202,6 +216,13 @@ def processes_that_name(text: str) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def kill_processes_that_name(text: str) -> None:
+    """Kill all processes with `text` in their arguments."""
+    for process in processes_that_name(text):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def wait_until(condition: Callable[[], Any], *, seconds: float = 120.0) -> Any:

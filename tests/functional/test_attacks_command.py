@@ -1,4 +1,4 @@
-"""`harness attacks` as a user runs it: output and exit codes."""
+"""`harness attacks`: output and exit codes."""
 
 import json
 import os
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.functional.command import run_command
-from tests.functional.machine import homes
+from tests.functional.machine import ROOT, homes
 
-ROOT = Path(__file__).parents[2]
 HOSTILE = '''"""A \x1b[31mred\x1b[0m \u202eline."""
 from harness import Attack, Field, Params
 class P(Params):
@@ -36,7 +35,7 @@ def _harness(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]
     return run_command(arguments, folder=folder, environment={**os.environ, **homes(folder), "COLUMNS": "100"})
 
 
-def test_the_list_has_a_line_for_each_attack_and_says_what_is_broken(folder: Path) -> None:
+def test_attacks_lists_all_attacks_and_their_errors(folder: Path) -> None:
     done = _harness(folder, "attacks", "--attacks", "theirs")
     assert done.returncode == 0 and done.stderr == ""
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
@@ -48,7 +47,7 @@ def test_the_list_has_a_line_for_each_attack_and_says_what_is_broken(folder: Pat
     assert lines["hostile"].endswith("A �[31mred�[0m �line.")
 
 
-def test_the_list_as_json_is_one_line(folder: Path) -> None:
+def test_attacks_prints_one_line_of_json(folder: Path) -> None:
     done = _harness(folder, "attacks", "--attacks", "theirs", "--json")
     (line,) = done.stdout.splitlines()
     rows = {row["attack"]: row for row in json.loads(line)["attacks"]}
@@ -57,7 +56,7 @@ def test_the_list_as_json_is_one_line(folder: Path) -> None:
     assert rows["broken"]["error"]
 
 
-def test_one_attack_is_shown_with_its_parameters_flags_and_reference(folder: Path) -> None:
+def test_attacks_show_prints_parameters_and_reference(folder: Path) -> None:
     done = _harness(folder, "attacks", "show", "baseline")
     assert done.returncode == 0, done.stderr
     assert "Top-k sampling ranked by mean token loss" in done.stdout
@@ -68,7 +67,7 @@ def test_one_attack_is_shown_with_its_parameters_flags_and_reference(folder: Pat
     assert "does not use a target" in replay and "path, required." in replay
 
 
-def test_an_attack_is_shown_as_json(folder: Path) -> None:
+def test_attacks_show_prints_json(folder: Path) -> None:
     shown = json.loads(_harness(folder, "attacks", "show", "baseline", "--json").stdout)
     assert shown["parameters"][0] == {
         "name": "trials",
@@ -80,7 +79,7 @@ def test_an_attack_is_shown_as_json(folder: Path) -> None:
     assert shown["schema"]["properties"]["trials"]["minimum"] == 1
 
 
-def test_what_a_stranger_wrote_cannot_steer_the_terminal(folder: Path) -> None:
+def test_a_hostile_plugin_prints_no_control_characters(folder: Path) -> None:
     shown = _harness(folder, "attacks", "show", "hostile", "--attacks", "theirs")
     assert shown.returncode == 0, shown.stderr
     assert "[bold]nobody[/bold]" in shown.stdout
@@ -88,7 +87,7 @@ def test_what_a_stranger_wrote_cannot_steer_the_terminal(folder: Path) -> None:
     assert all(character.isprintable() or character == "\n" for character in shown.stdout)
 
 
-def test_a_broken_or_unknown_attack_is_one_sentence(folder: Path) -> None:
+def test_a_broken_or_unknown_attack_is_refused(folder: Path) -> None:
     broken = _harness(folder, "attacks", "show", "broken", "--attacks", "theirs")
     assert (broken.returncode, broken.stdout) == (1, "")
     assert broken.stderr == f"harness: {folder}/theirs/broken.py: line 1: invalid Python (invalid syntax).\n"
@@ -97,7 +96,7 @@ def test_a_broken_or_unknown_attack_is_one_sentence(folder: Path) -> None:
     assert unknown.stderr == "harness: unknown attack 'basline': did you mean baseline or sampling?\n"
 
 
-def test_a_new_attack_is_written_once_and_listed(folder: Path) -> None:
+def test_a_new_attack_is_not_overwritten(folder: Path) -> None:
     done = _harness(folder, "attacks", "new", "my_idea_2")
     assert (done.returncode, done.stdout) == (0, "attacks/my_idea_2.py\n")
     assert done.stderr == "next: harness run my_idea_2 --round demo\n"
@@ -109,7 +108,7 @@ def test_a_new_attack_is_written_once_and_listed(folder: Path) -> None:
     assert (folder / "attacks" / "my_idea_2.py").read_text() == "mine"
 
 
-def test_a_new_attack_may_lie_in_another_folder(folder: Path) -> None:
+def test_a_new_attack_can_be_in_another_directory(folder: Path) -> None:
     done = _harness(folder, "attacks", "new", "none", "--dir", "deep/er")
     assert done.stdout == "deep/er/none.py\n"
     assert done.stderr == "next: harness run none --round demo --attacks deep/er\n"
@@ -117,7 +116,7 @@ def test_a_new_attack_may_lie_in_another_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Upper", "with-dash", "../escape", "", "1st", "a" * 65])
-def test_a_name_that_no_attack_can_have_is_refused(folder: Path, name: str) -> None:
+def test_an_invalid_attack_name_is_refused(folder: Path, name: str) -> None:
     done = _harness(folder, "attacks", "new", name)
     assert done.returncode == 1 and "is not a valid name" in done.stderr
     assert not (folder / "attacks").exists()

@@ -1,4 +1,4 @@
-"""`harness audit entities` on models trained here: resume, redaction, bad input."""
+"""`harness audit entities` on small models: resuming, redaction, invalid input."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def asked(demo: Path) -> tuple[str, ...]:
+def command(demo: Path) -> tuple[str, ...]:
     targets = ("--target", str(demo / "bert"), "--target", str(demo / "albert"))
     names = ("--in-train", str(demo / "in-train.txt"), "--out-train", str(demo / "out-train.txt"))
     return ("audit", "entities", *targets, *names, "--threads", "1", "--budget", "5m")
@@ -30,9 +30,9 @@ def asked(demo: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_an_audit_killed_in_each_stage_resumes_to_the_same_figures(machine: Machine, demo: Path) -> None:
-    whole = machine.json(*asked(demo))
-    folder = RunFolder(Path(machine.json(*asked(demo), "--detach")["directory"]))
-    # A row a prompt and model, then rows a dropped word: among the first model's prompts, its words, the second model.
+    reference = machine.json(*command(demo))
+    folder = RunFolder(Path(machine.json(*command(demo), "--detach")["directory"]))
+    # Kills while the first model measures prompts, while it measures left-out words, and during the second model.
     for number, rows in enumerate((100, 410, 700)):
         wait_until(lambda rows=rows: run_status(folder).is_over or run_summary(folder).guesses >= rows, seconds=120)
         (kill_supervisor if number % 2 else kill_worker)(folder)
@@ -41,26 +41,26 @@ def test_an_audit_killed_in_each_stage_resumes_to_the_same_figures(machine: Mach
         machine.run("resume", folder.id, "--detach")
     wait_until(lambda: run_status(folder).is_over, seconds=120)
     assert run_status(folder) == "finished"
-    assert machine.json("audit", "show", folder.id) == whole
-    assert [model["model"] for model in whole["models"]] == ["bert", "albert"]
-    assert all(model["is_complete"] for model in whole["models"])
+    assert machine.json("audit", "show", folder.id) == reference
+    assert [model["model"] for model in reference["models"]] == ["bert", "albert"]
+    assert all(model["is_complete"] for model in reference["models"])
 
 
 def test_a_redacted_page_has_no_names(machine: Machine, demo: Path) -> None:
     (machine.folder / "prompts.txt").write_text("MASK came home.\nWho is MASK?\nNobody came.\n")
     where = machine.folder / "page"
-    machine.run(*asked(demo), "--prompts", "prompts.txt", "--redact", "--out", str(where))
+    machine.run(*command(demo), "--prompts", "prompts.txt", "--redact", "--out", str(where))
     files = [path for path in where.rglob("*") if path.is_file()]
     assert {"index.html", "m-mem-by-method.svg", "prompts.csv", "names.csv"} <= {path.name for path in files}
     content = b"\n".join(path.read_bytes() for path in files)
     assert not [name for name in (*NAMES.read, *NAMES.unread) if name.encode() in content]
-    # Nor does it quote what the user asked.
+    # The page does not quote the prompts of the user either.
     assert not [prompt for prompt in (b"came home", b"Who is", b"Nobody came") if prompt in content]
     figures = json.loads((where / "findings.json").read_text())
     assert "contains MASK 0 times, not once" in json.dumps(figures)
 
 
 def test_a_model_without_the_label_is_refused(machine: Machine, demo: Path) -> None:
-    told = machine.run(*asked(demo), "--label", "CITY", code=1).stderr
-    assert "the model has no label 'CITY'. Its labels are O, B-PER, I-PER, B-LOC, I-LOC." in told
-    assert "Traceback" not in told
+    error = machine.run(*command(demo), "--label", "CITY", code=1).stderr
+    assert "the model has no label 'CITY'. Its labels are O, B-PER, I-PER, B-LOC, I-LOC." in error
+    assert "Traceback" not in error

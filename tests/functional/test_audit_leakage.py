@@ -1,4 +1,4 @@
-"""`harness audit leakage`: figures, resume, redaction, bad input."""
+"""`harness audit leakage`: figures, resuming, redaction, invalid input."""
 
 import csv
 import json
@@ -16,22 +16,28 @@ NAMES = ("audit", "leakage", "--names", "--threads", "1", "--prefix-lengths", "2
 
 @pytest.mark.slow
 def test_a_killed_sweep_resumes_to_the_same_findings(machine: Machine) -> None:
-    whole = machine.json(*NAMES, "--out", "whole")
-    assert whole["is_complete"] and len(whole["settings"]) == 6
-    assert set(whole["esp"]) == {"greedy", "plain", "temperature", "top_k", "top_p", "typical_p"}
+    reference = machine.json(*NAMES, "--out", "whole")
+    assert reference["is_complete"] and len(reference["settings"]) == 6
+    assert set(reference["esp"]) == {"greedy", "plain", "temperature", "top_k", "top_p", "typical_p"}
     folder = RunFolder(Path(machine.json(*NAMES, "--detach")["directory"]))
     wait_until(lambda: run_summary(folder).guesses > 0)
     kill_worker(folder)
     wait_until(lambda: run_status(folder).is_over)
     machine.run("resume", folder.id)
-    assert machine.json("audit", "show", folder.id, "--out", "resumed") == whole
+    assert machine.json("audit", "show", folder.id, "--out", "resumed") == reference
     names = {path.name: path for path in (machine.folder / "whole" / "tables").iterdir()}
     assert "matches.parquet" in names
     assert all(
         path.read_bytes() == (machine.folder / "resumed" / "tables" / name).read_bytes() for name, path in names.items()
     )
-    drawn = {path.stem for path in (machine.folder / "whole" / "figures").iterdir()}
-    assert {"leaked", "token-probability", "trends-over-model-sizes", "inexact-over-exact", "wrong-positions"} <= drawn
+    figures = {path.stem for path in (machine.folder / "whole" / "figures").iterdir()}
+    assert {
+        "leaked",
+        "token-probability",
+        "trends-over-model-sizes",
+        "inexact-over-exact",
+        "wrong-positions",
+    } <= figures
 
 
 @pytest.mark.slow

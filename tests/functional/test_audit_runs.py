@@ -1,20 +1,16 @@
-"""An audit as a run: killed, resumed, stopped, out of time; findings are computed from its record."""
+"""Audits are runs: they are killed, resumed, stopped and out of time, and findings come from their record."""
 
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
 from tests.functional.machine import Machine, kill_supervisor, kill_worker, wait_until
+from tests.unit.audits.sequence.completions_server import completion, completions_server
 
 SEQUENCE = ("audit", "sequence", "--round", "demo", "--threads", "1")
-KEY = "sk-a-key-that-nobody-writes-down"
+KEY = "sk-a-secret-key"
 
 
 def detached(machine: Machine, *arguments: str) -> RunFolder:
@@ -30,10 +26,10 @@ def tables_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_an_audit_killed_again_and_again_resumes_to_the_same_findings(machine: Machine) -> None:
-    asked = (*SEQUENCE, "--limit", "160")
-    whole = machine.json(*asked, "--out", "whole")
-    folder = detached(machine, *asked)
+def test_a_repeatedly_killed_audit_resumes_to_the_same_findings(machine: Machine) -> None:
+    command = (*SEQUENCE, "--limit", "160")
+    reference = machine.json(*command, "--out", "whole")
+    folder = detached(machine, *command)
     for number in range(4):
         before = rows_of(folder)
         wait_until(lambda before=before: run_status(folder).is_over or rows_of(folder) > before)
@@ -42,14 +38,14 @@ def test_an_audit_killed_again_and_again_resumes_to_the_same_findings(machine: M
         if run_status(folder) == "finished":
             break
         machine.run("resume", folder.id, "--detach")
-    assert number > 0, "it finished before anything could be killed"
+    assert number > 0, "it finished before the first kill"
     wait_until(lambda: run_status(folder).is_over, seconds=120)
     assert run_status(folder) == "finished"
-    assert machine.json("audit", "show", folder.id, "--out", "resumed") == whole
+    assert machine.json("audit", "show", folder.id, "--out", "resumed") == reference
     assert tables_in(machine.folder / "resumed") == tables_in(machine.folder / "whole")
 
 
-def test_an_audit_that_is_stopped_tells_what_it_has_and_goes_on_later(machine: Machine) -> None:
+def test_a_stopped_audit_shows_findings_and_can_be_resumed(machine: Machine) -> None:
     folder = detached(machine, *SEQUENCE, "--limit", "300")
     wait_until(lambda: rows_of(folder) > 0)
     machine.run("stop", folder.id)
@@ -63,7 +59,7 @@ def test_an_audit_that_is_stopped_tells_what_it_has_and_goes_on_later(machine: M
 
 
 @pytest.mark.slow
-def test_an_audit_out_of_time_keeps_what_it_measured(machine: Machine) -> None:
+def test_an_audit_out_of_time_keeps_its_findings(machine: Machine) -> None:
     machine.run(*SEQUENCE, "--limit", "1000", "--budget", "6s", "--json", code=3)
     summary = machine.newest()
     assert summary["status"] == "out_of_time"
@@ -72,7 +68,7 @@ def test_an_audit_out_of_time_keeps_what_it_measured(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_an_audit_whose_inputs_were_changed_is_not_resumed(machine: Machine) -> None:
+def test_an_audit_with_changed_inputs_is_not_resumed(machine: Machine) -> None:
     folder = detached(machine, *SEQUENCE, "--limit", "1000")
     wait_until(lambda: rows_of(folder) > 0)
     machine.run("stop", folder.id)
@@ -90,53 +86,24 @@ def test_an_audit_whose_inputs_were_changed_is_not_resumed(machine: Machine) -> 
         ("show", "RUN", "--example", "1"),
     ],
 )
-def test_what_wants_guesses_refuses_an_audit_in_a_sentence(machine: Machine, command: tuple[str, ...]) -> None:
+def test_commands_for_guesses_refuse_an_audit(machine: Machine, command: tuple[str, ...]) -> None:
     folder = detached(machine, *SEQUENCE, "--limit", "1000")
     machine.run("stop", folder.id)
     words = machine.run(*(folder.id if word == "RUN" else word for word in command), code=1).stderr
-    assert f"{folder.id} is an audit" in words
+    assert "found kind audit" in words
 
 
-class Completions(BaseHTTPRequestHandler):
-    """Goes on with the same words, whatever it is asked, and remembers who asked."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        server: Any = self.server
-        server.seen.append((self.headers["Authorization"], asked["prompt"]))
-        answer = json.dumps({"choices": [{"text": " and then nothing more was said", "finish_reason": "length"}]})
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer.encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Any]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Completions)
-    server.seen = []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-def test_an_endpoint_is_asked_from_within_the_sandbox_and_its_key_stands_nowhere(
-    confined_machine: Machine, endpoint: Any
-) -> None:
-    machine = Machine(confined_machine.folder, {**confined_machine.environment, "OPENAI_API_KEY": KEY})
+def test_a_sandboxed_worker_uses_an_endpoint_and_stores_no_key(machine_per_backend: Machine) -> None:
+    machine = Machine(machine_per_backend.folder, {**machine_per_backend.environment, "OPENAI_API_KEY": KEY})
     corpus = machine.folder / "corpus"
     corpus.mkdir()
     words = [" ".join(f"word{number}of{paragraph}" for number in range(60)) for paragraph in range(5)]
     (corpus / "all.txt").write_text("\n\n".join(words))
-    address = f"http://127.0.0.1:{endpoint.server_port}/v1"
-    asked = ("--endpoint", address, "--endpoint-model", "any", "--requests-per-minute", "6000")
-    assert machine.json("audit", "sequence", str(corpus), *asked, "--out", "found")
-    assert len({prompt for _, prompt in endpoint.seen}) == 5
-    assert {key for key, _ in endpoint.seen} == {f"Bearer {KEY}"}
+    with completions_server(lambda body, number: completion(" and then nothing more")) as server:
+        options = ("--endpoint", server.url, "--endpoint-model", "any", "--requests-per-minute", "6000")
+        assert machine.json("audit", "sequence", str(corpus), *options, "--out", "found")
+    assert len(set(server.prompts)) == 5
+    assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     summary = machine.newest()
     assert summary["status"] == "finished" and summary["network"] == "endpoint"
     for path in machine.folder.rglob("*"):

@@ -1,4 +1,4 @@
-"""`harness audit sequence`: a corpus, a flaky endpoint, kills, and bad input."""
+"""`harness audit sequence`: a corpus, an unreliable endpoint, kills, and invalid input."""
 
 from collections import Counter
 from pathlib import Path
@@ -15,18 +15,18 @@ from tests.unit.audits.sequence.completions_server import Reply, completion, com
 
 
 def write_corpus(folder: Path, documents: int) -> list[str]:
-    """Write the demo corpus's most repeated documents, one per file, and return their texts."""
-    often = sorted(corpus(SEED), key=lambda document: -document.repetitions)[:documents]
+    """Write the most repeated documents of the demo corpus, one per file, and return their texts."""
+    chosen = sorted(corpus(SEED), key=lambda document: -document.repetitions)[:documents]
     folder.mkdir()
-    for number, document in enumerate(often):
+    for number, document in enumerate(chosen):
         (folder / f"{number:02}.txt").write_text(document.text)
-    return [document.text for document in often]
+    return [document.text for document in chosen]
 
 
 def test_a_redacted_page_of_a_text_corpus_has_no_text(machine: Machine) -> None:
     texts = write_corpus(machine.folder / "corpus", 24)
-    asked = ("audit", "sequence", "corpus", "--target", "demo", "--threads", "1", "--prompt-length", "12")
-    figures = machine.json(*asked, "--out", "plain")
+    command = ("audit", "sequence", "corpus", "--target", "demo", "--threads", "1", "--prompt-length", "12")
+    figures = machine.json(*command, "--out", "plain")
     assert figures["rates"]["trigram"]["corpus"]["value"] > 0.5
     assert figures["control"] == "permuted_suffixes"
     assert figures["is_complete"]

@@ -1,4 +1,4 @@
-"""Targets and files that do not fit: refused before the clock starts, or ended with a status and one sentence."""
+"""Targets and files that do not fit the round are refused, or end the run with a reason."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OVERFLOWING_POSITION = 11
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small random models without tokenizers: `fitting` the machine's round of 8 + 8 tokens, and others that do not."""
+    """Small random models without tokenizers. Only `fitting` fits the round of 8 + 8 tokens."""
     folder = tmp_path_factory.mktemp("models")
     fitting: dict[str, Any] = {
         "vocab_size": VOCABULARY,
@@ -50,7 +50,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _refused(machine: Machine, *arguments: str) -> str:
-    """The sentence with which a run is refused; nothing of it is left."""
+    """Return the error of a refused run, which leaves no directory."""
     done = machine.run("run", *arguments, *machine.plugin(), code=1)
     assert done.stdout == "" and machine.folders() == []
     (sentence,) = done.stderr.splitlines()
@@ -66,19 +66,17 @@ def _refused(machine: Machine, *arguments: str) -> str:
         ("short_gpt2", "has a context of 15 tokens and the round's prefix and suffix need 16"),
     ],
 )
-def test_a_target_that_does_not_fit_the_round_is_refused_before_the_clock_starts(
-    machine: Machine, models: Path, name: str, words: str
-) -> None:
+def test_a_target_that_does_not_fit_the_round_is_refused(machine: Machine, models: Path, name: str, words: str) -> None:
     assert words in _refused(machine, "greedy", "--target", str(models / name))
 
 
 @pytest.mark.slow
-def test_what_its_configuration_keeps_quiet_ends_the_run_before_the_first_guess(machine: Machine, models: Path) -> None:
+def test_a_vocabulary_missing_from_the_configuration_ends_the_run(machine: Machine, models: Path) -> None:
     configuration = json.loads((models / "large" / "config.json").read_text())
     del configuration["vocab_size"]
     folder = machine.folder / "quiet"
     folder.mkdir()
-    # 50,257 is what a GPT-Neo has unless it says otherwise.
+    # The default vocabulary of GPT-Neo has 50,257 tokens.
     (folder / "config.json").write_text(json.dumps(configuration))
     (folder / "model.safetensors").write_bytes((models / "fitting" / "model.safetensors").read_bytes())
     write = machine.folder / "round.toml"
@@ -94,7 +92,7 @@ def test_what_its_configuration_keeps_quiet_ends_the_run_before_the_first_guess(
     [(["position_shift", "--set", "step=3"], 9), (["soft_prompt", "--set", "tokens=9", "--set", "batch=8"], 9)],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_an_attack_that_leads_beyond_the_context_says_by_how_much(
+def test_an_attack_that_exceeds_the_context_says_by_how_much(
     machine: Machine, models: Path, settings: list[str], positions: int
 ) -> None:
     summary = machine.attack(*settings, "--target", str(models / "fitting"), code=1)
@@ -107,22 +105,20 @@ def test_an_attack_that_leads_beyond_the_context_says_by_how_much(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ["greedy", "two_step"])
-def test_a_target_that_overflows_in_the_middle_is_crashed_with_a_sentence(
-    machine: Machine, models: Path, attack: str
-) -> None:
+def test_a_target_that_overflows_ends_the_run(machine: Machine, models: Path, attack: str) -> None:
     summary = machine.attack(attack, "--target", str(models / "overflowing"), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
     assert summary["reason"].startswith("the target returned NaN") and " in float32. " in summary["reason"]
 
 
-def test_damaged_weights_are_named_by_the_run(machine: Machine, models: Path) -> None:
+def test_damaged_weights_are_named(machine: Machine, models: Path) -> None:
     summary = machine.attack("greedy", "--target", str(models / "damaged"), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
     assert "wpe.weight contain NaN" in summary["reason"]
 
 
 @pytest.mark.slow
-def test_without_a_tokenizer_text_is_ranked_and_shown_by_its_ids(machine: Machine, models: Path) -> None:
+def test_a_target_without_a_tokenizer_is_shown_by_token_ids(machine: Machine, models: Path) -> None:
     options = ["--set", "ranker=zlib", "--set", "trials=2", "--limit", "4"]
     summary = machine.attack("sampling", "--target", str(models / "fitting"), *options)
     assert (summary["status"], summary["rows"]) == ("finished", 4)
@@ -132,17 +128,17 @@ def test_without_a_tokenizer_text_is_ranked_and_shown_by_its_ids(machine: Machin
 
 
 @pytest.mark.slow
-def test_memory_that_runs_out_in_the_middle_costs_time_and_no_guess(machine: Machine, models: Path) -> None:
+def test_too_little_memory_for_a_batch_loses_no_guess(machine: Machine, models: Path) -> None:
     target = ["--target", str(models / "fitting")]
-    whole = machine.attack("starving", "--set", "rows=1000000", *target)
-    scarce = machine.attack("starving", "--set", "rows=4", *target)
-    assert (whole["status"], scarce["status"]) == ("finished", "finished")
-    assert Path(scarce["submission"]).read_bytes() == Path(whole["submission"]).read_bytes()
+    reference = machine.attack("out_of_memory", "--set", "rows=1000000", *target)
+    limited = machine.attack("out_of_memory", "--set", "rows=4", *target)
+    assert (reference["status"], limited["status"]) == ("finished", "finished")
+    assert Path(limited["submission"]).read_bytes() == Path(reference["submission"]).read_bytes()
 
 
 @pytest.mark.slow
-def test_memory_that_does_not_suffice_for_anything_leaves_what_was_found_before(machine: Machine, models: Path) -> None:
-    summary = machine.attack("starving", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
+def test_too_little_memory_for_one_sequence_keeps_earlier_guesses(machine: Machine, models: Path) -> None:
+    summary = machine.attack("out_of_memory", "--set", "rows=0", "--target", str(models / "fitting"), code=1)
     assert (summary["status"], summary["rows"]) == ("crashed", 16)
     assert summary["reason"] == (
         "out of memory on cpu: no room for one sequence at a time. Free memory or use a smaller --dtype than float32."
@@ -150,7 +146,7 @@ def test_memory_that_does_not_suffice_for_anything_leaves_what_was_found_before(
 
 
 def _change(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
-    """A change of one of the machine's arrays."""
+    """Return a function that changes an array of the round."""
 
     def changed(folder: Path) -> None:
         np.save(folder / f"{name}-64.npy", change(np.load(folder / f"{name}-64.npy")))
@@ -176,7 +172,7 @@ FILES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize(("change", "words"), FILES.values(), ids=FILES)
-def test_a_file_that_does_not_fit_is_named_before_the_clock_starts(
+def test_an_invalid_file_is_named_before_the_run_starts(
     machine: Machine, change: Callable[[Path], None], words: str
 ) -> None:
     change(machine.folder)
@@ -184,7 +180,7 @@ def test_a_file_that_does_not_fit_is_named_before_the_clock_starts(
 
 
 @pytest.mark.slow
-def test_two_step_without_training_examples_says_so_and_is_done(machine: Machine) -> None:
+def test_two_step_runs_without_training_examples(machine: Machine) -> None:
     (machine.folder / "untaught.toml").write_text(
         'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suffix_file = ""\n'
     )

@@ -1,4 +1,4 @@
-"""`harness bench`: the engine beside the official arithmetic, as text and as one object."""
+"""`harness bench`: the engine compared with the official arithmetic, as text and as JSON."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from tests.functional.machine import Machine
 
 ON_ONE_CORE = ("--device", "cpu", "--threads", "1")
-"""Tests run beside each other: two processes that want every core wait for one another."""
+"""Tests run in parallel, and two processes that use all cores slow each other down."""
 
 
 @pytest.fixture
@@ -15,27 +15,27 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_the_object_has_the_ratios_at_its_top_and_a_row_for_each_way_and_dtype(machine: Machine) -> None:
-    told = machine.json("bench", "--prefixes", "2", "--turns", "1", *ON_ONE_CORE)
+def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> None:
+    result = machine.json("bench", "--prefixes", "2", "--turns", "1", *ON_ONE_CORE)
     for name in ("ratio_sample_1", "ratio_sample_10", "ratio_sample_100", "ratio_search_8"):
-        assert told[name] > 0 and told[f"{name}_float32"] > 0
-    whats = ["official arithmetic", "sample 1", "sample 10", "sample 100", "search 1", "search 8", "search 32"]
-    assert [(row["dtype"], row["what"]) for row in told["rows"]] == [
-        (dtype, what) for dtype in ("float32", "bfloat16") for what in whats
+        assert result[name] > 0 and result[f"{name}_float32"] > 0
+    methods = ["official arithmetic", "sample 1", "sample 10", "sample 100", "search 1", "search 8", "search 32"]
+    assert [(row["dtype"], row["what"]) for row in result["rows"]] == [
+        (dtype, what) for dtype in ("float32", "bfloat16") for what in methods
     ]
-    for row in told["rows"]:
+    for row in result["rows"]:
         assert 0 < row["lowest"] <= row["suffixes_a_second"] <= row["highest"]
         assert row["evaluations_a_suffix"] > 0 and min(row["roofline"].values()) > 0
-    of = {(row["dtype"], row["what"]): row for row in told["rows"]}
-    # A suffix of 50 tokens alone takes 50 evaluations; draws and beams that share beginnings take fewer.
-    assert of["float32", "sample 1"]["evaluations_a_suffix"] == 50
-    assert of["float32", "sample 100"]["evaluations_a_suffix"] < 50
-    assert of["float32", "official arithmetic"]["times_official"] == 1
-    assert {"float32", "bfloat16"} == set(told["rates"]) and told["prefixes"] == 2 and told["turns"] == 1
+    by_method = {(row["dtype"], row["what"]): row for row in result["rows"]}
+    # One suffix of 50 tokens needs 50 evaluations. Draws with common beginnings need fewer per suffix.
+    assert by_method["float32", "sample 1"]["evaluations_a_suffix"] == 50
+    assert by_method["float32", "sample 100"]["evaluations_a_suffix"] < 50
+    assert by_method["float32", "official arithmetic"]["times_official"] == 1
+    assert {"float32", "bfloat16"} == set(result["rates"]) and result["prefixes"] == 2 and result["turns"] == 1
 
 
 @pytest.mark.slow
-def test_the_table_names_every_way_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
+def test_the_table_has_every_method_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
     text = machine.run("bench", "--prefixes", "2", "--turns", "1", "--dtype", "float32", *ON_ONE_CORE).stdout
     assert "official arithmetic" in text and "search 32" in text and "ratio_sample_100_float32" in text
     assert "GPU: not measured" in text

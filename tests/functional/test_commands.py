@@ -1,4 +1,4 @@
-"""`harness run` and what is done to a run, as a user types it: output, exit codes, and terminals that close."""
+"""`harness run` and the commands on a run: output, exit codes, and closed terminals."""
 
 import contextlib
 import fcntl
@@ -21,7 +21,7 @@ import pytest
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
-from tests.functional.machine import PLUGINS, Machine, guess_count, processes_that_name, wait_until, write_round
+from tests.functional.machine import PLUGINS, ROOT, Machine, guess_count, processes_that_name, wait_until, write_round
 
 KEYS = {
     "id",
@@ -40,7 +40,7 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, list[dict[str, Any]]]:
-    """A machine with two finished runs, which tests only read, and their summaries."""
+    """A machine with two finished runs that tests only read, and their summaries."""
     folder = tmp_path_factory.mktemp("listed")
     write_round(folder)
     machine = Machine(folder)
@@ -48,28 +48,28 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, list[dict
 
 
 def _in_terminal(machine: Machine, *arguments: str) -> tuple["subprocess.Popen[bytes]", int]:
-    """A command whose terminal is the returned descriptor; to close that is to close the window."""
-    ours, theirs = pty.openpty()
+    """Start a command in a terminal. Return the process and a descriptor that closes the terminal."""
+    terminal, command_side = pty.openpty()
 
     def take_terminal() -> None:
         os.setsid()
-        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+        fcntl.ioctl(command_side, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
         [sys.executable, "-m", "harness", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        stdin=command_side,
+        stdout=command_side,
+        stderr=command_side,
         cwd=machine.folder,
         env=machine.env() | {"TERM": "xterm"},
         preexec_fn=take_terminal,
     )
-    os.close(theirs)
-    return process, ours
+    os.close(command_side)
+    return process, terminal
 
 
-def _seen(terminal: int, text: bytes) -> bytes:
-    """What the terminal showed until `text` came."""
+def _read_until(terminal: int, text: bytes) -> bytes:
+    """Return the output of the terminal up to `text`."""
     shown = b""
     until = time.monotonic() + 120
     while text not in shown:
@@ -79,12 +79,12 @@ def _seen(terminal: int, text: bytes) -> bytes:
     return shown
 
 
-def test_a_record_that_is_no_json_leaves_the_other_runs_listed(machine: Machine) -> None:
-    whole, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
+def test_an_invalid_record_hides_no_other_run(machine: Machine) -> None:
+    intact, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
     with contextlib.closing(sqlite3.connect(Path(broken["directory"]) / "run.db")) as db, db:
         db.execute("UPDATE event SET detail = '{not json'")
     listed = machine.run("runs")
-    assert whole["id"] in listed.stdout and "internal error" not in listed.stderr
+    assert intact["id"] in listed.stdout and "internal error" not in listed.stderr
     assert "a record in it is not a JSON object" in machine.run("show", broken["id"], code=1).stderr
 
 
@@ -102,7 +102,7 @@ def test_run_and_show_print_one_line_of_json(listed: tuple[Machine, list[dict[st
     assert summary["budget_s"] == 60 and 0 < summary["elapsed_s"] < 60
     assert Path(summary["submission"]) == Path(summary["directory"]) / "submission.csv"
     assert Path(summary["directory"]).stat().st_mode & 0o777 == 0o700
-    # One file, once the run has ended.
+    # The store is a single file once the run has ended.
     assert not list(Path(summary["directory"]).glob("run.db-*"))
 
 
@@ -117,20 +117,20 @@ def test_a_detached_run_can_be_observed_at_once(machine: Machine) -> None:
     assert finished["status"] == "finished" and finished["progress"] == 1.0
 
 
-def test_two_terminals_watch_one_run_and_closing_them_changes_nothing(machine: Machine) -> None:
-    whole = machine.attack("draws", "--set", "pause=0")
+def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
+    reference = machine.attack("draws", "--set", "pause=0")
     gate = machine.folder / "gate"
     gate.mkdir()
     starter, window = _in_terminal(machine, "run", "draws", *machine.plugin(), "--set", f"gate={gate}")
-    _seen(window, b"running")
-    folder = RunFolder(next(path.path for path in machine.folders() if path.id != whole["id"]))
+    _read_until(window, b"running")
+    folder = RunFolder(next(path.path for path in machine.folders() if path.id != reference["id"]))
     watchers = [_in_terminal(machine, "watch", "--plain", folder.id) for _ in range(3)]
     for _, terminal in watchers:
-        _seen(terminal, b"guesses")
+        _read_until(terminal, b"guesses")
     os.close(window)
     starter.wait(timeout=60)
     watchers[0][0].send_signal(signal.SIGINT)
-    assert b"continues" in _seen(watchers[0][1], b"stops it.")
+    assert b"continues" in _read_until(watchers[0][1], b"stops it.")
     assert watchers[0][0].wait(timeout=10) == 130
     watchers[1][0].kill()
     os.close(watchers[2][1])
@@ -139,10 +139,10 @@ def test_two_terminals_watch_one_run_and_closing_them_changes_nothing(machine: M
     assert not run_status(folder).is_over
     (gate / "open").touch()
     assert machine.json("watch", folder.id)["status"] == "finished"
-    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
-def test_a_starter_that_is_killed_leaves_its_run_alone(machine: Machine) -> None:
+def test_killing_the_starting_command_does_not_affect_its_run(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()
     starter = machine.start("run", "draws", *machine.plugin(), "--set", f"gate={gate}")
@@ -153,7 +153,7 @@ def test_a_starter_that_is_killed_leaves_its_run_alone(machine: Machine) -> None
     assert machine.json("watch", folder.id)["status"] == "finished"
 
 
-def test_a_stopped_run_keeps_what_it_found(machine: Machine) -> None:
+def test_a_stopped_run_keeps_its_guesses(machine: Machine) -> None:
     folder = machine.detached("patient")
     wait_until(lambda: guess_count(folder) > 0)
     stopped = machine.json("stop", folder.id)
@@ -180,9 +180,9 @@ def test_runs_are_listed_noted_and_removed(machine: Machine) -> None:
 
 
 def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
-    plugins = machine.folder / "theirs"
+    plugins = machine.folder / "command_side"
     plugins.mkdir()
-    source = (Path(__file__).parent / "plugins" / "patient.py").read_text()
+    source = (PLUGINS / "patient.py").read_text()
     (plugins / "patient.py").write_text(source.replace("time.sleep(0.1)", "print('batch', batch.ids[0], '\\x1b[2J')"))
     options = ("--attacks", str(plugins), "--round", str(machine.folder / "round.toml"), "--limit", "8")
     summary = machine.json("run", "patient", *options)
@@ -191,7 +191,7 @@ def test_logs_show_what_the_worker_printed(machine: Machine) -> None:
     assert machine.run("logs", summary["id"], "--follow", "-n", "1").stdout == "batch 0 �[2J\n"
 
 
-def test_a_run_is_exported_as_its_submission_and_as_every_guess(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
+def test_export_writes_the_submission_or_every_guess(listed: tuple[Machine, list[dict[str, Any]]]) -> None:
     machine, (summary, _) = listed
     out = machine.folder / "out.csv"
     machine.run("export", summary["id"], "--out", str(out))
@@ -215,7 +215,7 @@ def test_a_dry_run_starts_nothing(machine: Machine) -> None:
     assert not machine.runs.exists()
 
 
-def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) -> None:
+def test_a_limit_attacks_only_the_first_examples(machine: Machine) -> None:
     summary = machine.attack("draws", "--set", "pause=0", "--limit", "10")
     rows = Path(summary["submission"]).read_text().splitlines()[1:]
     assert {int(row.split(",")[0]) for row in rows} == set(range(10))
@@ -237,7 +237,7 @@ def test_a_limit_attacks_the_first_examples_alone_and_says_so(machine: Machine) 
         (("resume", "zzzz"), ("unknown run 'zzzz'",)),
     ],
 )
-def test_a_mistake_is_one_sentence_with_a_suggestion(
+def test_an_invalid_argument_gives_one_line_with_a_suggestion(
     machine: Machine, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     options: tuple[str, ...] = ()
@@ -270,7 +270,7 @@ def test_a_bad_value_of_an_option_is_a_usage_error(machine: Machine, options: tu
     assert machine.folders() == []
 
 
-def test_a_run_is_named_by_an_unambiguous_start(machine: Machine) -> None:
+def test_a_run_can_be_named_by_a_unique_prefix(machine: Machine) -> None:
     ids = [machine.attack("draws", "--set", "pause=0")["id"] for _ in range(2)]
     assert machine.json("show", ids[0][:4])["id"] == ids[0]
     assert machine.json("show", "latest")["id"] == ids[1]
@@ -291,7 +291,7 @@ def test_a_blind_round_has_counts_and_no_score(machine: Machine) -> None:
     assert scored["examples"] == 64 and scored["recall_at_cap"] == 0.0
 
 
-def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
+def test_the_score_of_a_run_equals_that_of_its_submission(machine: Machine) -> None:
     write_round(machine.folder, examples=64)
     answers = machine.folder / "answer-64.npy"
     prefixes = np.load(machine.folder / "prefix-64.npy")
@@ -307,13 +307,14 @@ def test_the_score_of_a_run_is_that_of_its_submission(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
-    weights = Path(__file__).parents[2] / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
+def test_runs_with_a_target_wait_for_the_device_unless_they_share_it(machine: Machine) -> None:
+    weights = ROOT / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
     assert weights.exists()
     options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
     first, second, third = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(3))
     wait_until(lambda: str(run_status(second)) == str(run_status(third)) == "queued")
     assert machine.summary(second)["elapsed_s"] == 0
+    shared = RunFolder(Path(machine.json("run", *options, "--share-device")["directory"]))
     stopped = machine.json("stop", third.id)
     assert (stopped["status"], stopped["reason"]) == ("stopped", "it was stopped before it started.")
     spans = []
@@ -323,9 +324,13 @@ def test_runs_with_a_target_take_turns_on_the_device(machine: Machine) -> None:
             ledger = reader.ledger()
         spans.append((ledger[0].at, ledger[-1].at))
     assert spans[0][1] <= spans[1][0]
+    assert machine.json("watch", shared.id)["status"] == "finished"
+    with RunReader(shared.store) as reader:
+        assert "queued" not in {detail["phase"] for _, _, name, detail in reader.events() if name == "phase"}
+    assert shared.submission.read_bytes() == first.submission.read_bytes()
 
 
-def test_answers_that_are_fewer_than_the_prefixes_are_refused_before_any_clock(machine: Machine) -> None:
+def test_fewer_answers_than_prefixes_are_refused(machine: Machine) -> None:
     answers = machine.folder / "answer-64.npy"
     np.save(answers, np.load(answers)[:-1])
     refused = machine.run("run", "draws", *machine.plugin(), code=1)
@@ -333,31 +338,33 @@ def test_answers_that_are_fewer_than_the_prefixes_are_refused_before_any_clock(m
     assert machine.folders() == []
 
 
-def test_a_folds_cap_is_in_proportion_to_its_examples(machine: Machine) -> None:
+def test_the_error_cap_of_a_fold_is_proportional_to_its_examples(machine: Machine) -> None:
     options = ("--attacks", str(PLUGINS), "--round", f"{machine.folder / 'round.toml'}:fold0of4")
     summary = machine.json("run", "draws", *options, "--set", "pause=0")
     assert (summary["is_blind"], summary["error_cap"]) == (False, 25)
 
 
-def test_an_export_refuses_what_it_would_not_write(machine: Machine) -> None:
+def test_export_refuses_an_invalid_path(machine: Machine) -> None:
     machine.attack("draws", "--set", "pause=0")
     assert "a submission is a .csv file" in machine.run("export", "latest", "--out", "a.parquet", code=1).stderr
     assert "no such directory" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
 
 
-def test_a_damaged_run_hides_no_other_one_from_the_list(machine: Machine) -> None:
-    whole, torn = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
-    folder = RunFolder(Path(torn["directory"]))
+def test_a_damaged_run_hides_no_other_run(machine: Machine) -> None:
+    intact, damaged = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
+    folder = RunFolder(Path(damaged["directory"]))
     for detail in ("{}", '{"phase": []}', '{"phase": "odd"}', "[]"):
         with contextlib.closing(sqlite3.connect(folder.store)) as db, db:
             db.execute("UPDATE event SET detail = ? WHERE name = 'phase'", (detail,))
         listed = machine.run("runs")
-        assert whole["id"] in listed.stdout and torn["id"] not in listed.stdout
-        assert listed.stderr.startswith(f"harness: {torn['id']}: {folder.path}") and "cannot be read" in listed.stderr
-        assert "internal error" not in machine.run("show", torn["id"], code=1).stderr
+        assert intact["id"] in listed.stdout and damaged["id"] not in listed.stdout
+        assert (
+            listed.stderr.startswith(f"harness: {damaged['id']}: {folder.path}") and "cannot be read" in listed.stderr
+        )
+        assert "internal error" not in machine.run("show", damaged["id"], code=1).stderr
 
 
-def test_what_is_advised_against_a_damaged_scorecard_helps(machine: Machine) -> None:
+def test_a_damaged_scorecard_can_be_deleted_and_restored(machine: Machine) -> None:
     summary = machine.attack("draws", "--set", "pause=0")
     scorecard = RunFolder(Path(summary["directory"])).scorecard
     scorecard.write_text('{"recall_at_cap": "high"}')
@@ -369,7 +376,7 @@ def test_what_is_advised_against_a_damaged_scorecard_helps(machine: Machine) -> 
     assert machine.json("score", summary["id"])["recall_at_cap"] == summary["recall_at_cap"]
 
 
-def test_runs_live_where_home_says(machine: Machine) -> None:
+def test_runs_are_stored_in_the_home_option(machine: Machine) -> None:
     home = machine.folder / "elsewhere"
     assert machine.run("--home", str(home), "runs").stderr.startswith("no runs yet")
     done = machine.run("--home", str(home), "run", "draws", *machine.plugin(), "--set", "pause=0", "--json")

@@ -1,4 +1,4 @@
-"""`harness compare` on runs of real processes: what is said of a pair, of several, and what is refused."""
+"""`harness compare` on real runs: pairs, several runs, and errors."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.functional.machine import EXAMPLES, Machine, give_away, wait_until, write_round
+from tests.functional.machine import EXAMPLES, Machine, leak_examples, wait_until, write_round
 
 REACHABLE = 16
 CAP = 8
@@ -14,7 +14,7 @@ ESCAPES = "\x1b[31m\u202e"
 
 
 class Runs(NamedTuple):
-    """A machine with runs, and their ids by what they are."""
+    """A machine with runs, and their ids by name."""
 
     machine: Machine
     ids: dict[str, str]
@@ -31,11 +31,11 @@ class Runs(NamedTuple):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Runs of a round of 64 examples, 16 of which stand in its training rows; its cap is 8 errors."""
+    """Runs on a round of 64 examples, 16 of which are in its training rows. Its error cap is 8."""
     folder = tmp_path_factory.mktemp("compare")
     machine = Machine(folder)
     write_round(folder)
-    give_away(folder, REACHABLE)
+    leak_examples(folder, REACHABLE)
     rules = (folder / "round.toml").read_text() + f"error_cap = {CAP}\n"
     (folder / "round.toml").write_text(rules)
     without_training = "\n".join(line for line in rules.splitlines() if not line.startswith("train_"))
@@ -61,7 +61,7 @@ def _id(summary: dict[str, Any]) -> str:
     return str(summary["id"])
 
 
-def test_the_unreachable_part_is_given_in_time_as_well(runs: Runs) -> None:
+def test_unreachable_recall_is_given_over_time(runs: Runs) -> None:
     for run in runs.compared("better worse draws")["runs"]:
         in_time, at_budget = run["unreachable_over_time"], run["unreachable_at_budget"]
         assert [point["share"] for point in at_budget] == [0.01, 0.1, 1.0]
@@ -71,14 +71,14 @@ def test_the_unreachable_part_is_given_in_time_as_well(runs: Runs) -> None:
     assert untrained["unreachable_over_time"] is untrained["unreachable_at_budget"] is None
 
 
-def test_each_run_has_the_score_that_score_gives_it(runs: Runs) -> None:
+def test_compare_and_score_agree(runs: Runs) -> None:
     for run in runs.compared("better worse")["runs"]:
         curve = run["score"].pop("curve")
         assert run["score"].items() <= runs.machine.json("score", run["id"]).items()
         assert curve["recall"][curve["errors"].index(CAP)] == run["score"]["recall_at_cap"]
 
 
-def test_a_pair_is_told_apart_example_by_example(runs: Runs) -> None:
+def test_a_pair_is_compared_by_example(runs: Runs) -> None:
     pair = runs.compared("better worse")["contrast"]
     assert (pair["difference"], pair["difference_interval_unit"]) == (0.25, "example")
     low, high = pair["difference_interval"]
@@ -88,7 +88,7 @@ def test_a_pair_is_told_apart_example_by_example(runs: Runs) -> None:
     assert pair["mcnemar_caveat"] == "ignores overlap between examples"
 
 
-def test_the_same_is_told_of_the_examples_that_training_rows_do_not_give_away(runs: Runs) -> None:
+def test_unreachable_examples_are_compared_separately(runs: Runs) -> None:
     found = runs.compared("better worse")
     assert (found["unreachable_examples"], found["unreachable_error_cap"]) == (EXAMPLES - REACHABLE, 6)
     assert [run["unreachable_score"]["recall_at_cap"] for run in found["runs"]] == [0.5, 0.5]
@@ -97,7 +97,7 @@ def test_the_same_is_told_of_the_examples_that_training_rows_do_not_give_away(ru
     assert (pair["only_first"], pair["only_second"]) == ([16, 17, 18, 19], [40, 41, 42, 43])
 
 
-def test_a_round_without_training_rows_says_why_it_has_no_such_part(runs: Runs) -> None:
+def test_a_round_without_training_rows_has_no_unreachable_part(runs: Runs) -> None:
     found = runs.compared("untrained untrained-too")
     assert found["no_unreachable_because"] == "round untrained has no training rows to overlap with."
     assert found["unreachable_examples"] is found["unreachable_contrast"] is None
@@ -105,7 +105,7 @@ def test_a_round_without_training_rows_says_why_it_has_no_such_part(runs: Runs) 
     assert "no training rows" in runs.printed("untrained untrained-too")
 
 
-def test_what_was_set_differently_is_named_with_a_value_for_each_run(runs: Runs) -> None:
+def test_different_settings_are_listed_by_run(runs: Runs) -> None:
     differing = runs.compared("better draws worse")["differing"]
     assert differing["seed"] == [0, 0, 1]
     assert differing["attack.name"] == ["replay", "draws", "replay"]
@@ -115,40 +115,40 @@ def test_what_was_set_differently_is_named_with_a_value_for_each_run(runs: Runs)
     assert runs.compared("untrained untrained-too")["differing"] == {}
 
 
-def test_the_pace_and_the_recall_of_each_part_of_the_budget_come_from_the_run_s_record(runs: Runs) -> None:
-    (drawn, replayed) = runs.compared("draws better")["runs"]
-    shown = runs.machine.json("show", drawn["id"])
-    assert (drawn["elapsed_s"], drawn["guesses"]) == (shown["elapsed_s"], shown["guesses"])
-    # Three draws an example, and one of the second stage.
-    assert drawn["suffixes_per_s"] == pytest.approx(EXAMPLES * 4 / drawn["elapsed_s"], rel=0.01)
+def test_rate_and_recall_by_budget_come_from_the_record(runs: Runs) -> None:
+    (draws, replayed) = runs.compared("draws better")["runs"]
+    shown = runs.machine.json("show", draws["id"])
+    assert (draws["elapsed_s"], draws["guesses"]) == (shown["elapsed_s"], shown["guesses"])
+    # Three draws per example, and one in the second stage.
+    assert draws["suffixes_per_s"] == pytest.approx(EXAMPLES * 4 / draws["elapsed_s"], rel=0.01)
     assert [at["share"] for at in replayed["recall_at_budget"]] == [0.01, 0.1, 1.0]
     assert replayed["recall_at_budget"][-1]["recall"] == replayed["recall_over_time"][-1]["recall"] == 0.625
     assert replayed["recall_over_time"][0] == {"spent": 0, "recall": 0}
 
 
-def test_a_run_that_goes_on_has_no_recall_at_the_end_of_its_budget(machine: Machine) -> None:
-    going = [machine.detached("patient", "--seed", seed, "--budget", "200s") for seed in ("0", "1")]
-    wait_until(lambda: all(machine.summary(folder)["elapsed_s"] > 2.1 for folder in going))
-    found = machine.json("compare", *(folder.id for folder in going))
+def test_a_running_run_has_no_recall_at_the_end_of_its_budget(machine: Machine) -> None:
+    running = [machine.detached("patient", "--seed", seed, "--budget", "200s") for seed in ("0", "1")]
+    wait_until(lambda: all(machine.summary(folder)["elapsed_s"] > 2.1 for folder in running))
+    found = machine.json("compare", *(folder.id for folder in running))
     for run in found["runs"]:
         assert [at["recall"] for at in run["recall_at_budget"]] == [0, None, None]
         assert run["status"] == "running"
 
 
-def test_runs_of_a_blind_round_can_be_compared_once_its_answers_are_there(machine: Machine) -> None:
+def test_runs_of_a_blind_round_can_be_compared_once_it_has_answers(machine: Machine) -> None:
     hidden = (machine.folder / f"answer-{EXAMPLES}.npy").rename(machine.folder / "elsewhere.npy")
     ids = [_id(machine.attack("draws", "--set", "pause=0", "--seed", seed)) for seed in ("0", "1")]
     refused = machine.run("compare", *ids, code=1)
     assert refused.stderr == "harness: round small is blind. Comparing runs needs its answers.\n"
-    # A file that is not beside its round is looked for in the data folder.
+    # A file that is not next to its round is searched in the data directory.
     (machine.folder / "data").mkdir(exist_ok=True)
     hidden.rename(machine.folder / "data" / f"answer-{EXAMPLES}.npy")
     (run, _) = machine.json("compare", *ids)["runs"]
-    assert [point["recall"] for point in run["recall_over_time"]] == [0]
+    assert {point["recall"] for point in run["recall_over_time"]} == {0}
     assert run["recall_at_budget"][-1]["recall"] == 0
 
 
-def test_a_pair_is_printed_in_tables_that_hide_no_hostile_name(runs: Runs) -> None:
+def test_a_pair_is_printed_without_control_characters(runs: Runs) -> None:
     text = runs.printed("better worse")
     better, worse = runs.named("better worse")
     for line in (
@@ -165,14 +165,14 @@ def test_a_pair_is_printed_in_tables_that_hide_no_hostile_name(runs: Runs) -> No
     assert not {"\x1b", "\u202e"} & set(text)
 
 
-def test_of_more_than_two_runs_none_is_set_against_another(runs: Runs) -> None:
+def test_more_than_two_runs_have_no_pairwise_comparison(runs: Runs) -> None:
     found = runs.compared("better worse draws")
     assert found["contrast"] is found["unreachable_contrast"] is None
     assert [run["id"] for run in found["runs"]] == runs.named("better worse draws")
     assert "McNemar" not in runs.printed("better worse draws")
 
 
-def test_curves_are_drawn_where_it_is_asked_for(runs: Runs) -> None:
+def test_curves_are_written_to_a_file(runs: Runs) -> None:
     file = runs.machine.folder / "curves.svg"
     runs.machine.run("compare", *runs.named("better worse draws"), "--plot", str(file))
     assert "<svg" in file.read_text()
@@ -201,18 +201,18 @@ def test_curves_are_drawn_where_it_is_asked_for(runs: Runs) -> None:
         ),
     ],
 )
-def test_what_cannot_be_compared_is_one_sentence_and_exit_code_1(runs: Runs, words: str, sentence: str) -> None:
+def test_runs_that_cannot_be_compared_are_refused(runs: Runs, words: str, sentence: str) -> None:
     refused = runs.machine.run("compare", *runs.named(words), code=1)
     assert refused.stdout == ""
     assert refused.stderr == f"harness: {sentence.format(*runs.named(words))}\n"
 
 
-def test_an_unknown_run_is_refused_by_name(runs: Runs) -> None:
+def test_an_unknown_run_is_named(runs: Runs) -> None:
     refused = runs.machine.run("compare", *runs.named("better"), "absent", code=2)
     assert "unknown run 'absent'" in refused.stderr
 
 
-def test_a_run_whose_record_is_gone_is_refused_by_its_path(runs: Runs) -> None:
+def test_a_run_without_a_store_is_refused(runs: Runs) -> None:
     gone = Path(runs.machine.attack("draws", "--set", "pause=0")["directory"])
     (gone / "run.db").unlink()
     refused = runs.machine.run("compare", *runs.named("better"), gone.name, code=1)

@@ -1,4 +1,4 @@
-"""What a context promises an attack: stages that resume, arrays that stay, and the last word on the order."""
+"""The context of an attack: stages that resume, arrays that are kept, and the order of guesses."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ RULES = SubmissionRules(64, 8, 50257)
 
 
 def expected_rows(machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-    """What `plugins/stages.py` submits: prefixes shifted by the sum of all training suffixes, lowest score first."""
+    """Return the submission of `plugins/stages.py`: prefixes plus the sum of all training suffixes."""
     shift = int(np.load(machine.folder / "train_suffix-64.npy").astype(np.int64).sum())
     prefixes = np.load(machine.folder / "prefix-64.npy").astype(np.int64)
     return np.arange(64), (prefixes + shift) % 50257
 
 
-def test_stages_over_training_rows_feed_the_guesses_and_the_final_order_is_submitted_as_given(machine: Machine) -> None:
+def test_stages_pass_results_and_the_final_order_is_submitted(machine: Machine) -> None:
     summary = machine.attack("stages")
     submitted = read_submission(Path(summary["submission"]), RULES)
     ids, suffixes = expected_rows(machine)
@@ -27,7 +27,7 @@ def test_stages_over_training_rows_feed_the_guesses_and_the_final_order_is_submi
     assert (submitted.suffixes == suffixes).all()
 
 
-def test_a_run_killed_in_either_stage_keeps_its_arrays_and_ends_with_the_same_rows(machine: Machine) -> None:
+def test_a_run_killed_in_each_stage_ends_with_the_same_rows(machine: Machine) -> None:
     folder = machine.detached("stages", "--set", "pause=0.2")
 
     def batches_done() -> int:
@@ -46,7 +46,7 @@ def test_a_run_killed_in_either_stage_keeps_its_arrays_and_ends_with_the_same_ro
     assert (submitted.suffixes == suffixes).all()
 
 
-def test_the_running_score_of_a_resumed_run_begins_with_what_was_found_before(machine: Machine) -> None:
+def test_the_running_score_of_a_resumed_run_includes_earlier_guesses(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.3")
 
     def rows_of_last_point() -> int:
@@ -64,10 +64,10 @@ def test_the_running_score_of_a_resumed_run_begins_with_what_was_found_before(ma
     assert rows == sorted(rows) and rows[-1] >= before
 
 
-def test_a_fold_of_the_training_rows_is_a_round_like_any_other(machine: Machine) -> None:
+def test_a_fold_of_the_training_rows_is_a_round(machine: Machine) -> None:
     path = machine.folder / "round.toml"
     path.write_text(path.read_text().replace('clusters = "none"', 'clusters = "computed"'))
     summary = machine.attack("draws", round_="round.toml:fold1of4")
     assert summary["status"] == "finished"
     assert summary["round"] == "small:fold1of4"
-    assert summary["rows"] == 32  # two suffixes an example, and a fold of 16
+    assert summary["rows"] == 32  # two suffixes per example in a fold of 16

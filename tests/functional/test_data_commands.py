@@ -1,23 +1,22 @@
-"""`harness data` and `harness rounds` as processes: what they print, where, and with which exit code."""
+"""`harness data` and `harness rounds`: output and exit codes."""
 
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.functional.command import run_command
+from tests.functional.machine import ROOT, SHARED_DATA
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SHARED_SATML = REPOSITORY.parent / "shared" / "data" / "satml"
+SHARED_SATML = SHARED_DATA / "satml"
 
 
 def harness(*arguments, data):
     environment = {**os.environ, "HARNESS_DATA": str(data)}
-    return run_command([*map(str, arguments)], folder=REPOSITORY, environment=environment)
+    return run_command([*map(str, arguments)], folder=ROOT, environment=environment)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def fetched_data(tmp_path_factory):
     return data
 
 
-def assert_one_sentence(done, *words, code=1):
+def assert_refused(done, *words, code=1):
     assert done.returncode == code and done.stdout == ""
     assert done.stderr.startswith("harness: ") and done.stderr.count("\n") == 1, done.stderr
     for word in words:
@@ -50,7 +49,7 @@ def small_round(tmp_path):
     return path
 
 
-def test_help_loads_nothing_heavy(tmp_path):
+def test_help_imports_no_large_library(tmp_path):
     code = (
         "import sys; sys.argv = ['harness', 'data', '--help']\n"
         "from harness.cli.app import main\n"
@@ -59,11 +58,11 @@ def test_help_loads_nothing_heavy(tmp_path):
         "heavy = {'numpy', 'httpx', 'pandas', 'torch', 'textual', 'tokenizers', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_before_a_fetch_status_names_what_is_missing_and_the_command_that_gets_it(tmp_path):
+def test_status_names_missing_files_and_the_fetch_command(tmp_path):
     done = harness("data", "status", "satml-dev", "--json", data=tmp_path)
     status = json.loads(done.stdout)
     assert done.returncode == 0 and done.stdout.count("\n") == 1
@@ -72,12 +71,12 @@ def test_before_a_fetch_status_names_what_is_missing_and_the_command_that_gets_i
     assert "harness data fetch satml" in harness("data", "status", "satml-dev", data=tmp_path).stdout
 
 
-def test_a_fetch_from_a_folder_says_what_it_lacks_and_which_rounds_are_complete(fetched_data):
+def test_a_fetch_from_a_directory_names_missing_files_and_complete_rounds(fetched_data):
     done = harness("data", "fetch", "satml", "--from", SHARED_SATML, data=fetched_data)
     assert done.returncode == 0
     assert "val_suffix.npy          lacking" in done.stdout and "already there" in done.stdout
-    for said in ("lacks val_preprefix.npy, val_suffix.npy", "satml-dev: complete.", "satml-val: complete (blind"):
-        assert said in done.stderr
+    for text in ("lacks val_preprefix.npy, val_suffix.npy", "satml-dev: complete.", "satml-val: complete (blind"):
+        assert text in done.stderr
 
 
 def test_a_fetched_round_is_complete_and_has_the_official_md5(fetched_data):
@@ -86,7 +85,7 @@ def test_a_fetched_round_is_complete_and_has_the_official_md5(fetched_data):
     assert [(rows["split"], rows["checksum"]) for rows in status["joined"]] == [("train", "right")]
 
 
-def test_a_changed_token_is_told_by_the_md5(fetched_data, tmp_path):
+def test_a_changed_token_changes_the_md5(fetched_data, tmp_path):
     folder = tmp_path / "satml"
     folder.mkdir()
     for name in ("train_preprefix.npy", "train_prefix.npy", "train_suffix.npy"):
@@ -97,7 +96,7 @@ def test_a_changed_token_is_told_by_the_md5(fetched_data, tmp_path):
     assert done.returncode == 1 and "md5 wrong: expected 6d85d7f2" in done.stdout
 
 
-def test_files_that_contradict_the_round_are_named_with_what_is_wrong(small_round, tmp_path):
+def test_files_that_contradict_the_round_are_named(small_round, tmp_path):
     np.save(small_round.parent / "suffix.npy", np.zeros((5, 7), np.uint16))
     done = harness("data", "status", small_round, data=tmp_path)
     assert done.returncode == 1 and "rows of 7 tokens where the round has 4" in done.stdout
@@ -106,13 +105,13 @@ def test_files_that_contradict_the_round_are_named_with_what_is_wrong(small_roun
     assert done.returncode == 1 and "not a plain .npy array" in done.stdout and "Traceback" not in done.stderr
 
 
-def test_overlap_reports_the_challenge_in_one_line_of_json(fetched_data):
+def test_overlap_of_the_challenge_is_one_line_of_json(fetched_data):
     overlap = json.loads(harness("data", "overlap", "satml-dev", "--json", data=fetched_data).stdout)
     assert (overlap["known_prefix"], overlap["clusters"], overlap["largest_cluster"]) == (229, 547, 241)
     assert overlap["reachable"] == len(overlap["reachable_ids"]) == 438
 
 
-def test_overlap_of_a_blind_round_does_not_say_what_is_right(small_round, tmp_path):
+def test_overlap_of_a_blind_round_has_no_reachable_examples(small_round, tmp_path):
     prefixes = np.load(small_round.parent / "prefix.npy")
     np.save(small_round.parent / "train_suffix.npy", np.zeros((5, 4), np.uint16))
     small_round.write_text(
@@ -125,18 +124,18 @@ def test_overlap_of_a_blind_round_does_not_say_what_is_right(small_round, tmp_pa
     assert (found["known_prefix"], found["stitched"], found["reachable"]) == (len(prefixes), len(prefixes), None)
 
 
-def test_overlap_without_the_files_is_one_sentence(tmp_path, small_round):
-    assert_one_sentence(harness("data", "overlap", "satml-dev", data=tmp_path), "train_prefix.npy", "no such file")
-    assert_one_sentence(harness("data", "overlap", small_round, data=tmp_path), "no training rows")
+def test_overlap_without_files_is_refused(tmp_path, small_round):
+    assert_refused(harness("data", "overlap", "satml-dev", data=tmp_path), "train_prefix.npy", "no such file")
+    assert_refused(harness("data", "overlap", small_round, data=tmp_path), "no training rows")
 
 
-def test_unknown_names_suggest_the_nearest(tmp_path):
+def test_an_unknown_name_suggests_similar_ones(tmp_path):
     for command in (["rounds", "show"], ["data", "status"], ["data", "overlap"]):
-        assert_one_sentence(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev", code=2)
-    assert_one_sentence(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml", code=2)
+        assert_refused(harness(*command, "satml-dve", data=tmp_path), "did you mean satml-dev", code=2)
+    assert_refused(harness("data", "fetch", "satlm", data=tmp_path), "did you mean satml", code=2)
 
 
-def test_rounds_lists_the_shipped_rounds_and_the_state_of_their_files(fetched_data):
+def test_rounds_lists_the_state_of_the_files(fetched_data):
     listed = {line.split()[0]: line for line in harness("rounds", data=fetched_data).stdout.splitlines()}
     assert "complete" in listed["satml-dev"] and "blind" not in listed["satml-dev"]
     assert "complete, blind" in listed["satml-test"]
@@ -145,7 +144,7 @@ def test_rounds_lists_the_shipped_rounds_and_the_state_of_their_files(fetched_da
     assert by_name["satml-dev"]["examples"] == 1000 and by_name["satml-dev"]["is_complete"]
 
 
-def test_rounds_show_gives_every_rule_and_file(small_round, tmp_path):
+def test_rounds_show_prints_every_rule_and_file(small_round, tmp_path):
     done = harness("rounds", "show", small_round, "--json", data=tmp_path)
     shown = json.loads(done.stdout)
     rules = ("prefix_length", "suffix_length", "vocabulary", "error_cap", "row_cap", "budget_s", "examples")
@@ -155,7 +154,7 @@ def test_rounds_show_gives_every_rule_and_file(small_round, tmp_path):
     assert "24:00:00" in text and str(small_round.parent / "prefix.npy") in text
 
 
-def test_rounds_show_gives_a_fold_its_own_rules_and_not_its_rounds(tmp_path):
+def test_rounds_show_prints_the_rules_of_a_fold(tmp_path):
     shown = json.loads(harness("rounds", "show", "demo:fold0of5", "--json", data=tmp_path).stdout)
     assert shown["answer_rows"] is None and shown["train_rows"] is None
     whole = json.loads(harness("rounds", "show", "demo", "--json", data=tmp_path).stdout)
@@ -163,15 +162,15 @@ def test_rounds_show_gives_a_fold_its_own_rules_and_not_its_rounds(tmp_path):
     assert f"error cap      {shown['error_cap']}\n" in harness("rounds", "show", "demo:fold0of5", data=tmp_path).stdout
 
 
-def test_a_title_cannot_steer_the_terminal(small_round, tmp_path):
+def test_a_title_prints_no_control_characters(small_round, tmp_path):
     small_round.write_text(small_round.read_text().replace('title = "small"', 'title = "\\u001b[2Jsmall"'))
     assert "\x1b" not in harness("rounds", "show", small_round, data=tmp_path).stdout
 
 
-def test_a_build_without_its_parts_says_which_is_missing(tmp_path):
+def test_a_build_names_missing_parts(tmp_path):
     arguments = ["data", "build", "satml", "--split", "val", "--pile"]
-    assert_one_sentence(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such directory")
-    assert_one_sentence(harness(*arguments, tmp_path, data=tmp_path), "val_dataset.csv", "harness data fetch satml")
+    assert_refused(harness(*arguments, tmp_path / "absent", data=tmp_path), "no such directory")
+    assert_refused(harness(*arguments, tmp_path, data=tmp_path), "val_dataset.csv", "harness data fetch satml")
 
 
 def test_a_build_from_another_pile_writes_nothing(tmp_path):

@@ -1,4 +1,4 @@
-"""Fetch files from a local HTTP server that misbehaves."""
+"""Fetch files from a local HTTP server with faults."""
 
 import hashlib
 import os
@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -16,10 +15,9 @@ from harness.core.errors import HarnessError
 from harness.data import fetch as fetching
 from harness.data.catalog import SATML, Base, PublicFile
 from harness.data.fetch import Arrival, fetch_files
-from tests.functional.machine import wait_until
+from tests.functional.machine import ROOT, SHARED_DATA, wait_until
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SHARED_SATML = REPOSITORY.parent / "shared" / "data" / "satml"
+SHARED_SATML = SHARED_DATA / "satml"
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +26,7 @@ def short_waits(monkeypatch):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` by name and records the requested names. Tests set how it misbehaves."""
+    """Serves `files` by name and records the requested names. Tests set its faults."""
 
     daemon_threads = True
 
@@ -50,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def log_message(self, *_):
-        """Quiet."""
+        """Write no log."""
 
     def do_GET(self):
         name = self.path.lstrip("/")
@@ -185,7 +183,7 @@ def test_a_missing_source_directory_is_refused(tmp_path):
 
 def harness(*arguments, data):
     command = [sys.executable, "-c", "from harness.cli.app import main; main()", *arguments]
-    environment = {**os.environ, "HARNESS_DATA": str(data), "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, "HARNESS_DATA": str(data), "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -199,22 +197,22 @@ def test_an_interrupted_fetch_of_the_challenge_keeps_complete_files(server, tmp_
     # The second request proves that the first file is complete.
     wait_until(lambda: process.poll() is not None or len(server.requests) >= 2)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130 and "interrupted" in said and "Traceback" not in said
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted" in error and "Traceback" not in error
     kept = {path.name for path in (tmp_path / "satml").iterdir()}
     assert server.requests[0] in kept and len(kept) < len(server.files)
     assert all((tmp_path / "satml" / name).read_bytes() == server.files[name] for name in kept)
 
     server.seconds_between_chunks, server.requests = 0.0, []
     process = harness("data", "fetch", "satml", "--from", server.address, data=tmp_path)
-    printed, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+    printed, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
     assert not kept & set(server.requests)
     arrivals = dict(line.split(maxsplit=1) for line in printed.splitlines())
     lacking = {file.name for file in SATML} - set(server.files)
     assert {name for name, arrival in arrivals.items() if arrival == "lacking"} == lacking
-    assert "satml-dev: complete." in said and "satml-test: complete (blind" in said
-    assert all(name in said for name in lacking)
+    assert "satml-dev: complete." in error and "satml-test: complete (blind" in error
+    assert all(name in error for name in lacking)
     for path in (tmp_path / "satml").iterdir():
         assert path.read_bytes() == server.files[path.name]
 

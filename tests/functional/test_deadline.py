@@ -1,4 +1,4 @@
-"""The end of a run's time: nothing of an attack outlives it, whatever the attack does against that."""
+"""No process of an attack outlives its run, whatever the attack does."""
 
 import uuid
 from pathlib import Path
@@ -24,7 +24,7 @@ CHILDREN = 8
 
 
 def _lifetime(folder: RunFolder) -> float:
-    """Seconds from the run's start to its end, by the clock of its ledger."""
+    """Return the seconds from start to end of the run, from its ledger."""
     with RunReader(folder.store) as reader:
         ledger = reader.ledger()
     (start,) = [entry.at for entry in ledger if entry.entry == "start"]
@@ -32,24 +32,24 @@ def _lifetime(folder: RunFolder) -> float:
     return end - start
 
 
-def test_an_attack_that_clings_is_gone_with_its_children_at_the_deadline(confined_machine: Machine) -> None:
+def test_an_unkillable_attack_and_its_children_end_at_the_deadline(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "8s")
+    folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}", "--budget", "8s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
     assert processes_that_name(str(folder.scratch / "inputs")) == []
     assert 8.0 <= _lifetime(folder) <= 9.0
-    summary = confined_machine.summary(folder)
+    summary = machine_per_backend.summary(folder)
     assert (summary["status"], summary["reason"]) == ("out_of_time", "its budget ended before its work did.")
     assert summary["elapsed_s"] == 8.0
     assert summary["rows"] == 64
-    assert is_valid(Path(summary["submission"]), confined_machine.folder / "round.toml")
+    assert is_valid(Path(summary["submission"]), machine_per_backend.folder / "round.toml")
 
 
-def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(confined_machine: Machine) -> None:
+def test_a_killed_supervisor_leaves_no_process(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
+    folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     kill_supervisor(folder)
     wait_until(lambda: not processes_that_name(marker))
@@ -57,30 +57,30 @@ def test_a_killed_supervisor_leaves_nothing_of_the_attack_behind(confined_machin
     assert str(run_status(folder)) == "lost"
 
 
-def test_children_of_an_attack_that_died_are_gone_with_it(confined_machine: Machine) -> None:
+def test_a_killed_attack_leaves_no_child(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = confined_machine.detached("clinging", "--set", f"marker={marker}")
+    folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     assert kill_worker(folder)
     wait_until(lambda: run_status(folder).is_over)
     assert processes_that_name(marker) == []
-    summary = confined_machine.summary(folder)
+    summary = machine_per_backend.summary(folder)
     assert summary["status"] == "crashed" and "was killed by SIGKILL" in summary["reason"]
 
 
-def test_a_process_that_never_stays_is_caught(confined_machine: Machine) -> None:
-    summary = confined_machine.attack("hopping", "--budget", "2s", code=3)
+def test_a_process_that_keeps_forking_is_killed(machine_per_backend: Machine) -> None:
+    summary = machine_per_backend.attack("reforking", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["rows"] == 1
-    # The supervisor's own end follows its last word by a moment.
+    # The supervisor exits shortly after its last event.
     wait_until(lambda: processes_that_name(summary["directory"]) == [])
     for _ in range(10):
         assert processes_that_name(summary["directory"]) == []
 
 
 @pytest.mark.slow
-def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(bare_machine: Machine) -> None:
+def test_a_worker_that_outlived_its_supervisor_is_killed_on_resume(unsandboxed_machine: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
-    folder = bare_machine.detached("clinging", "--set", f"marker={marker}", "--budget", "20s")
+    folder = unsandboxed_machine.detached("unkillable", "--set", f"marker={marker}", "--budget", "20s")
     wait_until(lambda: len(processes_that_name(marker)) >= CHILDREN)
     record = last_event(folder, "worker")
     assert record is not None
@@ -88,15 +88,15 @@ def test_a_worker_that_outlived_its_supervisor_is_killed_before_the_run_goes_on(
     reaper.suspend()
     kill_supervisor(folder)
     assert len(processes_that_name(marker)) >= CHILDREN
-    resumed = bare_machine.start("resume", folder.id, "--detach")
+    resumed = unsandboxed_machine.start("resume", folder.id, "--detach")
     resumed.communicate(timeout=60)
     assert not reaper.is_running() or reaper.status() == psutil.STATUS_ZOMBIE
-    bare_machine.run("stop", folder.id)
+    unsandboxed_machine.run("stop", folder.id)
     assert processes_that_name(marker) == []
 
 
 @pytest.mark.slow
-def test_an_attack_in_batches_ends_by_itself_at_the_soft_deadline(machine: Machine) -> None:
+def test_an_attack_with_batches_ends_at_the_soft_deadline(machine: Machine) -> None:
     summary = machine.attack("patient", "--budget", "6s", code=3)
     assert summary["status"] == "out_of_time"
     assert summary["reason"] == "its budget ended before its work did; it finished early as asked."
@@ -107,13 +107,13 @@ def test_an_attack_in_batches_ends_by_itself_at_the_soft_deadline(machine: Machi
 
 
 def test_an_attack_that_never_guesses_is_out_of_time_with_an_empty_submission(machine: Machine) -> None:
-    summary = machine.attack("misbehaving", "--set", "deed=sleep", "--budget", "2s", code=3)
+    summary = machine.attack("misbehaving", "--set", "action=sleep", "--budget", "2s", code=3)
     assert summary["status"] == "out_of_time" and summary["reason"].endswith("It had emitted no guess.")
     assert summary["rows"] == 0 and summary["recall_at_cap"] == 0.0
 
 
-def test_a_stopped_attack_that_will_not_finish_is_killed_after_its_grace(machine: Machine) -> None:
-    folder = machine.detached("clinging", "--set", "marker=none")
+def test_an_attack_that_ignores_stop_is_killed_after_the_grace_period(machine: Machine) -> None:
+    folder = machine.detached("unkillable", "--set", "marker=none")
     wait_until(lambda: guess_count(folder) > 0)
     assert machine.json("stop", folder.id)["status"] == "stopped"
     with RunReader(folder.store) as reader:

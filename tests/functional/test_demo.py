@@ -1,4 +1,4 @@
-"""What the demo promises: an attack that wins some, more of what was repeated more often, and more with more trials."""
+"""The recall on the demo is moderate, and grows with repetitions and trials."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ BANDS = ((1, 5), (8, 33), (33, 65))  # repetitions, half-open
 
 
 def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Which of the first 200 examples the submission has right, [examples]."""
+    """Return which of the first 200 examples have a correct suffix, [examples]."""
     round_ = load_round("demo")
     answers = load_answers(round_)
     assert answers is not None
@@ -32,16 +32,16 @@ def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_demo_lands_between_nothing_and_all_and_what_was_repeated_more_is_known_better(
-    machine: Machine, seed: int
-) -> None:
+def test_demo_recall_is_in_range_and_grows_with_repetitions(machine: Machine, seed: int) -> None:
     options = ("--set", f"trials={TRIALS}", "--seed", str(seed), "--limit", str(EXAMPLES))
     summary = machine.json("run", "baseline", "--round", "demo", *options)
     assert 0.20 <= summary["recall_at_cap"] <= 0.50
     exact = _exact(Path(summary["submission"]))
     repetitions = np.load(ROUND_ARRAYS / "repetitions.npy")[:EXAMPLES]
-    seldom, sometimes, often = (exact[(low <= repetitions) & (repetitions < high)].mean() for low, high in BANDS)
-    assert seldom < 0.1 < sometimes < 0.8 < often
+    low_band, middle_band, high_band = (
+        exact[(low <= repetitions) & (repetitions < high)].mean() for low, high in BANDS
+    )
+    assert low_band < 0.1 < middle_band < 0.8 < high_band
 
 
 def test_ten_trials_beat_one_on_the_demo(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Attacks that go wrong in every way: each run ends in a status and a sentence, and its record can be read."""
+"""Attacks that fail: each run ends with a status and a reason, and its record can be read."""
 
 import json
 import statistics
@@ -17,9 +17,9 @@ from tests.tiers import first_is_fast
 MIB = 1 << 20
 
 
-def _misbehaved(machine: Machine, deed: str, *options: str, code: int = 1) -> dict[str, Any]:
-    """The summary of a run of `misbehaving`, whose honest guesses are all there."""
-    machine.run("run", "misbehaving", *machine.plugin(), "--set", f"deed={deed}", *options, code=code)
+def _run_misbehaving(machine: Machine, action: str, *options: str, code: int = 1) -> dict[str, Any]:
+    """Run `misbehaving`, and return the summary, which includes its valid guesses."""
+    machine.run("run", "misbehaving", *machine.plugin(), "--set", f"action={action}", *options, code=code)
     return _read(machine)
 
 
@@ -34,15 +34,15 @@ def _read(machine: Machine) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("deed", "sentence"),
+    ("action", "sentence"),
     first_is_fast(
         [
-            ("raises", "the attack raised ValueError at misbehaving.py:{line}: a plain mistake."),
+            ("raises", "the attack raised ValueError at misbehaving.py:{line}: an error."),
             (
-                "unspeakable",
-                "the attack raised Mute at misbehaving.py:{line}: with a message that raised ValueError.",
+                "invalid_message",
+                "the attack raised InvalidMessage at misbehaving.py:{line}: with a message that raised ValueError.",
             ),
-            ("polite_exit", "the attack asked to exit with 0 before its end."),
+            ("sys_exit", "the attack asked to exit with 0 before its end."),
             ("silent_exit", "the attack's process exited with code 0 before its end."),
             ("segfault_signal", "the attack's process was killed by SIGSEGV."),
             ("segfault", "the attack's process was killed by SIGSEGV."),
@@ -61,27 +61,27 @@ def _read(machine: Machine) -> dict[str, Any]:
         fast=2,
     ),
 )
-def test_an_attack_that_goes_wrong_is_crashed_with_a_sentence(machine: Machine, deed: str, sentence: str) -> None:
-    summary = _misbehaved(machine, deed)
+def test_a_failing_attack_crashes_with_a_reason(machine: Machine, action: str, sentence: str) -> None:
+    summary = _run_misbehaving(machine, action)
     assert summary["status"] == "crashed"
     before, _, after = sentence.partition("{line}")
     assert summary["reason"].startswith(before) and summary["reason"].endswith(after)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deed", ["silent_exit", "segfault", "killed"])
-def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: str) -> None:
-    summary = _misbehaved(bare_machine, deed)
+@pytest.mark.parametrize("action", ["silent_exit", "segfault", "killed"])
+def test_a_failing_attack_without_a_sandbox_crashes_with_a_reason(unsandboxed_machine: Machine, action: str) -> None:
+    summary = _run_misbehaving(unsandboxed_machine, action)
     words = {
         "silent_exit": "exited with code 0 before its end.",
         "segfault": "killed by SIGSEGV.",
         "killed": "killed by SIGKILL (the",
     }
-    assert summary["status"] == "crashed" and words[deed] in summary["reason"]
+    assert summary["status"] == "crashed" and words[action] in summary["reason"]
 
 
 @pytest.mark.parametrize(
-    ("deed", "clause"),
+    ("action", "clause"),
     first_is_fast(
         [
             ("rubbish", "bytes that do not begin a frame"),
@@ -106,8 +106,8 @@ def test_without_a_sandbox_an_end_is_named_as_well(bare_machine: Machine, deed: 
         fast=2,
     ),
 )
-def test_a_forged_frame_ends_the_run_and_keeps_what_was_honest(machine: Machine, deed: str, clause: str) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
+def test_a_forged_frame_ends_the_run_and_keeps_earlier_guesses(machine: Machine, action: str, clause: str) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", f"action={action}", code=1)
     summary = _read(machine)
     assert summary["status"] == "crashed"
     assert summary["reason"] == f"the attack's process sent an invalid message: {clause}."
@@ -116,16 +116,16 @@ def test_a_forged_frame_ends_the_run_and_keeps_what_was_honest(machine: Machine,
 
 
 @pytest.mark.slow
-def test_half_a_frame_is_no_last_word(machine: Machine) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", "deed=truncated", code=1)
+def test_a_truncated_frame_is_ignored(machine: Machine) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", "action=truncated", code=1)
     summary = _read(machine)
     assert summary["reason"] == "the attack's process exited with code 0 before its end."
     assert summary["guesses"] == 5
 
 
-@pytest.mark.parametrize("deed", first_is_fast(["close", "close_and_reuse"]))
-def test_an_attack_that_closes_its_pipe_is_crashed_soon(machine: Machine, deed: str) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
+@pytest.mark.parametrize("action", first_is_fast(["close", "close_and_reuse"]))
+def test_an_attack_that_closes_its_pipe_crashes(machine: Machine, action: str) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", f"action={action}", code=1)
     summary = _read(machine)
     assert (summary["status"], summary["reason"]) == (
         "crashed",
@@ -135,14 +135,14 @@ def test_an_attack_that_closes_its_pipe_is_crashed_soon(machine: Machine, deed: 
 
 
 @pytest.mark.slow
-def test_a_last_word_that_an_attack_forges_ends_its_run_at_once(machine: Machine) -> None:
-    assert machine.attack("forging", "--set", "deed=only_the_end")["status"] == "finished"
+def test_a_forged_end_message_ends_the_run(machine: Machine) -> None:
+    assert machine.attack("forging", "--set", "action=only_the_end")["status"] == "finished"
     assert _read(machine)["elapsed_s"] < 30
 
 
 @pytest.mark.slow
-def test_messages_without_end_do_not_fill_the_disk(machine: Machine) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", "deed=endless_events", "--budget", "60s", code=1)
+def test_endless_messages_do_not_fill_the_disk(machine: Machine) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", "action=endless_events", "--budget", "60s", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and summary["rows"] == 5
     assert summary["reason"] == ("the attack's process sent an invalid message: more than 128 MiB of messages.")
@@ -150,33 +150,33 @@ def test_messages_without_end_do_not_fill_the_disk(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_an_attack_that_fills_its_scratch_folder_is_ended(machine: Machine) -> None:
-    machine.run("run", "hoarding", *machine.plugin(), "--budget", "60s", code=1)
+def test_an_attack_that_fills_its_scratch_directory_is_ended(machine: Machine) -> None:
+    machine.run("run", "disk_filling", *machine.plugin(), "--budget", "60s", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and summary["rows"] == 1
     assert summary["reason"] == "the attack wrote more than 4 GiB into its scratch directory."
-    assert not any(RunFolder(Path(summary["directory"])).path.rglob("hoard"))
+    assert not any(RunFolder(Path(summary["directory"])).path.rglob("first"))
 
 
-@pytest.mark.parametrize("deed", first_is_fast(["bare_target", "endless_target"]))
-def test_a_forged_word_about_the_target_leaves_a_run_that_can_be_shown(machine: Machine, deed: str) -> None:
-    machine.run("run", "forging", *machine.plugin(), "--set", f"deed={deed}", code=1)
+@pytest.mark.parametrize("action", first_is_fast(["bare_target", "endless_target"]))
+def test_a_run_with_a_forged_target_event_can_be_shown(machine: Machine, action: str) -> None:
+    machine.run("run", "forging", *machine.plugin(), "--set", f"action={action}", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and "sent an invalid message" in summary["reason"]
     assert machine.json("show", summary["id"])["target_as_loaded"] is None
 
 
 @pytest.mark.slow
-def test_binary_rubbish_on_stdout_harms_nothing(machine: Machine) -> None:
-    summary = _misbehaved(machine, "binary_rubbish", code=0)
+def test_binary_output_is_harmless(machine: Machine) -> None:
+    summary = _run_misbehaving(machine, "binary_output", code=0)
     assert summary["status"] == "finished"
     shown = machine.run("logs", summary["id"], "-n", "0").stdout
     assert "\x1b" not in shown and "\x07" not in shown
 
 
 @pytest.mark.slow
-def test_a_gigabyte_on_stdout_leaves_a_small_log_and_a_finished_run(machine: Machine) -> None:
-    summary = _misbehaved(machine, "flood", code=0)
+def test_the_log_of_a_gigabyte_of_output_is_capped(machine: Machine) -> None:
+    summary = _run_misbehaving(machine, "flood", code=0)
     assert summary["status"] == "finished" and summary["rows"] == 6
     log = RunFolder(Path(summary["directory"])).log
     assert log.stat().st_size <= CAP_BYTES
@@ -186,35 +186,35 @@ def test_a_gigabyte_on_stdout_leaves_a_small_log_and_a_finished_run(machine: Mac
 
 
 @pytest.mark.slow
-def test_infinite_scores_are_first_and_last(machine: Machine) -> None:
-    summary = _misbehaved(machine, "infinite", code=0)
+def test_infinite_scores_are_ordered_first_and_last(machine: Machine) -> None:
+    summary = _run_misbehaving(machine, "infinite", code=0)
     rows = Path(summary["submission"]).read_text().splitlines()[1:]
     assert rows[0].startswith("6,") and rows[-1].startswith("7,")
 
 
-def test_an_attack_whose_threads_stay_is_finished_when_its_work_is(machine: Machine) -> None:
-    assert _misbehaved(machine, "thread_that_stays", code=0)["status"] == "finished"
+def test_a_remaining_thread_does_not_delay_the_end(machine: Machine) -> None:
+    assert _run_misbehaving(machine, "thread_that_stays", code=0)["status"] == "finished"
     assert machine.newest()["elapsed_s"] < 30
 
 
 @pytest.mark.slow
-def test_a_forked_child_that_emits_does_not_disturb_its_parent(machine: Machine) -> None:
-    summary = _misbehaved(machine, "forked_child_that_emits", code=0)
+def test_a_forked_child_cannot_emit_guesses(machine: Machine) -> None:
+    summary = _run_misbehaving(machine, "forked_child_that_emits", code=0)
     assert summary["status"] == "finished" and summary["guesses"] == 6
 
 
 @pytest.mark.slow
-def test_folders_that_an_attack_locked_go_with_its_run(machine: Machine) -> None:
-    summary = _misbehaved(machine, "locked_folder", code=0)
+def test_directories_without_permissions_are_deleted(machine: Machine) -> None:
+    summary = _run_misbehaving(machine, "locked_folder", code=0)
     assert summary["status"] == "finished"
     assert not RunFolder(Path(summary["directory"])).scratch.exists()
     machine.run("runs", "rm", summary["id"])
     assert not Path(summary["directory"]).exists()
 
 
-@pytest.mark.parametrize("deed", first_is_fast(["hostile_words", "long_words"]))
-def test_what_a_plugin_says_reaches_no_terminal_raw(machine: Machine, deed: str) -> None:
-    process = machine.start("run", "misbehaving", *machine.plugin(), "--set", f"deed={deed}")
+@pytest.mark.parametrize("action", first_is_fast(["hostile_words", "long_words"]))
+def test_plugin_messages_are_sanitized(machine: Machine, action: str) -> None:
+    process = machine.start("run", "misbehaving", *machine.plugin(), "--set", f"action={action}")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1
     shown = machine.run("show", "latest").stdout + machine.run("logs", "latest").stdout
@@ -223,26 +223,26 @@ def test_what_a_plugin_says_reaches_no_terminal_raw(machine: Machine, deed: str)
         assert not set(text) & set("\x1b\x07\u202e\r\0")
     summary = machine.json("show", "latest")
     assert summary["status"] == "crashed" and 20 < len(summary["reason"]) <= 500
-    if deed == "hostile_words":
+    if action == "hostile_words":
         assert "[/bold] [/" in summary["reason"] and "�" in err
 
 
 @pytest.mark.slow
-def test_of_a_million_guesses_the_best_are_submitted_and_show_says_so(machine: Machine) -> None:
+def test_only_the_best_of_a_million_guesses_are_submitted(machine: Machine) -> None:
     write_round(machine.folder, "wide.toml", examples=1000, length=10, budget="120s")
     summary = machine.attack("million", round_="wide.toml")
     assert summary["status"] == "finished"
     assert (summary["guesses"], summary["rows"], summary["rows_left_out"]) == (1_000_000, 100_000, 900_000)
     rows = Path(summary["submission"]).read_bytes().splitlines()[1:]
     assert len(rows) == 100_000
-    # The score of guess n is n: the last is first, and its example is n % 1000.
+    # The score of guess n is n and its example is n % 1000, so the last guess is first.
     assert [int(row.split(b",")[0]) for row in rows[:3]] == [999, 998, 997]
     assert int(rows[-1].split(b",")[0]) == 900_000 % 1000
     shown = machine.run("show", summary["id"]).stdout
     assert "900,000 rows beyond the row cap" in shown
     with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
         ledger, points = reader.ledger(), reader.points()
-    # However long a ranking takes, what has been spent is committed once a second; a busy machine may miss one beat.
+    # The ledger is written once per second even during a long ranking. A busy machine may skip a second.
     pauses = [later.at - earlier.at for earlier, later in pairwise(ledger)]
     assert statistics.median(pauses) < 1.5
     assert points[-1].guesses == 1_000_000

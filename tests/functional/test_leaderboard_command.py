@@ -1,4 +1,4 @@
-"""`harness leaderboard`: bundles in order of their recall, and why one is not ranked."""
+"""`harness leaderboard`: the order of bundles, and reasons why one is not ranked."""
 
 import csv
 import io
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.functional.bundler import OWN_ENVIRONMENT, Bundler, altered, altered_files, files_of
 from tests.functional.machine import EXAMPLES, Machine, write_round
-from tests.functional.workshop import OWN, Workshop, altered, altered_raw, files_of
 
 HOSTILE = "=cmd|x!A1 \\u001b[31m<script>alert(1)</script>\\u202e"
 
 
 @pytest.fixture(scope="module")
-def entered(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    """A machine with four bundles of `replay` in entries/: two alike that solve half, one a quarter, one nothing."""
+def entered(tmp_path_factory: pytest.TempPathFactory) -> Bundler:
+    """A machine with four bundles in entries/: two equal ones solve half of the examples, one a quarter, one none."""
     machine = Machine(tmp_path_factory.mktemp("entered"))
     folder = machine.folder
     write_round(folder)
@@ -31,20 +31,20 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
         machine.run("package", run.id, "--out", str(folder / "entries" / f"{name}.zip"))
     team = files_of(folder / "entries" / "half.zip")["team.toml"].replace(b"half", b"also half")
     altered(folder / "entries" / "half.zip", folder / "entries" / "also.zip", {"team.toml": team})
-    return Workshop(machine)
+    return Bundler(machine)
 
 
-def _ranked(workshop: Workshop, *options: str, folder: str = "entries") -> dict[str, dict[str, Any]]:
-    told = workshop.machine.json("leaderboard", folder, *workshop.round, *options)
-    return {entry["bundle"]: entry for entry in told["entries"]}
+def _ranked(bundler: Bundler, *options: str, folder: str = "entries") -> dict[str, dict[str, Any]]:
+    result = bundler.machine.json("leaderboard", folder, *bundler.round, *options)
+    return {entry["bundle"]: entry for entry in result["entries"]}
 
 
-def _copy(workshop: Workshop, folder: Path) -> Path:
-    """The four bundles, in a folder of a test's own."""
-    return Path(shutil.copytree(workshop.machine.folder / "entries", folder / "entries"))
+def _copy(bundler: Bundler, folder: Path) -> Path:
+    """Return a copy of the four bundles."""
+    return Path(shutil.copytree(bundler.machine.folder / "entries", folder / "entries"))
 
 
-def test_bundles_are_ranked_by_recall_and_equals_share_a_place(entered: Workshop) -> None:
+def test_bundles_are_ranked_by_recall_with_shared_places(entered: Bundler) -> None:
     entries = _ranked(entered)
     assert list(entries) == ["also.zip", "half.zip", "quarter.zip", "none.zip"]
     assert [entry["place"] for entry in entries.values()] == [1, 1, 3, 4]
@@ -53,14 +53,14 @@ def test_bundles_are_ranked_by_recall_and_equals_share_a_place(entered: Workshop
     assert {entry["verified"] for entry in entries.values()} == {"not verified"}
 
 
-def test_a_tie_is_a_tie_with_the_leader(entered: Workshop) -> None:
+def test_ties_are_relative_to_the_leader(entered: Bundler) -> None:
     entries = _ranked(entered)
     assert entries["half.zip"]["ties"] and entries["half.zip"]["difference"] == 0
     assert not entries["none.zip"]["ties"] and entries["none.zip"]["difference_interval"][1] < 0
     assert entries["also.zip"]["difference"] is None and not entries["also.zip"]["ties"]
 
 
-def test_times_are_compared_on_equal_hardware_alone(entered: Workshop, tmp_path: Path) -> None:
+def test_times_are_compared_only_on_equal_hardware(entered: Bundler, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
     manifest = json.loads(files_of(folder / "none.zip")["MANIFEST.json"])
     run = manifest["run"] | {"hardware": manifest["run"]["hardware"] | {"processor": "another"}}
@@ -70,10 +70,10 @@ def test_times_are_compared_on_equal_hardware_alone(entered: Workshop, tmp_path:
     assert entries["none.zip"]["hardware"].startswith("another, ")
 
 
-def test_the_table_and_the_page_say_the_same(entered: Workshop, tmp_path: Path) -> None:
+def test_csv_table_and_page_agree(entered: Bundler, tmp_path: Path) -> None:
     page = tmp_path / "board.html"
-    told = entered.machine.run("leaderboard", "entries", *entered.round, "--csv", "-", "--html", str(page)).stdout
-    rows = list(csv.DictReader(io.StringIO(told)))
+    output = entered.machine.run("leaderboard", "entries", *entered.round, "--csv", "-", "--html", str(page)).stdout
+    rows = list(csv.DictReader(io.StringIO(output)))
     assert [row["team"] for row in rows] == ["team also half", "team half", "team quarter", "team none"]
     assert all(f'<td class="first">{row["team"]}</td>' in page.read_text() for row in rows)
     shown = entered.machine.run("leaderboard", "entries", *entered.round).stdout
@@ -88,18 +88,16 @@ def test_the_table_and_the_page_say_the_same(entered: Workshop, tmp_path: Path) 
         ("altered", "submission.csv was changed: its SHA-256 is"),
         ("garbage", "not a valid zip file"),
         ("code", "the bundle contains code only"),
-        ("other prefixes", "the submission is for other prefixes than those of small"),
+        ("other prefixes", "the submission was made for other prefixes"),
         ("no team", "team.toml: no such file"),
         ("bad rows", "submission.csv, line 2: "),
     ],
 )
-def test_a_bundle_that_does_not_hold_is_told_and_not_ranked(
-    entered: Workshop, tmp_path: Path, name: str, why: str
-) -> None:
+def test_an_invalid_bundle_is_not_ranked(entered: Bundler, tmp_path: Path, name: str, why: str) -> None:
     folder = _copy(entered, tmp_path)
     source, bad = folder / "none.zip", folder / "bad.zip"
     if name == "altered":
-        altered_raw(source, bad, {"submission.csv": b"Example ID,Suffix Guess\n"})
+        altered_files(source, bad, {"submission.csv": b"Example ID,Suffix Guess\n"})
     elif name == "garbage":
         bad.write_bytes(b"PK garbage")
     elif name == "code":
@@ -116,7 +114,7 @@ def test_a_bundle_that_does_not_hold_is_told_and_not_ranked(
     assert "harness-leaderboard-" not in entries["bad.zip"]["unranked"]
 
 
-def test_what_a_team_calls_itself_steers_nothing(entered: Workshop, tmp_path: Path) -> None:
+def test_a_hostile_team_name_is_sanitized(entered: Bundler, tmp_path: Path) -> None:
     (folder := tmp_path / "entries").mkdir()
     team = f'name = "{HOSTILE}"\n[[members]]\nname = "A"\n'.encode()
     marks = [{"check": "<b>\x1b[31m", "sentence": "x"}]
@@ -133,7 +131,7 @@ def test_what_a_team_calls_itself_steers_nothing(entered: Workshop, tmp_path: Pa
     assert row["team"].startswith("'=")
 
 
-def test_a_blind_round_is_scored_when_its_answers_arrive(entered: Workshop) -> None:
+def test_a_blind_round_is_scored_once_answers_are_given(entered: Bundler) -> None:
     folder = entered.machine.folder
     blind = (folder / "round.toml").read_text().replace(f'answer_file = "answer-{EXAMPLES}.npy"\n', "")
     (folder / "blind.toml").write_text(blind)
@@ -148,9 +146,7 @@ def test_a_blind_round_is_scored_when_its_answers_arrive(entered: Workshop) -> N
 
 
 @pytest.mark.slow
-def test_each_bundle_without_a_verdict_is_verified_first_and_one_that_comes_to_none_stops_no_other(
-    entered: Workshop, tmp_path: Path
-) -> None:
+def test_verify_checks_bundles_without_a_verdict_and_continues_after_errors(entered: Bundler, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
     for name in ("also", "none"):
         (folder / f"{name}.zip").unlink()
@@ -160,16 +156,16 @@ def test_each_bundle_without_a_verdict_is_verified_first_and_one_that_comes_to_n
     spec["target"] = target | {"device": "cpu", "dtype": "auto", "threads": 1}
     astray = {"code/spec.json": json.dumps(spec).encode()}
     altered(folder / "half.zip", folder / "astray.zip", astray, target=target, attack=manifest["attack"])
-    entries = _ranked(entered, "--verify", *OWN, folder=str(folder))
+    entries = _ranked(entered, "--verify", *OWN_ENVIRONMENT, folder=str(folder))
     assert entries["half.zip"]["verified"] == entries["quarter.zip"]["verified"] == "reproduced"
     assert entries["half.zip"]["elapsed_s"] > 0 and entries["astray.zip"]["verified"] in ("not verified", "")
     verdict = folder / "half.verdict.json"
     at = verdict.stat().st_mtime_ns
-    again = _ranked(entered, "--verify", *OWN, folder=str(folder))
+    again = _ranked(entered, "--verify", *OWN_ENVIRONMENT, folder=str(folder))
     assert again == entries and verdict.stat().st_mtime_ns == at
 
 
-def test_a_verdict_on_other_bytes_is_none(entered: Workshop, tmp_path: Path) -> None:
+def test_a_verdict_for_other_bytes_is_ignored(entered: Bundler, tmp_path: Path) -> None:
     folder = _copy(entered, tmp_path)
     names = {"bundle": "half.zip", "kind": "submission", "attack": "replay", "round": "small"}
     verdict = names | {"bundle_sha256": "0" * 64, "outcome": "reproduced", "sentence": "x", "findings": []}
@@ -190,12 +186,12 @@ def test_a_verdict_on_other_bytes_is_none(entered: Workshop, tmp_path: Path) -> 
         (("entries", "--verify"), "no source to install the bundle's environment from"),
     ],
 )
-def test_what_was_asked_wrongly_is_told(entered: Workshop, options: tuple[str, ...], words: str) -> None:
-    told = entered.machine.run("leaderboard", *options, *entered.round, code=1).stderr
-    assert words in told and "internal error" not in told
+def test_invalid_arguments_are_refused(entered: Bundler, options: tuple[str, ...], words: str) -> None:
+    error = entered.machine.run("leaderboard", *options, *entered.round, code=1).stderr
+    assert words in error and "internal error" not in error
 
 
-def test_answers_of_another_length_are_told(entered: Workshop, tmp_path: Path) -> None:
+def test_answers_of_another_length_are_refused(entered: Bundler, tmp_path: Path) -> None:
     np.save(tmp_path / "few.npy", np.load(entered.machine.folder / f"answer-{EXAMPLES}.npy")[:9])
     options = ("entries", *entered.round, "--answers", str(tmp_path / "few.npy"))
     assert "9 answers for 64 prefixes" in entered.machine.run("leaderboard", *options, code=1).stderr

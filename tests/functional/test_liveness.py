@@ -1,4 +1,4 @@
-"""A run is alive while its supervisor holds the lock, wherever one looks from."""
+"""A run is alive while its supervisor holds the lock, also as seen from another container."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc"]
 
 
 def in_another_container(machine: Machine, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in a PID namespace of its own, where no process of the run is visible."""
+    """Run a command in a new PID namespace, where no process of the run is visible."""
     command = [*UNSHARE, sys.executable, "-m", "harness", *arguments]
     return subprocess.run(
         command, cwd=machine.folder, env=machine.env(), capture_output=True, text=True, timeout=240, check=False
@@ -30,7 +30,7 @@ def other_namespace() -> None:
 
 
 @pytest.mark.usefixtures("other_namespace")
-def test_a_live_run_is_safe_from_another_pid_namespace(machine: Machine) -> None:
+def test_a_running_run_cannot_be_changed_from_another_pid_namespace(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5")
     wait_until(lambda: guess_count(folder) > 0)
     seen = json.loads(in_another_container(machine, "show", folder.id, "--json").stdout)
@@ -45,7 +45,7 @@ def test_a_live_run_is_safe_from_another_pid_namespace(machine: Machine) -> None
     assert not folder.path.exists()
 
 
-def test_a_run_whose_supervisor_was_killed_is_lost_and_can_be_deleted(machine: Machine) -> None:
+def test_a_run_without_supervisor_is_lost_and_can_be_deleted(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5")
     wait_until(lambda: guess_count(folder) > 0)
     kill_supervisor(folder)
@@ -56,12 +56,12 @@ def test_a_run_whose_supervisor_was_killed_is_lost_and_can_be_deleted(machine: M
 
 @pytest.fixture
 def ramfs_home(machine: Machine, request: pytest.FixtureRequest) -> Path:
-    """A home on a file system without fallocate."""
+    """Mount the home directory on a file system without fallocate."""
     home = machine.folder / "state"
     home.mkdir(exist_ok=True)
     mounted = subprocess.run(["mount", "-t", "ramfs", "ramfs", str(home)], capture_output=True, text=True)
     if mounted.returncode != 0:
-        pytest.skip(f"ramfs cannot be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(f"cannot mount ramfs: {mounted.stderr.strip()}")
     request.addfinalizer(lambda: subprocess.run(["umount", "--lazy", str(home)], check=True))
     return home
 

@@ -1,4 +1,4 @@
-"""`harness package`: one zip with everything, the same each time, or the point that is not met."""
+"""`harness package`: the content of a bundle, reproducibility, and failed checks."""
 
 import hashlib
 import io
@@ -16,8 +16,8 @@ import pytest
 from harness.core.rounds import load_round
 from harness.runs.folder import RunFolder
 from harness.submit.manifest import MANIFEST
+from tests.functional.bundler import DESCRIPTION, FAST, TEAM, Bundler, Packed, files_of
 from tests.functional.machine import EXAMPLES, Machine
-from tests.functional.workshop import DESCRIPTION, SETTLED, TEAM, Packed, Workshop, files_of
 from tests.tiers import first_is_fast
 
 CODE_FILES = {"Dockerfile", "README.md", "environment.yml", "requirements.txt", "round.toml", "run.sh", "spec.json"}
@@ -25,7 +25,7 @@ CODE_FILES = {"Dockerfile", "README.md", "environment.yml", "requirements.txt", 
 
 @pytest.fixture
 def team(machine: Machine) -> Machine:
-    """A machine of its own with a team and a description."""
+    """A machine with a team and a description."""
     (machine.folder / "team.toml").write_text(TEAM)
     (machine.folder / "description.md").write_text(DESCRIPTION)
     return machine
@@ -36,27 +36,27 @@ def _manifest(bundle: Path) -> dict[str, Any]:
     return value
 
 
-def test_a_bundle_holds_what_its_organizers_need(workshop: Workshop, drawn: Packed) -> None:
-    files = files_of(drawn.zip)
+def test_a_bundle_contains_all_files(bundler: Bundler, draws: Packed) -> None:
+    files = files_of(draws.zip)
     code = {name.removeprefix("code/") for name in files if name.startswith("code/")}
     assert code - {"extraction_harness-0.1.0-py3-none-any.whl"} == CODE_FILES | {"attack/draws.py"}
     rest = {name for name in files if not name.startswith(("code/", "description/"))}
     assert rest == {"submission.csv", "description.pdf", "team.toml", "scorecard.json", MANIFEST}
-    assert files["submission.csv"] == drawn.run.submission.read_bytes()
-    assert files["code/attack/draws.py"] == (drawn.run.code / "draws.py").read_bytes()
+    assert files["submission.csv"] == draws.run.submission.read_bytes()
+    assert files["code/attack/draws.py"] == (draws.run.code / "draws.py").read_bytes()
     assert files["team.toml"].decode() == TEAM and files["description.pdf"].startswith(b"%PDF-")
 
 
-def test_the_manifest_names_every_file_and_what_it_came_from(workshop: Workshop, drawn: Packed) -> None:
-    files, manifest = files_of(drawn.zip), _manifest(drawn.zip)
+def test_the_manifest_lists_files_and_inputs(bundler: Bundler, draws: Packed) -> None:
+    files, manifest = files_of(draws.zip), _manifest(draws.zip)
     assert manifest["files"] == {
         name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name != MANIFEST
     }
     assert manifest["lock_sha256"] == manifest["files"]["code/requirements.txt"]
     assert manifest["attack_sha256"] == manifest["files"]["code/attack/draws.py"]
-    prefixes = np.load(workshop.machine.folder / f"prefix-{EXAMPLES}.npy")
+    prefixes = np.load(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
     assert manifest["prefixes_sha256"] == hashlib.sha256(prefixes.astype("<u2").tobytes()).hexdigest()
-    assert manifest["run"]["id"] == drawn.run.id and manifest["run"]["status"] == "finished"
+    assert manifest["run"]["id"] == draws.run.id and manifest["run"]["status"] == "finished"
 
 
 @pytest.mark.parametrize(
@@ -69,53 +69,53 @@ def test_the_manifest_names_every_file_and_what_it_came_from(workshop: Workshop,
     ),
     ids=["zone, hashing and language", "times and modes"],
 )
-def test_the_same_run_is_the_same_bytes(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, environment: dict[str, str]
+def test_packaging_is_reproducible(
+    bundler: Bundler, draws: Packed, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    machine = Machine(workshop.machine.folder, environment)
-    machine.run_process("package", drawn.run.id, "--out", str(tmp_path / "again.zip"))
-    assert files_of(tmp_path / "again.zip") == files_of(drawn.zip)
-    assert (tmp_path / "again.zip").read_bytes() == drawn.zip.read_bytes()
+    machine = Machine(bundler.machine.folder, environment)
+    machine.run_process("package", draws.run.id, "--out", str(tmp_path / "again.zip"))
+    assert files_of(tmp_path / "again.zip") == files_of(draws.zip)
+    assert (tmp_path / "again.zip").read_bytes() == draws.zip.read_bytes()
 
 
 @pytest.mark.slow
-def test_no_name_of_the_author_s_machine_is_in_it(workshop: Workshop) -> None:
-    packed = workshop.packed("draws", *SETTLED, "--set", "file=team.toml")
+def test_a_bundle_contains_no_local_path(bundler: Bundler) -> None:
+    packed = bundler.package("draws", *FAST, "--set", "file=team.toml")
     files = files_of(packed.zip)
     assert files["code/paths/file/file/team.toml"].decode() == TEAM
     named = [
         name
         for name, content in files.items()
-        if str(workshop.machine.folder).encode() in content and not name.endswith((".pdf", ".whl"))
+        if str(bundler.machine.folder).encode() in content and not name.endswith((".pdf", ".whl"))
     ]
     assert named == []
 
 
-def test_neither_answers_nor_attacked_prefixes_are_in_it(workshop: Workshop, drawn: Packed) -> None:
-    folder = workshop.machine.folder
-    packed = workshop.packed("stages")
+def test_a_bundle_contains_no_answers_or_attacked_prefixes(bundler: Bundler, draws: Packed) -> None:
+    folder = bundler.machine.folder
+    packed = bundler.package("stages")
     answers, prefixes = (np.load(folder / f"{part}-{EXAMPLES}.npy") for part in ("answer", "prefix"))
     with np.load(io.BytesIO(files_of(packed.zip)["code/train.npz"])) as train:
         assert train["prefixes"].tolist() == np.load(folder / f"train_prefix-{EXAMPLES}.npy").tolist()
         assert sorted(train.files) == ["prefixes", "suffixes"]
     hidden = [rows[0].tobytes() for rows in (answers, prefixes)]
     hidden += [",".join(map(str, rows[0].tolist())).encode() for rows in (answers, prefixes)]
-    for bundle in (packed.zip, drawn.zip):
+    for bundle in (packed.zip, draws.zip):
         for name, content in files_of(bundle).items():
             assert not any(part in content for part in hidden), name
 
 
-def test_the_round_in_it_is_the_round_without_its_files(workshop: Workshop, drawn: Packed) -> None:
-    fields = tomllib.loads(files_of(drawn.zip)["code/round.toml"].decode())
-    round_ = load_round(str(workshop.machine.folder / "round.toml"))
+def test_the_bundled_round_names_no_files(bundler: Bundler, draws: Packed) -> None:
+    fields = tomllib.loads(files_of(draws.zip)["code/round.toml"].decode())
+    round_ = load_round(str(bundler.machine.folder / "round.toml"))
     assert fields == {name: getattr(round_, name) for name in fields}
     assert not [name for name in fields if name.endswith(("_file", "_rows")) or name in ("target", "source")]
 
 
-def test_the_shell_reads_run_sh_and_asks_for_its_argument(drawn: Packed, tmp_path: Path, workshop: Workshop) -> None:
+def test_run_sh_without_arguments_prints_its_usage(draws: Packed, tmp_path: Path, bundler: Bundler) -> None:
     import subprocess
 
-    (tmp_path / "run.sh").write_bytes(files_of(drawn.zip)["code/run.sh"])
+    (tmp_path / "run.sh").write_bytes(files_of(draws.zip)["code/run.sh"])
     done = subprocess.run(["bash", str(tmp_path / "run.sh")], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "usage: bash run.sh PREFIXES [OUT.csv]\n")
 
@@ -124,34 +124,34 @@ def test_the_shell_reads_run_sh_and_asks_for_its_argument(drawn: Packed, tmp_pat
     ("attack", "options", "code", "check", "words"),
     first_is_fast(
         [
-            ("draws", (*SETTLED, "--limit", "9"), 0, "partial", "--limit left out 55 of 64 examples"),
-            ("misbehaving", ("--set", "deed=raises"), 1, "ended", "the run crashed"),
-            ("calling", (), 0, "network", "the sandbox refused the attack a network socket"),
+            ("draws", (*FAST, "--limit", "9"), 0, "partial", "--limit left out 55 of 64 examples"),
+            ("misbehaving", ("--set", "action=raises"), 1, "ended", "the run crashed"),
+            ("networking", (), 0, "network", "the sandbox refused the attack a network socket"),
         ]
     ),
 )
-def test_what_is_not_met_is_refused_and_leaves_a_mark_where_it_is_accepted(
-    workshop: Workshop, tmp_path: Path, attack: str, options: tuple[str, ...], code: int, check: str, words: str
+def test_a_failed_check_is_refused_or_marked_if_accepted(
+    bundler: Bundler, tmp_path: Path, attack: str, options: tuple[str, ...], code: int, check: str, words: str
 ) -> None:
-    run = workshop.machine.attack(attack, *options, code=code)["id"]
+    run = bundler.machine.attack(attack, *options, code=code)["id"]
     out = ("--out", str(tmp_path / "x.zip"))
-    refused = workshop.machine.run("package", run, *out, code=1)
+    refused = bundler.machine.run("package", run, *out, code=1)
     assert refused.stderr.startswith(f"harness: {check}: {words}") and f"with --accept {check}." in refused.stderr
     assert not (tmp_path / "x.zip").exists()
-    workshop.machine.run("package", run, *out, "--accept", check)
+    bundler.machine.run("package", run, *out, "--accept", check)
     (mark,) = _manifest(tmp_path / "x.zip")["marks"]
     assert mark["check"] == check and mark["sentence"].startswith(words)
 
 
 @pytest.mark.slow
-def test_a_run_without_a_sandbox_is_refused(workshop: Workshop, tmp_path: Path) -> None:
-    bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
-    run = bare.attack("draws", *SETTLED)["id"]
+def test_a_run_without_a_sandbox_is_refused(bundler: Bundler, tmp_path: Path) -> None:
+    bare = Machine(bundler.machine.folder, {"HARNESS_SANDBOX": "none"})
+    run = bare.attack("draws", *FAST)["id"]
     assert bare.run("package", run, code=1).stderr.startswith("harness: sandbox: the attack ran without a sandbox")
 
 
 @pytest.mark.slow
-def test_a_run_beyond_its_round_s_budget_is_refused(team: Machine) -> None:
+def test_a_run_over_the_budget_of_the_round_is_refused(team: Machine) -> None:
     round_ = team.folder / "round.toml"
     round_.write_text(round_.read_text().replace('budget = "60s"', 'budget = "1s"'))
     run = team.attack("draws", "--set", "pause=0.1", "--budget", "60s")["id"]
@@ -162,17 +162,17 @@ def test_a_run_beyond_its_round_s_budget_is_refused(team: Machine) -> None:
 def test_a_control_cannot_be_accepted(team: Machine) -> None:
     run = team.json("run", "lookup", "--round", str(team.folder / "round.toml"))["id"]
     assert team.run("package", run, code=1).stderr.startswith("harness: control: lookup")
-    told = team.run("package", run, "--accept", "control", code=1).stderr
-    assert told.startswith("harness: --accept control: ") and told.endswith(". This check cannot be accepted.\n")
+    error = team.run("package", run, "--accept", "control", code=1).stderr
+    assert error.startswith("harness: --accept control: ") and error.endswith(". This check cannot be accepted.\n")
 
 
 @pytest.mark.slow
-def test_a_model_that_is_not_declared_is_refused(team: Machine) -> None:
+def test_an_undeclared_model_is_refused(team: Machine) -> None:
     (folder := team.folder / "other").mkdir()
     (folder / "model.safetensors").write_bytes(b"weights")
-    run = team.attack("draws", *SETTLED, "--set", f"file={folder}")["id"]
-    told = team.run("package", run, code=1).stderr
-    assert told.startswith(
+    run = team.attack("draws", *FAST, "--set", f"file={folder}")["id"]
+    error = team.run("package", run, code=1).stderr
+    assert error.startswith(
         "harness: models: the parameter file contains a model (model.safetensors) that the attack does not"
     )
 
@@ -184,7 +184,7 @@ def test_pre_prefixes_of_attacked_examples_are_refused(team: Machine) -> None:
     with (team.folder / "round.toml").open("a") as file:
         file.write('preprefix_file = "before.npy"\n')
     shutil.copy(team.folder / "before.npy", team.folder / "copy.npy")
-    run = team.attack("draws", *SETTLED, "--set", f"file={team.folder / 'copy.npy'}")["id"]
+    run = team.attack("draws", *FAST, "--set", f"file={team.folder / 'copy.npy'}")["id"]
     assert team.run("package", run, code=1).stderr.startswith("harness: preprefixes: the parameter file contains")
 
 
@@ -197,8 +197,8 @@ MISSING = [
 ]
 
 
-def test_what_is_missing_or_changed_is_named(team: Machine) -> None:
-    run = team.attack("draws", *SETTLED)["id"]
+def test_missing_or_changed_files_are_named(team: Machine) -> None:
+    run = team.attack("draws", *FAST)["id"]
     for name, content, words in MISSING:
         before = (team.folder / name).read_bytes()
         (team.folder / name).unlink()
@@ -209,8 +209,8 @@ def test_what_is_missing_or_changed_is_named(team: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_other_versions_than_are_installed_here_is_packaged_where_it_ran(team: Machine) -> None:
-    summary = team.attack("draws", *SETTLED)
+def test_a_run_with_other_package_versions_is_refused(team: Machine) -> None:
+    summary = team.attack("draws", *FAST)
     spec_file = Path(summary["directory"]) / "spec.json"
     spec = json.loads(spec_file.read_bytes())
     spec["versions"]["numpy"] = "1.0"
@@ -219,11 +219,15 @@ def test_a_run_of_other_versions_than_are_installed_here_is_packaged_where_it_ra
     assert refused.startswith("harness: inputs: changed since the run started: numpy ") and ", was 1.0" in refused
 
 
-def test_the_checklist_tells_every_point_and_how_to_mend_it(team: Machine) -> None:
-    run = team.attack("draws", *SETTLED, "--limit", "9")["id"]
+def test_the_checklist_shows_every_check_and_its_remedy(team: Machine) -> None:
+    run = team.attack("draws", *FAST, "--limit", "9")["id"]
     (team.folder / "team.toml").unlink()
-    told = team.run("package", run, "--check", code=1).stdout
-    assert "✗ partial" in told and "→ run the attack without --limit; or --accept partial" in told and "✗ team" in told
+    output = team.run("package", run, "--check", code=1).stdout
+    assert (
+        "✗ partial" in output
+        and "→ run the attack without --limit; or --accept partial" in output
+        and "✗ team" in output
+    )
     (line,) = team.run("package", run, "--check", "--json", "--accept", "partial", code=1).stdout.splitlines()
     checks = json.loads(line)["checks"]
     unmet = {check["name"]: check["is_accepted"] for check in checks if not check["is_met"]}
@@ -243,66 +247,64 @@ def test_the_checklist_tells_every_point_and_how_to_mend_it(team: Machine) -> No
         (("latest", "--out", "there.zip"), 1, "there.zip exists. --force replaces it"),
     ],
 )
-def test_what_was_asked_wrongly_is_told(
-    workshop: Workshop, drawn: Packed, options: tuple[str, ...], code: int, words: str
+def test_invalid_arguments_are_refused(
+    bundler: Bundler, draws: Packed, options: tuple[str, ...], code: int, words: str
 ) -> None:
-    (workshop.machine.folder / "there.zip").write_bytes(b"")
-    options = tuple(drawn.run.id if option == "latest" else option for option in options)
-    assert words in " ".join(workshop.machine.run("package", *options, code=code).stderr.replace("│", " ").split())
+    (bundler.machine.folder / "there.zip").write_bytes(b"")
+    options = tuple(draws.run.id if option == "latest" else option for option in options)
+    assert words in " ".join(bundler.machine.run("package", *options, code=code).stderr.replace("│", " ").split())
 
 
 @pytest.mark.slow
-def test_force_replaces_and_a_folder_takes_the_zip_under_the_run_s_name(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    told = workshop.machine.json("package", drawn.run.id, "--out", str(tmp_path / "new" / "folder"))
-    assert told["bundle"] == str(tmp_path / "new" / "folder" / f"{drawn.run.id}.zip")
-    assert told["sha256"] == hashlib.sha256(drawn.zip.read_bytes()).hexdigest()
-    Path(told["bundle"]).write_bytes(b"old")
-    workshop.machine.run("package", drawn.run.id, "--out", told["bundle"], "--force")
-    assert Path(told["bundle"]).read_bytes() == drawn.zip.read_bytes()
+def test_out_may_be_a_directory_and_force_replaces(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    result = bundler.machine.json("package", draws.run.id, "--out", str(tmp_path / "new" / "folder"))
+    assert result["bundle"] == str(tmp_path / "new" / "folder" / f"{draws.run.id}.zip")
+    assert result["sha256"] == hashlib.sha256(draws.zip.read_bytes()).hexdigest()
+    Path(result["bundle"]).write_bytes(b"old")
+    bundler.machine.run("package", draws.run.id, "--out", result["bundle"], "--force")
+    assert Path(result["bundle"]).read_bytes() == draws.zip.read_bytes()
 
 
 def _code_only(machine: Machine, *options: str, code: int = 0) -> Path:
     out = machine.folder / "frozen.zip"
-    machine.run("package", "code", "draws", *machine.plugin(), *SETTLED, *options, "--out", str(out), code=code)
+    machine.run("package", "code", "draws", *machine.plugin(), *FAST, *options, "--out", str(out), code=code)
     return out
 
 
 @pytest.mark.slow
-def test_code_is_packaged_before_the_prefixes_are_known_and_a_later_bundle_names_it(team: Machine) -> None:
+def test_a_bundle_names_earlier_packaged_code(team: Machine) -> None:
     aside = team.folder / "aside"
     aside.mkdir()
-    later = [team.folder / f"{part}-{EXAMPLES}.npy" for part in ("prefix", "answer")]
-    for file in later:
+    hidden = [team.folder / f"{part}-{EXAMPLES}.npy" for part in ("prefix", "answer")]
+    for file in hidden:
         file.rename(aside / file.name)
     frozen = _code_only(team)
-    for file in later:
+    for file in hidden:
         (aside / file.name).rename(file)
-    run = team.attack("draws", *SETTLED)["id"]
-    told = team.json("package", run)
-    assert told["code_bundle_sha256"] == hashlib.sha256(frozen.read_bytes()).hexdigest()
-    before, after = files_of(frozen), files_of(team.folder / told["bundle"])
+    run = team.attack("draws", *FAST)["id"]
+    result = team.json("package", run)
+    assert result["code_bundle_sha256"] == hashlib.sha256(frozen.read_bytes()).hexdigest()
+    before, after = files_of(frozen), files_of(team.folder / result["bundle"])
     changed = [name for name in before if name != MANIFEST and before[name] != after[name]]
     assert changed == ["code/README.md"]
 
 
 @pytest.mark.slow
-def test_code_alone_names_no_prefixes_and_prints_its_hash(team: Machine) -> None:
-    told = team.json("package", "code", "draws", *team.plugin(), *SETTLED)
-    bundle = team.folder / told["bundle"]
+def test_a_code_bundle_names_no_prefixes(team: Machine) -> None:
+    result = team.json("package", "code", "draws", *team.plugin(), *FAST)
+    bundle = team.folder / result["bundle"]
     assert bundle == team.folder / "submissions" / "draws-small-code.zip"
-    assert told["sha256"] == told["code_bundle_sha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
+    assert result["sha256"] == result["code_bundle_sha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
     manifest = _manifest(bundle)
     assert (manifest["kind"], manifest["prefixes_sha256"], manifest["run"]) == ("code", None, None)
     assert set(manifest["data_sha256"]) == {"train_prefix_file", "train_suffix_file"}
 
 
 @pytest.mark.slow
-def test_a_blind_round_s_bundle_has_no_scorecard_and_answers_that_arrive_change_no_run(team: Machine) -> None:
+def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -> None:
     answers = team.folder / f"answer-{EXAMPLES}.npy"
     answers.rename(team.folder / "later.npy")
-    run = team.attack("draws", *SETTLED)["id"]
+    run = team.attack("draws", *FAST)["id"]
     before = team.folder / team.json("package", run, "--out", "before")["bundle"]
     assert "scorecard.json" not in files_of(before)
     (team.folder / "later.npy").rename(answers)
@@ -312,17 +314,17 @@ def test_a_blind_round_s_bundle_has_no_scorecard_and_answers_that_arrive_change_
     assert (entry["place"], entry["recall"]) == (1, 0.0)
 
 
-def test_a_zip_that_cannot_be_written_leaves_nothing_half(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_partial_zip(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     (tmp_path / "x.zip").mkdir()
-    told = workshop.machine.run("package", drawn.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
-    assert "cannot write" in told and "x.zip: Is a directory" in told
+    error = bundler.machine.run("package", draws.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
+    assert "cannot write" in error and "x.zip: Is a directory" in error
     assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []
 
 
-def test_the_wheel_in_it_is_one_and_lists_itself(drawn: Packed) -> None:
-    ((_, wheel),) = [(name, content) for name, content in files_of(drawn.zip).items() if name.endswith(".whl")]
+def test_the_bundled_wheel_is_valid(draws: Packed) -> None:
+    ((_, wheel),) = [(name, content) for name, content in files_of(draws.zip).items() if name.endswith(".whl")]
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
         assert archive.testzip() is None
         record = archive.read("extraction_harness-0.1.0.dist-info/RECORD").decode()
         assert {line.split(",")[0] for line in record.splitlines()} == set(archive.namelist())
-    assert RunFolder(drawn.run.path).id == drawn.run.id
+    assert RunFolder(draws.run.path).id == draws.run.id

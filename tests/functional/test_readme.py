@@ -1,4 +1,4 @@
-"""What the README shows is true: its attack runs as it stands there."""
+"""The attack in the README runs."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`replay` in real runs: what was recorded elsewhere comes out by the official rule, or exactly as it stood."""
+"""`replay` in real runs: recorded trials are ranked by the official rule, and a submission is copied."""
 
 import json
 import os
@@ -13,19 +13,17 @@ from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.submission import write_submission
 from tests.functional.command import run_command
-from tests.functional.machine import homes
+from tests.functional.machine import SHARED_DATA, homes
 from tests.tiers import first_is_fast
 
-ROOT = Path(__file__).parents[2]
 ROWS = 20
-RECORDED = ROOT.parent / "shared" / "data"
 
 
 def _run(folder: Path, *arguments: str, round_: str = "demo") -> dict[str, Any]:
     done = run_command(
         ["run", "replay", "--json", "--round", round_, *arguments],
         folder=folder,
-        environment={**os.environ, **homes(folder), "HARNESS_DATA": str(RECORDED)},
+        environment={**os.environ, **homes(folder), "HARNESS_DATA": str(SHARED_DATA)},
     )
     summary: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"status": "refused", "reason": done.stderr}
     return summary
@@ -37,7 +35,7 @@ def prefixes() -> Tokens:
 
 
 def _record(folder: Path, prefixes: Tokens, losses: dict[str, float]) -> Path:
-    """Trials named by the keys; the suffix of trial t is t fifty times, its loss is the value."""
+    """Write recorded trials and return their directory. The suffix of trial t is fifty times t. losses: by trial."""
     for kind in ("generations", "losses"):
         (folder / "source" / kind).mkdir(parents=True)
     for trial, loss in losses.items():
@@ -52,7 +50,7 @@ def _submitted(summary: dict[str, Any]) -> list[str]:
     return Path(summary["submission"]).read_text().splitlines()[1:]
 
 
-def test_trials_are_taken_in_the_official_order_and_the_first_of_equals_wins(tmp_path: Path, prefixes: Tokens) -> None:
+def test_replay_prefers_the_first_of_equal_losses(tmp_path: Path, prefixes: Tokens) -> None:
     source = _record(tmp_path, prefixes, {"0": 3.0, "1": 2.0, "2": 1.0, "10": 2.0})
     summary = _run(tmp_path, "--limit", str(ROWS), "--set", f"source={source}", "--set", "trials=3")
     assert (summary["status"], summary["rows"]) == ("finished", ROWS)
@@ -60,7 +58,7 @@ def test_trials_are_taken_in_the_official_order_and_the_first_of_equals_wins(tmp
     assert _submitted(summary) == [f'{example},"[{ones}]"' for example in range(ROWS)]
 
 
-def test_a_submission_is_submitted_as_it_stands_repeated_rows_and_all(tmp_path: Path) -> None:
+def test_replay_copies_a_submission_unchanged(tmp_path: Path) -> None:
     ids = np.array([3, 1, 3, 3, 0, 999])
     suffixes = np.repeat(np.array([[5], [6], [7], [5], [8], [9]]), 50, axis=1)
     write_submission(tmp_path / "theirs.csv", ids, suffixes)
@@ -70,7 +68,7 @@ def test_a_submission_is_submitted_as_it_stands_repeated_rows_and_all(tmp_path: 
     assert _submitted(part) == _submitted(whole)[:-1]
 
 
-def test_generations_for_other_prefixes_are_refused_in_a_sentence(tmp_path: Path, prefixes: Tokens) -> None:
+def test_generations_for_other_prefixes_are_refused(tmp_path: Path, prefixes: Tokens) -> None:
     others = prefixes.copy()
     others[7, 0] ^= 1
     source = _record(tmp_path, others, {"0": 1.0})
@@ -80,9 +78,9 @@ def test_generations_for_other_prefixes_are_refused_in_a_sentence(tmp_path: Path
 
 
 @pytest.mark.parametrize(("trials", "recall"), first_is_fast([(5, 0.301), (1, 0.244)]))
-def test_the_recorded_run_of_the_real_model_scores_what_it_scored(tmp_path: Path, trials: int, recall: float) -> None:
-    source = RECORDED / "recorded" / "gpt-neo-1.3b"
+def test_recorded_outputs_of_gpt_neo_have_their_known_recall(tmp_path: Path, trials: int, recall: float) -> None:
+    source = SHARED_DATA / "recorded" / "gpt-neo-1.3b"
     if not source.exists():
-        pytest.skip("the recorded generations are not beside this checkout")
+        pytest.skip("the recorded generations are not in ../shared/data")
     summary = _run(tmp_path, "--set", f"source={source}", "--set", f"trials={trials}", round_="satml-dev")
     assert (summary["status"], summary["recall_at_cap"]) == ("finished", recall)

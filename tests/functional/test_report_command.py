@@ -1,4 +1,4 @@
-"""`harness report` on runs of real processes: what is written where, and what is refused."""
+"""`harness report` on real runs: pages and errors."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, str, st
     return machine, ids[0], ids[1]
 
 
-def test_the_page_of_two_runs_has_their_scores_and_what_tells_them_apart(reported: tuple[Machine, str, str]) -> None:
+def test_the_page_of_two_runs_has_scores_and_differences(reported: tuple[Machine, str, str]) -> None:
     machine, better, worse = reported
     done = machine.run("report", better, worse, "--out", "pair.html")
     assert done.stdout == "pair.html\n"
@@ -31,7 +31,7 @@ def test_the_page_of_two_runs_has_their_scores_and_what_tells_them_apart(reporte
     assert (machine.folder / "again.html").read_text() == text
 
 
-def test_a_page_that_is_there_is_replaced_only_by_force(reported: tuple[Machine, str, str]) -> None:
+def test_an_existing_page_is_replaced_only_with_force(reported: tuple[Machine, str, str]) -> None:
     machine, better, _ = reported
     (machine.folder / "one.html").write_text("mine")
     refused = machine.run("report", better, "--out", "one.html", code=1)
@@ -41,7 +41,7 @@ def test_a_page_that_is_there_is_replaced_only_by_force(reported: tuple[Machine,
     assert better in (machine.folder / "one.html").read_text()
 
 
-def test_redact_leaves_out_what_was_guessed(reported: tuple[Machine, str, str]) -> None:
+def test_redact_removes_guesses(reported: tuple[Machine, str, str]) -> None:
     machine, better, _ = reported
     for name, options in (("open", []), ("closed", ["--redact"])):
         machine.run("report", better, "--out", f"{name}.html", *options)
@@ -59,24 +59,22 @@ def test_redact_leaves_out_what_was_guessed(reported: tuple[Machine, str, str]) 
         ("absent/page.html", "absent: no such directory."),
     ],
 )
-def test_a_place_that_cannot_be_written_to_is_one_sentence(
-    out: str, sentence: str, reported: tuple[Machine, str, str]
-) -> None:
+def test_an_invalid_output_path_is_refused(out: str, sentence: str, reported: tuple[Machine, str, str]) -> None:
     machine, better, _ = reported
     assert machine.run("report", better, "--out", out, code=1).stderr == f"harness: {sentence}\n"
 
 
-def test_a_run_that_goes_on_and_one_that_crashed_can_be_reported(machine: Machine) -> None:
-    going = machine.detached("patient")
-    wait_until(lambda: machine.summary(going)["guesses"] > 0)
-    crashed = machine.attack("misbehaving", "--set", "deed=raises", code=1)
-    machine.run("report", going.id, crashed["id"], "--out", "both.html")
+def test_running_and_crashed_runs_can_be_reported(machine: Machine) -> None:
+    running = machine.detached("patient")
+    wait_until(lambda: machine.summary(running)["guesses"] > 0)
+    crashed = machine.attack("misbehaving", "--set", "action=raises", code=1)
+    machine.run("report", running.id, crashed["id"], "--out", "both.html")
     text = (machine.folder / "both.html").read_text()
     assert "The run was running when this was written" in text
     assert "The run ended crashed" in text
 
 
-def test_a_blind_partial_run_is_reported_as_both(machine: Machine) -> None:
+def test_a_blind_and_partial_run_is_reported_as_such(machine: Machine) -> None:
     (machine.folder / f"answer-{EXAMPLES}.npy").unlink()
     run = machine.attack("draws", "--set", "pause=0", "--limit", "16")
     machine.run("report", run["id"])
@@ -84,7 +82,7 @@ def test_a_blind_partial_run_is_reported_as_both(machine: Machine) -> None:
     assert "The round is blind" in text and "Only the first 16 of the round" in text
 
 
-def test_runs_of_two_rounds_are_refused_in_one_sentence(machine: Machine) -> None:
+def test_runs_of_two_rounds_are_refused(machine: Machine) -> None:
     other = (machine.folder / "round.toml").read_text().replace('"small"', '"other"')
     (machine.folder / "other.toml").write_text(other)
     first = machine.attack("draws", "--set", "pause=0")["id"]

@@ -1,4 +1,4 @@
-"""Runs that are killed, in every way and at any moment, and go on to the bytes of an uninterrupted one."""
+"""Killed runs resume, and end with the bytes of an uninterrupted run."""
 
 import os
 import random
@@ -28,7 +28,7 @@ from tests.functional.machine import (
 
 
 def _kill(folder: RunFolder, victim: str) -> None:
-    """Kill the worker, the supervisor or both, and wait until nobody is at work on the run."""
+    """Kill the worker, the supervisor or both, and wait until the run is over."""
     is_killed = victim != "supervisor" and kill_worker(folder)
     if victim != "worker" or not is_killed:
         kill_supervisor(folder)
@@ -42,60 +42,60 @@ def _spent(folder: RunFolder) -> float:
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_with_the_bytes_of_an_uninterrupted_one(confined_machine: Machine) -> None:
-    whole = confined_machine.attack("draws", "--set", "pause=0")
-    assert whole["status"] == "finished"
-    chance = random.Random(3)
-    folder = confined_machine.detached("draws", "--set", "pause=0.25")
+def test_a_randomly_killed_run_ends_with_the_same_bytes(machine_per_backend: Machine) -> None:
+    reference = machine_per_backend.attack("draws", "--set", "pause=0")
+    assert reference["status"] == "finished"
+    rng = random.Random(3)
+    folder = machine_per_backend.detached("draws", "--set", "pause=0.25")
     kills, spent = 0, 0.0
-    most = 6 if confined_machine.environment["HARNESS_SANDBOX"] == "none" else 12
-    while kills < most:
-        if chance.random() < 0.8:
+    max_kills = 6 if machine_per_backend.environment["HARNESS_SANDBOX"] == "none" else 12
+    while kills < max_kills:
+        if rng.random() < 0.8:
             wait_until(lambda: str(run_status(folder)) != "starting")
-        time.sleep(chance.uniform(0.0, 0.8))
+        time.sleep(rng.uniform(0.0, 0.8))
         if run_status(folder).is_over:
             break
-        _kill(folder, chance.choice(["worker", "supervisor", "both"]))
+        _kill(folder, rng.choice(["worker", "supervisor", "both"]))
         kills += 1
-        assert _spent(folder) >= spent, "a kill gave time back"
+        assert _spent(folder) >= spent, "a kill reduced the time spent"
         spent = _spent(folder)
         if str(run_status(folder)) == "finished":
             break
         resume_run(folder, weights_sha256=())
     wait_until(lambda: run_status(folder).is_over)
-    assert kills >= most // 2
-    assert confined_machine.summary(folder)["status"] == "finished"
-    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+    assert kills >= max_kills // 2
+    assert machine_per_backend.summary(folder)["status"] == "finished"
+    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
     curve = run_summary(folder)
-    assert curve.recall_at_cap == whole["recall_at_cap"] and curve.progress == 1.0
+    assert curve.recall_at_cap == reference["recall_at_cap"] and curve.progress == 1.0
 
 
 @pytest.mark.slow
-def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_can_be_resumed(machine: Machine) -> None:
-    whole = machine.attack("draws", "--set", "pause=0")
-    chance = random.Random(5)
+def test_a_run_whose_supervisor_was_killed_at_start_can_be_resumed(machine: Machine) -> None:
+    reference = machine.attack("draws", "--set", "pause=0")
+    rng = random.Random(5)
     for _ in range(2):
         starting = machine.start("run", "draws", *machine.plugin(), "--set", "pause=0", "--detach")
-        (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != whole["id"]])
-        time.sleep(chance.uniform(0.0, 0.25))
+        (folder,) = wait_until(lambda: [f for f in machine.folders() if f.id != reference["id"]])
+        time.sleep(rng.uniform(0.0, 0.25))
         for process in processes_that_name("harness.supervisor"):
             if str(folder.path) in process.cmdline():
                 process.kill()
         starting.communicate(timeout=60)
         listed = machine.json_list("runs")
-        assert {row["id"] for row in listed} == {folder.id, whole["id"]}
+        assert {row["id"] for row in listed} == {folder.id, reference["id"]}
         wait_until(lambda folder=folder: run_status(folder).is_over)
         if str(run_status(folder)) != "finished":
             resume_run(folder, weights_sha256=())
         wait_until(lambda folder=folder: run_status(folder).is_over)
-        assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+        assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
         machine.run("runs", "rm", folder.id)
 
 
 @pytest.mark.slow
-def test_kills_buy_no_time_beyond_the_budget(machine: Machine) -> None:
+def test_kills_do_not_extend_the_budget(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=3", "--budget", "6s")
-    chance, alive = random.Random(1), 0.0
+    rng, alive = random.Random(1), 0.0
     for _ in range(12):
         if last_event(folder, "phase") is None:
             continue
@@ -103,7 +103,7 @@ def test_kills_buy_no_time_beyond_the_budget(machine: Machine) -> None:
         if worker_at is True:
             break
         started = time.monotonic()
-        time.sleep(chance.uniform(0.2, 1.2))
+        time.sleep(rng.uniform(0.2, 1.2))
         alive += time.monotonic() - started
         kill_supervisor(folder)
         wait_until(lambda: not _workers_of(folder))
@@ -155,14 +155,14 @@ def test_resume_names_the_input_that_changed(machine: Machine) -> None:
     assert f"the round's file {data}" in machine.run("resume", folder.id, code=1).stderr
     data.write_bytes(content)
 
-    spec = folder.spec()
+    spec = folder.attack_spec()
     assert str(run_status(folder)) == "stopped"
     with pytest.raises(HarnessError, match="changed since it began: the weights of some/model"):
         _resume_with_target(folder, spec.model_dump_json())
 
 
 def _resume_with_target(folder: RunFolder, spec: str) -> None:
-    """Resume as if the run had had a target whose weights are others now."""
+    """Resume as if the weights of the run's target had changed."""
     record = (
         '"target":{"id":"some/model","revision":"main","commit":null,"path":"/nowhere","weights_sha256":"aa",'
         '"bytes":1,"device":"cpu","dtype":"auto","threads":1}'
@@ -174,17 +174,17 @@ def _resume_with_target(folder: RunFolder, spec: str) -> None:
         folder.spec_file.write_text(spec)
 
 
-def test_resume_refuses_what_is_over_for_good_and_what_still_goes_on(machine: Machine) -> None:
+def test_finished_and_running_runs_are_not_resumed(machine: Machine) -> None:
     finished = machine.attack("draws", "--set", "pause=0")
     assert "is finished; there is nothing left to do" in machine.run("resume", finished["id"], code=1).stderr
     late = machine.attack("draws", "--set", "pause=1", "--budget", "2s", code=3)
     assert late["status"] == "out_of_time"
     assert "has spent its budget of 0:02" in machine.run("resume", late["id"], code=1).stderr
-    going = machine.detached("patient")
-    assert "harness watch" in machine.run("resume", going.id, code=1).stderr
+    running = machine.detached("patient")
+    assert "harness watch" in machine.run("resume", running.id, code=1).stderr
 
 
-def test_a_lost_run_whose_budget_is_spent_is_resumed_to_write_its_results(machine: Machine) -> None:
+def test_resuming_a_lost_run_without_budget_writes_its_results(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5", "--budget", "3s")
     wait_until(lambda: guess_count(folder) > 0)
     wait_until(lambda: _spent(folder) > 3.0 - CRASH_CHARGE_SECONDS)
@@ -197,8 +197,8 @@ def test_a_lost_run_whose_budget_is_spent_is_resumed_to_write_its_results(machin
 
 
 @pytest.mark.slow
-def test_of_two_resumes_at_once_one_supervises(machine: Machine) -> None:
-    whole = machine.attack("draws", "--set", "pause=0")
+def test_only_one_of_several_resumes_supervises(machine: Machine) -> None:
+    reference = machine.attack("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.4")
     wait_until(lambda: guess_count(folder) > 0)
     kill_supervisor(folder)
@@ -212,21 +212,21 @@ def test_of_two_resumes_at_once_one_supervises(machine: Machine) -> None:
     with RunReader(folder.store) as reader:
         names = [name for _, _, name, _ in reader.events()]
     assert names.count("supervisor") == 2 and names.count("worker") == 2
-    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
-def test_a_stopped_run_is_resumed_to_the_same_bytes(machine: Machine) -> None:
-    whole = machine.attack("draws", "--set", "pause=0")
+def test_a_stopped_run_resumes_to_the_same_bytes(machine: Machine) -> None:
+    reference = machine.attack("draws", "--set", "pause=0")
     folder = machine.detached("draws", "--set", "pause=0.2")
     wait_until(lambda: guess_count(folder) > 0)
     assert machine.json("stop", folder.id)["status"] == "stopped"
     assert np.loadtxt(folder.submission, dtype=str, skiprows=1).size > 0
     resumed = machine.json("resume", folder.id)
     assert resumed["status"] == "finished"
-    assert folder.submission.read_bytes() == Path(whole["submission"]).read_bytes()
+    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
-def test_a_signal_to_stop_ends_a_supervisor_in_order(machine: Machine) -> None:
+def test_sigterm_stops_a_run(machine: Machine) -> None:
     folder = machine.detached("patient")
     wait_until(lambda: guess_count(folder) > 0)
     record = last_event(folder, "supervisor")

@@ -1,11 +1,11 @@
-"""Attacks that try to break out of the sandbox: what is refused, how it is reported, and what still works."""
+"""Attacks that try to break out of the sandbox: refusals, their reports, and what is still allowed."""
 
 import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from harness.core import paths
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.sandbox import SandboxedProcess, SandboxPolicy, detect_backend
-from harness.sandbox.backends import BACKENDS
+from harness.sandbox.backends import BACKENDS, backend_named
 from harness.sandbox.environment import plain_environment
+from harness.sandbox.launching import is_available
 from harness.sandbox.refusals import Refusal
 from tests.functional.machine import PLUGINS, ROOT, Machine, last_event, processes_that_name, wait_until
 
@@ -26,14 +27,14 @@ READING = (
 )
 CONNECTING = ("tcp", "udp", "unix", "unix_datagram", "dns", "raw")
 CHANGING = ("write_outside", "write_source", "write_sysctl", "clock", "mount", "namespaces")
-OTHER_PROCESSES = ("kill_victim", "kill_everybody", "ptrace", "process_vm_readv")
+OTHER_PROCESSES = ("kill_victim", "kill_all", "ptrace", "process_vm_readv")
 PRIVILEGES = ("other_architecture", "setuid", "capabilities")
 LIMITS = ("big_file", "many_files")
 COUNTED = {"network", "tracing", "clock", "namespaces"}
 
 
 class Outside:
-    """What an attack tries to reach: a process, a TCP and UDP listener, a Unix socket and a directory of the user."""
+    """A process, a TCP listener, a Unix socket and a directory of the user, outside of the sandbox."""
 
     def __init__(self, folder: Path) -> None:
         self.victim = subprocess.Popen(["sleep", "600"], env={"SECRET": "of the supervisor"})
@@ -59,20 +60,20 @@ def outside(tmp_path: Path) -> Iterator[Outside]:
     outside.close()
 
 
-def _attack(machine: Machine, outside: Outside, *deeds: str, code: int = 0) -> tuple[dict[str, Any], dict[str, str]]:
-    """Run an attack that tries `deeds`. Return the summary, and the outcome of each deed by its name."""
+def _attack(machine: Machine, outside: Outside, *actions: str, code: int = 0) -> tuple[dict[str, Any], dict[str, str]]:
+    """Run an attack that tries `actions`. Return the summary, and the outcome of each action by its name."""
     params = {
-        "deeds": json.dumps(deeds),
+        "actions": json.dumps(actions),
         "answers": str(machine.folder / "answer-64.npy"),
         "victim": str(outside.victim.pid),
         "port": str(outside.tcp.getsockname()[1]),
-        "door": str(outside.socket_path),
+        "unix_socket": str(outside.socket_path),
         "outside": json.dumps([str(outside.folder), str(machine.runs), str(paths.PACKAGE)]),
     }
     settings = [part for name, value in params.items() for part in ("--set", f"{name}={value}")]
-    summary = machine.attack("trespassing", *settings, code=code)
+    summary = machine.attack("breakout", *settings, code=code)
     lines = RunFolder(Path(summary["directory"])).log.read_text().splitlines()
-    return summary, dict(line.partition(": ")[::2] for line in lines if line.partition(": ")[0] in deeds)
+    return summary, dict(line.partition(": ")[::2] for line in lines if line.partition(": ")[0] in actions)
 
 
 def _has_recorded_sandbox(machine: Machine, summary: dict[str, Any]) -> bool:
@@ -82,20 +83,21 @@ def _has_recorded_sandbox(machine: Machine, summary: dict[str, Any]) -> bool:
     applied = summary["in_force"]["applied"]
     assert event is not None and event["in_force"] == summary["in_force"]
     assert ("seccomp with a listener" in applied) is (backend != "none")
-    assert any(name.startswith("landlock ") for name in applied) is (backend == "landlock")
+    has_rules = backend_named(backend).launcher_setup(SandboxPolicy()).file_rules is not None
+    assert any(name.startswith("landlock ") for name in applied) is has_rules
     return summary["sandbox"] == summary["in_force"]["means"] == backend
 
 
 def test_every_attempt_to_break_out_is_refused_and_recorded(sandboxed_machine: Machine, outside: Outside) -> None:
-    deeds = (*READING, *CONNECTING, *CHANGING, *OTHER_PROCESSES, *PRIVILEGES, *LIMITS)
+    actions = (*READING, *CONNECTING, *CHANGING, *OTHER_PROCESSES, *PRIVILEGES, *LIMITS)
     source = (paths.PACKAGE / "__init__.py").read_bytes()
-    summary, outcomes = _attack(sandboxed_machine, outside, *deeds)
+    summary, outcomes = _attack(sandboxed_machine, outside, *actions)
     succeeded = {name for name, outcome in outcomes.items() if not outcome.startswith("refused")}
-    assert (set(outcomes), succeeded) == (set(deeds), set())
+    assert (set(outcomes), succeeded) == (set(actions), set())
     assert outside.victim.poll() is None
     assert (paths.PACKAGE / "__init__.py").read_bytes() == source
     folders = (outside.folder, "/tmp", "/usr", "/etc", "/dev", "/")
-    assert not any(Path(folder, "trespassed").exists() for folder in folders)
+    assert not any(Path(folder, "breakout").exists() for folder in folders)
     assert set(summary["refused"]) >= COUNTED
     assert summary["status"] == "finished" and summary["network"] == "none"
     assert _has_recorded_sandbox(sandboxed_machine, summary)
@@ -104,33 +106,33 @@ def test_every_attempt_to_break_out_is_refused_and_recorded(sandboxed_machine: M
     assert "4.0 GiB per file (RLIMIT_FSIZE)" in shown
 
 
-def test_the_attempts_succeed_without_a_sandbox(bare_machine: Machine, outside: Outside) -> None:
-    deeds = ("read_by_path", "read_by_link", "read_parents_environment", "read_package", "tcp", "udp", "unix")
-    summary, outcomes = _attack(bare_machine, outside, *deeds, "unix_datagram", "write_outside", "kill_victim", *LIMITS)
+def test_the_attempts_succeed_without_a_sandbox(unsandboxed_machine: Machine, outside: Outside) -> None:
+    actions = ("read_by_path", "read_by_link", "read_parents_environment", "read_package", "tcp", "udp", "unix")
+    summary, outcomes = _attack(
+        unsandboxed_machine, outside, *actions, "unix_datagram", "write_outside", "kill_victim", *LIMITS
+    )
     refused = {name for name, outcome in outcomes.items() if outcome.startswith("refused")}
     # Limits hold without a sandbox; the socket accepts no datagrams.
     assert refused == {*LIMITS, "unix_datagram"}
     assert outside.victim.wait(60) != 0
-    assert _has_recorded_sandbox(bare_machine, summary)
+    assert _has_recorded_sandbox(unsandboxed_machine, summary)
 
 
 def test_a_crash_after_a_refusal_names_both(machine: Machine, outside: Outside) -> None:
     if not detect_backend().is_sandbox:
         pytest.skip("no sandbox backend works on this machine.")
-    summary, _ = _attack(machine, outside, "sockets_without_end", "no_such_deed", code=1)
+    summary, _ = _attack(machine, outside, "sockets_without_end", "no_such_action", code=1)
     assert summary["status"] == "crashed" and summary["refused"] == {"network": 3000}
     assert summary["reason"].endswith(". The sandbox refused it a network socket (3,000 times).")
     with RunReader(RunFolder(Path(summary["directory"])).store) as reader:
         assert [name for _, _, name, _ in reader.events()].count("refused") <= 2
 
 
-@pytest.fixture(params=["bwrap", "landlock", "none"])
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each backend, for the processes that the test itself starts."""
-    monkeypatch.setenv("HARNESS_SANDBOX", request.param)
-    detect_backend.cache_clear()
-    yield request.param
-    detect_backend.cache_clear()
+@pytest.fixture(params=[backend.name for backend in BACKENDS])
+def backend(request: pytest.FixtureRequest, use_backend: Callable[[str], object]) -> str:
+    """Each backend, for processes that the test itself starts."""
+    use_backend(request.param)
+    return str(request.param)
 
 
 def _start(
@@ -186,6 +188,17 @@ except PermissionError:
     assert "reached the one, not the other" in _output(_start(argv, outside.folder, network=True))
 
 
+def test_the_kernel_refuses_what_needs_a_capability(sandboxed: str, tmp_path: Path) -> None:
+    script = """
+import ctypes, errno, socket
+libc = ctypes.CDLL(None, use_errno=True)
+name = socket.gethostname().encode()
+for call, arguments in ((libc.acct, [None]), (libc.swapoff, [b"/"]), (libc.sethostname, [name, len(name)])):
+    print(call(*arguments) == -1 and errno.errorcode[ctypes.get_errno()])
+"""
+    assert _output(_start([sys.executable, "-c", script], tmp_path)).split() == ["EPERM"] * 3
+
+
 def test_shared_memory_exists_and_is_limited(sandboxed: str, tmp_path: Path) -> None:
     script = """
 import multiprocessing, os
@@ -222,14 +235,14 @@ def test_a_run_without_a_sandbox_works_inside_one(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_landlock_works_without_namespaces(machine: Machine) -> None:
-    deeds = ("read_by_path", "read_parents_environment", "tcp", "unix", "write_outside", "kill_victim", "ptrace")
+    actions = ("read_by_path", "read_parents_environment", "tcp", "unix", "write_outside", "kill_victim", "ptrace")
     answers = f"answers={machine.folder / 'answer-64.npy'}"
-    settings = ("--set", f"deeds={json.dumps(deeds)}", "--set", answers, "--set", "victim=1")
-    out, log = _run_inside(machine, "landlock", "trespassing", *settings)
+    settings = ("--set", f"actions={json.dumps(actions)}", "--set", answers, "--set", "victim=1")
+    out, log = _run_inside(machine, "landlock", "breakout", *settings)
     # The outer sandbox refuses namespaces, and has the only listener that the kernel allows.
     assert '"applied": ["landlock ' in out and '"seccomp"]' in out
     assert [line for line in log.splitlines() if ": refused" not in line] == []
-    assert log.count(": refused") == len(deeds)
+    assert log.count(": refused") == len(actions)
 
 
 def test_a_cached_model_is_readable_and_others_are_not(
@@ -274,17 +287,17 @@ def test_the_deepest_path_decides(sandboxed: str, tmp_path: Path) -> None:
 def test_an_attack_that_declares_network_access_does_not_start(machine: Machine) -> None:
     folder = machine.folder / "asking"
     folder.mkdir()
-    source = (PLUGINS / "hoarding.py").read_text()
-    (folder / "hoarding.py").write_text(source.replace("uses_target", 'network = "endpoint"\n    uses_target', 1))
+    source = (PLUGINS / "disk_filling.py").read_text()
+    (folder / "disk_filling.py").write_text(source.replace("uses_target", 'network = "endpoint"\n    uses_target', 1))
     options = ("--attacks", str(folder), "--round", str(machine.folder / "round.toml"))
-    refused = machine.run("run", "hoarding", *options, code=1)
+    refused = machine.run("run", "disk_filling", *options, code=1)
     assert "declares network = 'endpoint', but an attack has no network access" in refused.stderr
 
 
 @pytest.mark.slow
 def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: Machine) -> None:
     submissions = set()
-    for backend in [backend.name for backend in BACKENDS if backend.is_available()]:
+    for backend in [backend.name for backend in BACKENDS if is_available(backend)]:
         options = ("--round", "demo", "--limit", "4", "--set", "trials=1", "--device", "cpu")
         summary = Machine(machine.folder, {"HARNESS_SANDBOX": backend}).json("run", "baseline", *options)
         assert (summary["status"], summary["sandbox"], summary["refused"]) == ("finished", backend, {})
@@ -292,12 +305,12 @@ def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: M
     assert len(submissions) == 1
 
 
-def test_doctor_tests_each_guarantee(confined_machine: Machine) -> None:
-    report = confined_machine.json("doctor")["findings"]
+def test_doctor_tests_each_guarantee(machine_per_backend: Machine) -> None:
+    report = machine_per_backend.json("doctor")["findings"]
     guarantees = {name.strip(): finding["value"] for name, finding in report.items() if name.startswith("  ")}
-    assert len(guarantees) == 15
+    assert len(guarantees) == 14
     absent = {name for name, value in guarantees.items() if value == "not guaranteed here"}
-    if confined_machine.environment["HARNESS_SANDBOX"] == "none":
+    if machine_per_backend.environment["HARNESS_SANDBOX"] == "none":
         assert {"answers unreadable", "writes only to scratch", "no network"} <= absent
         assert guarantees["no process left running"] == "by the reaper"
     elif os.getuid() == 0:
@@ -307,4 +320,5 @@ def test_doctor_tests_each_guarantee(confined_machine: Machine) -> None:
 
 def test_doctor_fails_if_something_needed_is_missing(machine: Machine) -> None:
     refused = Machine(machine.folder, {"HARNESS_SANDBOX": "chroot"}).run("doctor", code=1)
-    assert "HARNESS_SANDBOX=chroot is not a sandbox backend. Use one of: bwrap, landlock, none." in refused.stdout
+    names = ", ".join(backend.name for backend in BACKENDS)
+    assert f"HARNESS_SANDBOX=chroot is not a sandbox backend. Use one of: {names}." in refused.stdout

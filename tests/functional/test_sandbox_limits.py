@@ -14,7 +14,7 @@ from harness.plugins.schema import validated_params
 from harness.runs import launch
 from harness.runs.folder import RunFolder, new_run_id
 from harness.runs.summary import run_summary
-from tests.functional.machine import PLUGINS, ROOT, Machine
+from tests.functional.machine import PLUGINS, ROOT, SANDBOXES, Machine
 
 _WITH_LESS_MEMORY = """
 import functools, sys
@@ -47,8 +47,8 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 
 
 def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    attack = attack_named("trespassing", PLUGINS)
-    params = validated_params(attack.path, {"deeds": '["memory"]'})
+    attack = attack_named("breakout", PLUGINS)
+    params = validated_params(attack.path, {"actions": '["memory"]'})
     round_ = load_round(str(machine.folder / "round.toml"))
     spec = plan_attack(attack, params, round_, None, id_=new_run_id("x"), budget=60.0, seed=0, limit=None)
 
@@ -68,7 +68,7 @@ def test_a_run_that_exceeds_its_memory_limit_names_it(machine: Machine, monkeypa
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user, and the other tests run as this one")
-@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+@pytest.mark.parametrize("backend", SANDBOXES)
 def test_the_sandbox_of_a_user_without_privileges(backend: str, machine: Machine) -> None:
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this user may not create mount namespaces.")
@@ -80,10 +80,10 @@ def test_the_sandbox_of_a_user_without_privileges(backend: str, machine: Machine
     os.chown(home, 65534, 65534)
     environment = machine.env() | {"HARNESS_SANDBOX": backend, "HOME": str(home), "HARNESS_HOME": str(home / "state")}
     environment |= {"HARNESS_CACHE": str(home / "cache"), "HARNESS_DATA": str(home / "data")}
-    deeds = '["read_by_path", "read_by_link", "read_shadow", "tcp", "unix", "write_outside", "write_source", "clock"]'
-    settings = ("--set", f"deeds={deeds}", "--set", f"answers={machine.folder / 'answer-64.npy'}")
+    actions = '["read_by_path", "read_by_link", "read_shadow", "tcp", "unix", "write_outside", "write_source", "clock"]'
+    settings = ("--set", f"actions={actions}", "--set", f"answers={machine.folder / 'answer-64.npy'}")
     settings += ("--set", f'outside=["{home}"]', "--json")
-    command = [sys.executable, "-m", "harness", "run", "trespassing", *machine.plugin(), *settings]
+    command = [sys.executable, "-m", "harness", "run", "breakout", *machine.plugin(), *settings]
     visible = [sys.prefix, sys.base_prefix, str(paths.PACKAGE.parent), str(ROOT)]
     as_nobody = ["unshare", "--mount", "sh", "-c", _AS_NOBODY, "sh", *dict.fromkeys(visible), "--", *command]
     process = subprocess.run(as_nobody, cwd=home, env=environment, capture_output=True, text=True, timeout=240)

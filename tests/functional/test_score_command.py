@@ -1,4 +1,4 @@
-"""`harness score` and `harness validate`, on the challenge's own files where they are there."""
+"""`harness score` and `harness validate`, also on the challenge's files if present."""
 
 import json
 import os
@@ -10,11 +10,10 @@ import pytest
 from harness.cli.output import SCHEMA_VERSION
 from harness.core.submission import write_submission
 from tests.functional.command import run_command
+from tests.functional.machine import ROOT, SHARED_DATA
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-DATA = REPOSITORY.parent / "shared" / "data"
-RECORDED = DATA / "recorded" / "gpt-neo-1.3b"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the challenge's files are not in ../shared/data")
+RECORDED = SHARED_DATA / "recorded" / "gpt-neo-1.3b"
+needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the challenge's files are not in ../shared/data")
 
 ROUND = """
 name = "small"
@@ -33,12 +32,12 @@ target = "none/at-all"
 
 def harness(*arguments, **environment):
     given = {**os.environ, "COLUMNS": "200", **environment}
-    return run_command([*map(str, arguments)], folder=REPOSITORY, environment=given)
+    return run_command([*map(str, arguments)], folder=ROOT, environment=given)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A round of four examples, and a submission: one right, one wrong, one right, one wrong, one right."""
+    """A round of four examples, and a submission whose rows are alternately correct and wrong."""
     answers = np.arange(12, dtype=np.uint16).reshape(4, 3)
     np.save(tmp_path / "answers.npy", answers)
     np.save(tmp_path / "prefixes.npy", np.zeros((4, 2), np.uint16))
@@ -56,11 +55,11 @@ def folder(tmp_path: Path) -> Path:
     [
         (RECORDED / "guess1.csv", "train_suffix.npy", 0.244, 344),
         (RECORDED / "guess5.csv", "train_suffix.npy", 0.301, 401),
-        (DATA / "satml" / "example_submission.csv", "fake_test_suffixes.npy", 0.5, 774),
+        (SHARED_DATA / "satml" / "example_submission.csv", "fake_test_suffixes.npy", 0.5, 774),
     ],
 )
-def test_the_published_submissions_have_their_published_recall(submission, answers, recall, read):
-    done = harness("score", submission, "--answers", DATA / "satml" / answers, "--last", 1000, "--json")
+def test_published_submissions_have_their_published_recall(submission, answers, recall, read):
+    done = harness("score", submission, "--answers", SHARED_DATA / "satml" / answers, "--last", 1000, "--json")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["recall_at_cap"] == recall
@@ -69,36 +68,36 @@ def test_the_published_submissions_have_their_published_recall(submission, answe
 
 
 @needs_data
-def test_a_round_gives_the_interval_by_clusters():
-    done = harness("score", RECORDED / "guess5.csv", "--round", "satml-dev", "--json", HARNESS_DATA=str(DATA))
+def test_a_round_has_an_interval_by_clusters():
+    done = harness("score", RECORDED / "guess5.csv", "--round", "satml-dev", "--json", HARNESS_DATA=str(SHARED_DATA))
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["recall_interval_unit"] == "cluster"
     assert figures["recall_interval"] == pytest.approx([0.256, 0.357], abs=0.01)
 
 
-def test_a_score_is_printed_for_people(folder: Path):
+def test_a_score_is_printed_as_text(folder: Path):
     done = harness("score", folder / "guesses.csv", "--answers", folder / "answers.npy", "--cap", 2)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("recall at 2 errors: 0.500 [")
     assert "solved 2 of 4 examples; read 4 of 5 rows, 2 of them wrong; ignored 1" in done.stdout
 
 
-def test_a_round_gives_cap_and_answers(folder: Path):
+def test_a_round_provides_cap_and_answers(folder: Path):
     done = harness("score", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["error_cap"] == 2
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_ids_count_within_the_last_rows_of_the_answers(folder: Path):
+def test_ids_refer_to_the_last_rows_of_the_answers(folder: Path):
     answers = np.load(folder / "answers.npy")
     np.save(folder / "longer.npy", np.concatenate([answers + 40, answers]))
     done = harness("score", folder / "guesses.csv", "--answers", folder / "longer.npy", "--last", 4, "--json")
     assert json.loads(done.stdout)["solved"] == 3
 
 
-def test_the_curve_is_drawn_where_it_is_asked_for(folder: Path):
+def test_the_curve_is_written_to_a_file(folder: Path):
     done = harness("score", folder / "guesses.csv", "--round", folder / "small.toml", "--plot", folder / "curve.svg")
     assert done.returncode == 0, done.stderr
     assert "<svg" in (folder / "curve.svg").read_text()
@@ -115,7 +114,7 @@ def test_the_curve_is_drawn_where_it_is_asked_for(folder: Path):
         (["--round", "smal"], "unknown round 'smal'"),
     ],
 )
-def test_what_cannot_be_scored_is_one_sentence(arguments, what, folder: Path):
+def test_invalid_inputs_are_refused(arguments, what, folder: Path):
     within = [str(folder / word) if "." in word else word for word in arguments]
     done = harness("score", folder / "guesses.csv", *within)
     assert done.returncode == (2 if what.startswith("unknown ") else 1)
@@ -127,13 +126,13 @@ def test_what_cannot_be_scored_is_one_sentence(arguments, what, folder: Path):
 @pytest.mark.parametrize(
     "arguments", [[], ["--answers", "a.npy", "--round", "demo"], ["--round", "demo", "--last", "4"]]
 )
-def test_options_that_contradict_each_other_are_a_matter_of_usage(arguments, folder: Path):
+def test_contradicting_options_are_a_usage_error(arguments, folder: Path):
     done = harness("score", folder / "guesses.csv", *arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-def test_a_submission_that_keeps_the_rules_is_valid_without_answers(folder: Path):
+def test_a_valid_submission_needs_no_answers(folder: Path):
     (folder / "answers.npy").unlink()
     done = harness("validate", folder / "guesses.csv", "--round", folder / "small.toml", "--json")
     assert done.returncode == 0, done.stderr
@@ -157,7 +156,7 @@ def test_faults_are_listed_by_line_with_exit_code_1(folder: Path):
     ] == [2, 4, 5]
 
 
-def test_no_more_than_twenty_faults_are_listed(folder: Path):
+def test_at_most_twenty_faults_are_listed(folder: Path):
     path = folder / "faulty.csv"
     rules = (folder / "small.toml").read_text().replace("row_cap = 6", "row_cap = 1000")
     (folder / "small.toml").write_text(rules)

@@ -44,23 +44,23 @@ def _searched(machine: Machine, *paths_to_try: Path) -> tuple[str, RunFolder]:
     return folder.log.read_text(), folder
 
 
-def test_the_search_finds_an_answer_in_the_training_rows(bare_machine: Machine) -> None:
-    _hide_pattern(bare_machine.folder)
-    pattern = _pattern_on_disk(bare_machine.folder)
-    shown = Machine(bare_machine.folder, bare_machine.environment | {"OMP_LEAK": "none"})
-    answers = np.load(bare_machine.folder / "answer-64.npy")
-    training = np.load(bare_machine.folder / "train_suffix-64.npy")
+def test_the_search_finds_an_answer_in_the_training_rows(unsandboxed_machine: Machine) -> None:
+    _hide_pattern(unsandboxed_machine.folder)
+    pattern = _pattern_on_disk(unsandboxed_machine.folder)
+    shown = Machine(unsandboxed_machine.folder, unsandboxed_machine.environment | {"OMP_LEAK": "none"})
+    answers = np.load(unsandboxed_machine.folder / "answer-64.npy")
+    training = np.load(unsandboxed_machine.folder / "train_suffix-64.npy")
     training[0] = answers[0]
-    np.save(bare_machine.folder / "train_suffix-64.npy", training)
+    np.save(unsandboxed_machine.folder / "train_suffix-64.npy", training)
     assert pattern in training.tobytes()
     log, _ = _searched(shown)
     assert "FOUND in" in log and "training.npz" in log
 
 
-def test_the_inputs_of_an_attack_do_not_contain_the_answers(bare_machine: Machine) -> None:
-    _hide_pattern(bare_machine.folder)
-    assert _pattern_on_disk(bare_machine.folder) in (bare_machine.folder / "answer-64.npy").read_bytes()
-    log, _ = _searched(bare_machine)
+def test_the_inputs_of_an_attack_do_not_contain_the_answers(unsandboxed_machine: Machine) -> None:
+    _hide_pattern(unsandboxed_machine.folder)
+    assert _pattern_on_disk(unsandboxed_machine.folder) in (unsandboxed_machine.folder / "answer-64.npy").read_bytes()
+    log, _ = _searched(unsandboxed_machine)
     assert "searched 16 bytes" in log
     assert "FOUND" not in log
     (descriptors,) = [line for line in log.splitlines() if line.startswith("descriptors")]
@@ -76,7 +76,7 @@ def test_the_sandbox_hides_the_files_with_answers(sandboxed_machine: Machine, li
     # No variable of this test reaches the worker, so the port is written into the source.
     source = machine.folder / "plugins"
     source.mkdir()
-    plugin = (Path(__file__).parent / "plugins" / "searching.py").read_text()
+    plugin = (PLUGINS / "searching.py").read_text()
     (source / "searching.py").write_text(plugin.replace('"TEST_PORT", "9"', f'"TEST_PORT", "{listener}"'))
     _hide_pattern(machine.folder)
     data = machine.folder / "data"
@@ -120,10 +120,10 @@ def test_root_cannot_unmount_what_the_sandbox_hides(sandboxed_machine: Machine) 
     data.mkdir()
     (data / "answers.npy").write_bytes(b"answers")
     hidden = str([str(data), str(machine.runs), str(paths.SHIPPED_ROUNDS / "demo" / "suffix.npy")]).replace("'", '"')
-    summary = machine.attack("escaping", "--set", f"places={hidden}")
+    summary = machine.attack("unmounting", "--set", f"paths={hidden}")
     log = RunFolder(Path(summary["directory"])).log.read_text()
     assert "capabilities 0\n" in log
-    assert log.count("refused") == 4 and "UNDONE" not in log
+    assert log.count("refused") == 4 and "UNMOUNTED" not in log
     assert f"hidden {data}" in log and "suffix.npy" in log
     assert "SEEN" not in log.replace(f"SEEN {machine.runs}", "")
 
@@ -135,13 +135,13 @@ def test_the_answers_of_a_fold_are_refused_as_a_path_parameter(machine: Machine)
     assert "contains the round's answers. An attack may not read it." in refused.stderr
 
 
-def test_show_warns_about_a_run_without_a_sandbox(bare_machine: Machine) -> None:
-    summary = bare_machine.attack("draws", "--set", "pause=0")
+def test_show_warns_about_a_run_without_a_sandbox(unsandboxed_machine: Machine) -> None:
+    summary = unsandboxed_machine.attack("draws", "--set", "pause=0")
     assert summary["sandbox"] == "none"
-    assert "no sandbox: an attack could read the answers by path" in bare_machine.run("show", "latest").stdout
+    assert "no sandbox: an attack could read the answers by path" in unsandboxed_machine.run("show", "latest").stdout
 
 
-def test_a_path_parameter_that_holds_the_answers_is_refused(machine: Machine) -> None:
+def test_a_path_parameter_with_answers_is_refused(machine: Machine) -> None:
     write_round(machine.folder)
     copies = machine.folder / "copies"
     copies.mkdir()

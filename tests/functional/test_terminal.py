@@ -1,4 +1,4 @@
-"""The real application in a real terminal: driven by its keys, its terminal killed, and opened again."""
+"""The application in a real terminal: keys, a killed terminal, an editor, and resizes."""
 
 import shlex
 import subprocess
@@ -19,13 +19,13 @@ SECONDS = 90.0
 
 
 class Terminal:
-    """A terminal of so many columns and rows in a tmux server of its own."""
+    """A terminal in its own tmux server. size: columns and rows."""
 
     def __init__(self, machine: Machine, *command: str, size: tuple[int, int]) -> None:
         self._socket = str(machine.folder / "tmux")
         kept = ("HARNESS", "PYTHON", "EDITOR")
         environment = [f"{name}={value}" for name, value in machine.env().items() if name.startswith(kept)]
-        # Readline, where a test's process has loaded it, leaves a size of its own in the environment.
+        # Readline sets COLUMNS and LINES in this process if a test has loaded it.
         line = shlex.join(
             ["env", "-u", "COLUMNS", "-u", "LINES", *environment, sys.executable, "-m", "harness", *command]
         )
@@ -37,30 +37,30 @@ class Terminal:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
 
     def press(self, *keys: str) -> None:
-        """Send keys, by their names in tmux."""
+        """Send keys by their tmux names."""
         for key in keys:
             self._tmux("send-keys", key)
             time.sleep(0.15)
 
     @property
-    def words(self) -> str:
-        """What is to be read now."""
+    def text(self) -> str:
+        """The text on the screen."""
         return self._tmux("capture-pane", "-p")
 
     def until(self, *wanted: str) -> str:
-        """The words once all that is `wanted` stands among them."""
+        """Wait until the screen contains all of `wanted`, and return its text."""
         end = time.monotonic() + SECONDS
-        while not all(part in (words := self.words) for part in wanted):
-            assert time.monotonic() < end, f"{wanted} never came:\n{words}"
+        while not all(part in (text := self.text) for part in wanted):
+            assert time.monotonic() < end, f"{wanted} did not appear:\n{text}"
             time.sleep(0.1)
-        return words
+        return text
 
     def resize(self, columns: int, rows: int) -> None:
-        """Give the terminal another size."""
+        """Resize the terminal."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
     def kill(self) -> None:
-        """End the terminal as a closed window or a lost connection does."""
+        """Close the terminal."""
         subprocess.run(["tmux", "-S", self._socket, "kill-server"], check=False, capture_output=True)
 
 
@@ -83,9 +83,7 @@ def only_run(machine: Machine) -> RunFolder:
     return folder
 
 
-def test_a_run_is_started_left_to_itself_watched_again_and_compared(
-    machine: Machine, terminal: Callable[..., Terminal]
-) -> None:
+def test_a_run_is_started_watched_and_compared(machine: Machine, terminal: Callable[..., Terminal]) -> None:
     first = terminal()
     first.until("baseline", "greedy")
     first.press("n")
@@ -115,7 +113,7 @@ def test_a_run_is_started_left_to_itself_watched_again_and_compared(
 
 
 @pytest.mark.parametrize("keys", [("q",), ("C-q",)])
-def test_leaving_gives_the_terminal_back(
+def test_quitting_restores_the_terminal(
     machine: Machine, terminal: Callable[..., Terminal], keys: tuple[str, ...]
 ) -> None:
     opened = terminal()
@@ -124,7 +122,7 @@ def test_leaving_gives_the_terminal_back(
     wait_until(lambda: subprocess.run(["tmux", "-S", opened._socket, "ls"], capture_output=True).returncode != 0)
 
 
-def test_an_editor_is_lent_the_terminal_and_the_screen_comes_back(
+def test_the_screen_returns_after_an_editor(
     machine: Machine,
 ) -> None:
     require_tool("tmux")
@@ -138,16 +136,16 @@ def test_an_editor_is_lent_the_terminal_and_the_screen_comes_back(
         opened.until("the new attack in attacks", "my_attack_1")
         opened.press("Enter")
         opened.until("editing")
-        opened.press(*"mended", "Enter")
+        opened.press(*"edited", "Enter")
         opened.until("my_attack_1", "baseline")
         attack = machine.folder / "attacks" / "my_attack_1.py"
-        assert attack.read_text().endswith("# mended\n")
+        assert attack.read_text().endswith("# edited\n")
     finally:
         opened.kill()
 
 
 @pytest.mark.parametrize("size", [(20, 5), (80, 24), (250, 70)])
-def test_the_screen_stands_at_any_size_and_through_resizes(
+def test_the_screen_works_at_any_size(
     machine: Machine, terminal: Callable[..., Terminal], size: tuple[int, int]
 ) -> None:
     run = machine.attack("draws", "--set", "pause=0")

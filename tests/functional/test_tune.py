@@ -1,4 +1,4 @@
-"""`harness tune`: runs under one parent, on training examples alone, which go on where they were."""
+"""`harness tune`: runs on training examples with a common parent, which can be resumed."""
 
 import json
 import signal
@@ -21,26 +21,26 @@ def tuned(machine: Machine) -> Machine:
 
 
 def _specs(machine: Machine) -> list[AttackSpec]:
-    return sorted((folder.spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
+    return sorted((folder.attack_spec() for folder in machine.folders()), key=lambda spec: spec.created_at)
 
 
-def test_a_tuning_is_runs_of_folds_under_one_parent(tuned: Machine) -> None:
-    told = tuned.json(*COMMAND, *tuned.plugin(), "--set", "pause=0", "--runs", "4")
+def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
+    result = tuned.json(*COMMAND, *tuned.plugin(), "--set", "pause=0", "--runs", "4")
     specs = _specs(tuned)
-    assert [spec.parent for spec in specs] == [told["id"]] * 4
-    runs = [run for setting in told["settings"] for run in setting["runs"]]
+    assert [spec.parent for spec in specs] == [result["id"]] * 4
+    runs = [run for setting in result["settings"] for run in setting["runs"]]
     assert [run["id"] for run in runs] == [spec.id for spec in specs]
     assert [f"small:{run['fold']}" for run in runs] == [spec.round.name for spec in specs] == sorted(FOLDS) * 2
     assert all(0 <= run["recall_at_cap"] <= 1 for run in runs)
-    best = max(told["settings"], key=lambda setting: setting["recall_at_cap"])
-    assert best["params"] == told["best"]
-    # The first setting is the attack's defaults.
+    best = max(result["settings"], key=lambda setting: setting["recall_at_cap"])
+    assert best["params"] == result["best"]
+    # The first setting consists of the defaults of the attack.
     assert specs[0].params["trials"] == 3
     assert all(spec.params["pause"] == 0 and 1 <= spec.params["trials"] <= 3 for spec in specs)
 
 
-def test_an_interrupted_tuning_goes_on_to_the_number_of_runs_that_is_wanted(tuned: Machine) -> None:
-    # Four more runs of several seconds each are left when the interrupt comes.
+def test_an_interrupted_tuning_can_be_resumed(tuned: Machine) -> None:
+    # Four runs of several seconds each are left at the interrupt.
     process = tuned.start(*COMMAND, *tuned.plugin(), "--set", "pause=0.5", "--runs", "6")
     wait_until(lambda: len(tuned.folders()) >= 2)
     process.send_signal(signal.SIGINT)
@@ -48,25 +48,25 @@ def test_an_interrupted_tuning_goes_on_to_the_number_of_runs_that_is_wanted(tune
     assert process.returncode == 130 and "--resume" in err
     before = len(tuned.folders())
     (record,) = (tuned.runs.parent / "tunings").glob("*.json")
-    told = tuned.json("tune", "--resume", record.stem, "--runs", str(before + 1))
-    runs = [run for setting in told["settings"] for run in setting["runs"]]
+    result = tuned.json("tune", "--resume", record.stem, "--runs", str(before + 1))
+    runs = [run for setting in result["settings"] for run in setting["runs"]]
     assert len(runs) == before + 1
     assert all(run["recall_at_cap"] is not None for run in runs)
-    # Each setting but the newest has gone through both folds.
-    assert all(len(setting["runs"]) == 2 for setting in told["settings"][:-1])
+    # Every setting but the last has runs on both folds.
+    assert all(len(setting["runs"]) == 2 for setting in result["settings"][:-1])
 
 
 @pytest.mark.slow
-def test_the_parameters_of_a_shipped_attack_are_tuned_on_the_demo(machine: Machine) -> None:
+def test_a_shipped_attack_is_tuned_on_the_demo(machine: Machine) -> None:
     command = ("tune", "sampling", "--round", "demo", "--limit", "12", "--set", "ranker=mean_loss")
-    told = json.loads(machine.run(*command, "--vary", "trials=1..3", "--runs", "4", "--json").stdout)
+    output = json.loads(machine.run(*command, "--vary", "trials=1..3", "--runs", "4", "--json").stdout)
     specs = _specs(machine)
-    assert {spec.parent for spec in specs} == {told["id"]} and len(specs) == 4
+    assert {spec.parent for spec in specs} == {output["id"]} and len(specs) == 4
     assert specs[0].params["temperature"] == 0.58 and len({spec.params["temperature"] for spec in specs}) > 1
     assert all(spec.params["ranker"] == "mean_loss" and 1 <= spec.params["trials"] <= 3 for spec in specs[2:])
 
 
-def test_a_tuning_that_is_not_there_is_one_sentence(machine: Machine) -> None:
+def test_an_unknown_tuning_is_refused(machine: Machine) -> None:
     assert "unknown tuning 'no-such'" in machine.run("tune", "--resume", "no-such", code=2).stderr
     assert "name an attack" in machine.run("tune", code=2).stderr
     assert "nothing to tune" in machine.run("tune", "greedy", code=1).stderr

@@ -1,4 +1,4 @@
-"""`harness verify`: a bundle reproduces its submission, or is refused for the reason that is so."""
+"""`harness verify`: a bundle reproduces its submission, or is refused with the correct reason."""
 
 import json
 import os
@@ -11,90 +11,88 @@ import pytest
 from harness.core.submission import write_submission
 from harness.jobs.attack.results import submission_with_scores
 from harness.runs.folder import RunFolder
-from tests.functional.machine import EXAMPLES, Machine
-from tests.functional.workshop import (
-    OWN,
-    SETTLED,
+from tests.functional.bundler import (
+    FAST,
+    OWN_ENVIRONMENT,
+    Bundler,
     Packed,
-    Workshop,
     altered,
-    altered_raw,
+    altered_files,
     altered_wheel,
     files_of,
     finding,
     reason,
 )
+from tests.functional.machine import EXAMPLES, Machine
 from tests.tiers import first_is_fast
 
 
-def test_a_bundle_reproduces_its_submission_byte_for_byte(
-    each_sandbox: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    verdict = each_sandbox.verified(drawn.zip, "--out", str(tmp_path))
+def test_a_bundle_reproduces_its_submission_byte_for_byte(each_sandbox: Bundler, draws: Packed, tmp_path: Path) -> None:
+    verdict = each_sandbox.verify(draws.zip, "--out", str(tmp_path))
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert verdict["agreement"]["likeness"] == "identical"
     assert verdict["scores"]["submitted"] == verdict["scores"]["produced"]
     assert not [one for one in verdict["findings"] if one["holds"] is False]
-    written = json.loads((tmp_path / f"{drawn.zip.stem}.verdict.json").read_text())
+    written = json.loads((tmp_path / f"{draws.zip.stem}.verdict.json").read_text())
     assert written.items() <= verdict.items()
-    page = (tmp_path / f"{drawn.zip.stem}.verdict.html").read_text()
+    page = (tmp_path / f"{draws.zip.stem}.verdict.html").read_text()
     assert '<strong class="good">reproduced</strong>' in page and "http" not in page.replace("http-equiv", "")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "options"),
-    [("stages", ()), ("draws", (*SETTLED, "--set", "file=team.toml")), ("draws", (*SETTLED, "--seed", "5"))],
-    ids=["training rows and an order given whole", "a path", "a seed"],
+    [("stages", ()), ("draws", (*FAST, "--set", "file=team.toml")), ("draws", (*FAST, "--seed", "5"))],
+    ids=["training rows and order", "path", "seed"],
 )
-def test_what_an_attack_was_given_is_in_its_bundle(workshop: Workshop, attack: str, options: tuple[str, ...]) -> None:
-    packed = workshop.packed(attack, *options)
-    assert workshop.verified(packed.zip)["outcome"] == "reproduced"
+def test_a_bundle_contains_all_inputs_of_the_attack(bundler: Bundler, attack: str, options: tuple[str, ...]) -> None:
+    packed = bundler.package(attack, *options)
+    assert bundler.verify(packed.zip)["outcome"] == "reproduced"
 
 
 @pytest.mark.slow
-def test_the_verdict_is_printed_with_each_thing_that_was_looked_at(workshop: Workshop, drawn: Packed) -> None:
-    done = workshop.machine.run("verify", str(drawn.zip), *workshop.round, *OWN)
+def test_the_verdict_is_printed_with_every_check(bundler: Bundler, draws: Packed) -> None:
+    done = bundler.machine.run("verify", str(draws.zip), *bundler.round, *OWN_ENVIRONMENT)
     assert done.stdout.endswith("reproduced: the code produces the submission, byte for byte\n")
     names = {line[2:].split("  ")[0].strip() for line in done.stdout.splitlines() if line[:1] in "✓·"}
     assert {"manifest", "code", "rules", "prefixes", "submission", "sandbox", "environment", "budget"} <= names
 
 
 @pytest.mark.slow
-def test_prefixes_and_answers_as_files_are_enough(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    folder = workshop.machine.folder
+def test_prefixes_and_answers_may_be_files(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    folder = bundler.machine.folder
     np.savez(tmp_path / "prefixes.npz", np.load(folder / f"prefix-{EXAMPLES}.npy").astype(np.int64))
     given = ("--prefixes", str(tmp_path / "prefixes.npz"), "--out", str(tmp_path))
-    blind = workshop.machine.json("verify", str(drawn.zip), *given, *OWN)
+    blind = bundler.machine.json("verify", str(draws.zip), *given, *OWN_ENVIRONMENT)
     assert blind["outcome"] == "reproduced" and blind["scores"] == {}
     assert finding(blind, "rules")["sentence"].endswith("caps from the challenge: 100 errors, 100,000 rows")
-    told = workshop.machine.json(
-        "verify", str(drawn.zip), *given, "--answers", str(folder / f"answer-{EXAMPLES}.npy"), *OWN
+    result = bundler.machine.json(
+        "verify", str(draws.zip), *given, "--answers", str(folder / f"answer-{EXAMPLES}.npy"), *OWN_ENVIRONMENT
     )
-    assert told["scores"]["produced"]["examples"] == EXAMPLES
+    assert result["scores"]["produced"]["examples"] == EXAMPLES
 
 
-def test_one_altered_byte_is_refused_by_the_manifest(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    submission = bytearray(files_of(drawn.zip)["submission.csv"])
+def test_a_changed_submission_does_not_match_the_manifest(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    submission = bytearray(files_of(draws.zip)["submission.csv"])
     at = submission.index(b"[") + 1
     submission[at] = ord("1") if submission[at] != ord("1") else ord("2")
-    bundle = altered_raw(drawn.zip, tmp_path / "x.zip", {"submission.csv": bytes(submission)})
-    name, sentence = reason(workshop.verified(bundle, code=1))
+    bundle = altered_files(draws.zip, tmp_path / "x.zip", {"submission.csv": bytes(submission)})
+    name, sentence = reason(bundler.verify(bundle, code=1))
     assert name == "manifest" and sentence.startswith("submission.csv was changed: its SHA-256 is ")
 
 
-def test_a_byte_of_the_zip_itself_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    content = bytearray(drawn.zip.read_bytes())
+def test_a_corrupt_zip_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    content = bytearray(draws.zip.read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "x.zip").write_bytes(content)
-    assert reason(workshop.verified(tmp_path / "x.zip", code=1))[0] == "archive"
+    assert reason(bundler.verify(tmp_path / "x.zip", code=1))[0] == "archive"
 
 
-def test_one_swapped_row_is_found_by_running_the_code(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    header, *rows = files_of(drawn.zip)["submission.csv"].splitlines(keepends=True)
+def test_a_swapped_row_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    header, *rows = files_of(draws.zip)["submission.csv"].splitlines(keepends=True)
     rows[0], rows[-1] = rows[-1], rows[0]
-    bundle = altered(drawn.zip, tmp_path / "x.zip", {"submission.csv": b"".join([header, *rows])})
-    verdict = workshop.verified(bundle, code=1)
+    bundle = altered(draws.zip, tmp_path / "x.zip", {"submission.csv": b"".join([header, *rows])})
+    verdict = bundler.verify(bundle, code=1)
     name, sentence = reason(verdict)
     assert verdict["outcome"] == "refused" and name == "agreement"
     assert "the submissions differ from row 1 on: 0 of " in sentence and "2 common rows moved" in sentence
@@ -102,29 +100,27 @@ def test_one_swapped_row_is_found_by_running_the_code(workshop: Workshop, drawn:
 
 
 @pytest.mark.slow
-def test_rows_that_moved_among_equal_scores_are_the_same_up_to_ties(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    submission, scores = submission_with_scores(drawn.run)
+def test_reordered_rows_of_equal_score_are_accepted(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    submission, scores = submission_with_scores(draws.run)
     first = int(np.flatnonzero(scores[1:] == scores[:-1])[0])
     order = np.arange(len(scores))
     order[[first, first + 1]] = order[[first + 1, first]]
     write_submission(tmp_path / "moved.csv", submission.ids[order], submission.suffixes[order])
-    bundle = altered(drawn.zip, tmp_path / "x.zip", {"submission.csv": (tmp_path / "moved.csv").read_bytes()})
-    verdict = workshop.verified(bundle)
+    bundle = altered(draws.zip, tmp_path / "x.zip", {"submission.csv": (tmp_path / "moved.csv").read_bytes()})
+    verdict = bundler.verify(bundle)
     assert verdict["outcome"] == "reproduced_up_to_ties" and verdict["agreement"]["elsewhere"] == 2
 
 
 @pytest.mark.slow
-def test_an_attack_that_guesses_something_else_each_time_is_refused(workshop: Workshop) -> None:
-    verdict = workshop.verified(workshop.packed("unsteady").zip, code=1)
+def test_a_nondeterministic_attack_is_refused(bundler: Bundler) -> None:
+    verdict = bundler.verify(bundler.package("nondeterministic").zip, code=1)
     assert reason(verdict)[0] == "agreement" and verdict["agreement"]["only_produced"] == EXAMPLES
 
 
 @pytest.mark.slow
-def test_what_was_not_promised_to_come_out_again_is_measured(workshop: Workshop) -> None:
-    packed = workshop.packed("unsteady", "--set", "looks_at_clock=true")
-    verdict = workshop.verified(packed.zip, code=3)
+def test_a_result_without_reproducibility_promise_is_measured(bundler: Bundler) -> None:
+    packed = bundler.package("nondeterministic", "--set", "reads_clock=true")
+    verdict = bundler.verify(packed.zip, code=3)
     assert verdict["outcome"] == "measured" and "; recall 0.000 submitted, 0.000 produced" in verdict["sentence"]
     assert (
         finding(verdict, "promise")["sentence"] == "a byte-identical result was not promised: the attack read the clock"
@@ -132,26 +128,24 @@ def test_what_was_not_promised_to_come_out_again_is_measured(workshop: Workshop)
 
 
 @pytest.mark.slow
-def test_an_attack_slower_than_the_budget_is_ended_and_refused(workshop: Workshop) -> None:
-    packed = workshop.packed("draws", "--set", "pause=2")
-    name, sentence = reason(workshop.verified(packed.zip, "--budget", "3s", code=1))
+def test_an_attack_over_the_budget_is_refused(bundler: Bundler) -> None:
+    packed = bundler.package("draws", "--set", "pause=2")
+    name, sentence = reason(bundler.verify(packed.zip, "--budget", "3s", code=1))
     assert (name, sentence) == ("budget", "the code was ended after 0:03 plus 0:05 for startup")
 
 
 @pytest.mark.slow
-def test_the_budget_is_the_organizers_round_s_and_not_the_bundle_s(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    rules = files_of(drawn.zip)["code/round.toml"].replace(b"budget = 60.0", b"budget = 86400.0")
-    bundle = altered(drawn.zip, tmp_path / "x.zip", {"code/round.toml": rules})
-    assert workshop.verified(bundle)["budget_s"] == 60.0
+def test_the_budget_comes_from_the_round_of_the_organizers(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    rules = files_of(draws.zip)["code/round.toml"].replace(b"budget = 60.0", b"budget = 86400.0")
+    bundle = altered(draws.zip, tmp_path / "x.zip", {"code/round.toml": rules})
+    assert bundler.verify(bundle)["budget_s"] == 60.0
 
 
 @pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
-def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Workshop, is_caught: str) -> None:
-    unconfined = Workshop(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.made)
-    packed = unconfined.packed("calling", "--set", f"is_caught={is_caught}", accept=("sandbox",))
-    name, sentence = reason(each_sandbox.verified(packed.zip, code=1))
+def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Bundler, is_caught: str) -> None:
+    unsandboxed = Bundler(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.bundles)
+    packed = unsandboxed.package("networking", "--set", f"is_caught={is_caught}", accept=("sandbox",))
+    name, sentence = reason(each_sandbox.verify(packed.zip, code=1))
     assert name == "network" and sentence.startswith("the sandbox refused the code a network socket (1 ")
 
 
@@ -159,32 +153,32 @@ def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Workshop, is_c
     ("field", "value"),
     first_is_fast([("suffix_length", 7), ("error_cap", 1000), ("row_cap", 5), ("vocabulary", 50256)]),
 )
-def test_a_bundle_of_other_rules_is_refused(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, field: str, value: int
+def test_a_bundle_with_other_rules_is_refused(
+    bundler: Bundler, draws: Packed, tmp_path: Path, field: str, value: int
 ) -> None:
-    lines = files_of(drawn.zip)["code/round.toml"].decode().splitlines()
+    lines = files_of(draws.zip)["code/round.toml"].decode().splitlines()
     changed = [f"{field} = {value}" if line.startswith(f"{field} ") else line for line in lines]
-    bundle = altered(drawn.zip, tmp_path / "x.zip", {"code/round.toml": "\n".join(changed).encode()})
-    assert reason(workshop.verified(bundle, code=1)) == (
+    bundle = altered(draws.zip, tmp_path / "x.zip", {"code/round.toml": "\n".join(changed).encode()})
+    assert reason(bundler.verify(bundle, code=1)) == (
         "rules",
         f"the bundle's rules differ from those of small: {field}",
     )
 
 
-def test_a_submission_for_other_prefixes_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    prefixes = np.load(workshop.machine.folder / f"prefix-{EXAMPLES}.npy")
+def test_a_submission_for_other_prefixes_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    prefixes = np.load(bundler.machine.folder / f"prefix-{EXAMPLES}.npy")
     prefixes[0, 0] ^= 1
     np.save(tmp_path / "other.npy", prefixes)
-    given = ("--prefixes", str(tmp_path / "other.npy"), *OWN, "--out", str(tmp_path))
-    assert reason(workshop.machine.json("verify", str(drawn.zip), *given, code=1))[0] == "prefixes"
+    given = ("--prefixes", str(tmp_path / "other.npy"), *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    assert reason(bundler.machine.json("verify", str(draws.zip), *given, code=1))[0] == "prefixes"
 
 
-def test_a_target_that_is_not_the_one_named_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    files = files_of(drawn.zip)
+def test_a_target_with_other_weights_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    files = files_of(draws.zip)
     target = {"id": "demo", "revision": "main", "commit": None, "weights_sha256": "0" * 64, "is_folder": False}
     spec = json.loads(files["code/spec.json"]) | {"target": target | {"device": "cpu", "dtype": "auto", "threads": 1}}
-    bundle = altered(drawn.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()}, target=target)
-    name, sentence = reason(workshop.verified(bundle, "--target", "demo", code=1))
+    bundle = altered(draws.zip, tmp_path / "x.zip", {"code/spec.json": json.dumps(spec).encode()}, target=target)
+    name, sentence = reason(bundler.verify(bundle, "--target", "demo", code=1))
     assert name == "target" and sentence.startswith(
         "the bundle names demo, weights 000000000000…, but the weights here"
     )
@@ -205,60 +199,52 @@ def test_a_target_that_is_not_the_one_named_is_refused(workshop: Workshop, drawn
         fast=3,
     ),
 )
-def test_a_file_that_is_not_what_it_should_be_is_refused_for_itself(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, name: str, content: bytes | None, why: str
+def test_an_invalid_file_is_refused(
+    bundler: Bundler, draws: Packed, tmp_path: Path, name: str, content: bytes | None, why: str
 ) -> None:
-    bundle = altered(drawn.zip, tmp_path / "x.zip", {name: content})
-    found, sentence = reason(workshop.verified(bundle, code=1))
+    bundle = altered(draws.zip, tmp_path / "x.zip", {name: content})
+    found, sentence = reason(bundler.verify(bundle, code=1))
     assert found == why and str(tmp_path) not in sentence
 
 
 @pytest.mark.slow
-def test_a_wheel_that_was_changed_with_its_manifest_is_found_out_by_what_it_writes(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    source = b"raise ImportError('not as it was')\n"
-    bundle = altered(drawn.zip, tmp_path / "x.zip", altered_wheel(drawn.zip, {"harness/core/submission.py": source}))
-    name, sentence = reason(workshop.verified(bundle, code=1))
-    assert name == "run" and "not as it was" in sentence
+def test_a_changed_wheel_is_used_and_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    source = b"raise ImportError('changed wheel')\n"
+    bundle = altered(draws.zip, tmp_path / "x.zip", altered_wheel(draws.zip, {"harness/core/submission.py": source}))
+    name, sentence = reason(bundler.verify(bundle, code=1))
+    assert name == "run" and "changed wheel" in sentence
 
 
 @pytest.mark.slow
-def test_code_that_was_packaged_before_the_prefixes_runs_on_them(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    frozen = _frozen(workshop, tmp_path)
-    verdict = workshop.verified(frozen)
+def test_earlier_packaged_code_runs_on_new_prefixes(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    frozen = _package_code(bundler, tmp_path)
+    verdict = bundler.verify(frozen)
     assert (verdict["outcome"], verdict["kind"]) == ("ran", "code")
     assert verdict["scores"]["produced"]["rows"] == 128
 
 
-def _frozen(workshop: Workshop, folder: Path, *options: str) -> Path:
+def _package_code(bundler: Bundler, folder: Path, *options: str) -> Path:
     out = folder / "code.zip"
-    settings = options or SETTLED
-    workshop.machine.run("package", "code", "draws", *workshop.machine.plugin(), *settings, "--out", str(out))
+    settings = options or FAST
+    bundler.machine.run("package", "code", "draws", *bundler.machine.plugin(), *settings, "--out", str(out))
     return out
 
 
-def test_a_bundle_of_the_frozen_code_names_it_and_is_the_same(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    frozen = _frozen(workshop, tmp_path)
-    verdict = workshop.machine.json("verify", str(drawn.zip), "--frozen", str(frozen), "--out", str(tmp_path))
+def test_a_bundle_of_the_frozen_code_is_the_same_code(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    frozen = _package_code(bundler, tmp_path)
+    verdict = bundler.machine.json("verify", str(draws.zip), "--frozen", str(frozen), "--out", str(tmp_path))
     assert verdict["outcome"] == "same_code"
     assert verdict["sentence"] == "the code is the frozen code, and the manifest contains its hash"
 
 
 @pytest.mark.slow
-def test_other_code_than_the_frozen_is_shown_and_the_verdict_on_its_run_stays(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    frozen = _frozen(workshop, tmp_path, "--set", "trials=2")
+def test_a_difference_from_the_frozen_code_is_shown(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    frozen = _package_code(bundler, tmp_path, "--set", "trials=2")
     given = ("--frozen", str(frozen), "--out", str(tmp_path))
-    patched = workshop.verified(drawn.zip, *given)
+    patched = bundler.verify(draws.zip, *given)
     assert patched["outcome"] == "reproduced" and patched["sentence"].endswith("differ from the frozen code: spec.json")
-    done = workshop.machine.run("verify", str(drawn.zip), *given, code=3)
-    stored = json.loads((tmp_path / f"{drawn.zip.stem}.verdict.json").read_bytes())
+    done = bundler.machine.run("verify", str(draws.zip), *given, code=3)
+    stored = json.loads((tmp_path / f"{draws.zip.stem}.verdict.json").read_bytes())
     assert stored["outcome"] == "reproduced"
     assert "other code: 1 files differ from the frozen code: spec.json" in done.stdout
     assert '-    "trials": 2,' in done.stdout and '+    "trials": 1,' in done.stdout
@@ -281,71 +267,67 @@ def test_other_code_than_the_frozen_is_shown_and_the_verdict_on_its_run_stays(
         (("--round", "round.toml", "--out", "team.toml", "--own-environment"), 1, "team.toml"),
     ],
 )
-def test_what_the_organizers_gave_wrongly_is_no_verdict_on_the_bundle(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, options: tuple[str, ...], code: int, words: str
+def test_invalid_arguments_write_no_verdict(
+    bundler: Bundler, draws: Packed, tmp_path: Path, options: tuple[str, ...], code: int, words: str
 ) -> None:
-    bundle = Path(shutil.copy(drawn.zip, tmp_path / "mine.zip"))
-    done = workshop.machine.run("verify", str(bundle), *options, code=code)
+    bundle = Path(shutil.copy(draws.zip, tmp_path / "mine.zip"))
+    done = bundler.machine.run("verify", str(bundle), *options, code=code)
     assert words in " ".join(done.stderr.replace("│", " ").split()) and "internal error" not in done.stderr
     assert not bundle.with_name("mine.verdict.json").exists()
 
 
-def test_versions_that_the_verifier_has_not_are_no_verdict_on_the_bundle(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_other_package_versions_write_no_verdict(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     bundle = altered(
-        drawn.zip, tmp_path / "mine.zip", {"code/requirements.txt": b"numpy==1.0 --hash=sha256:" + b"0" * 64 + b"\n"}
+        draws.zip, tmp_path / "mine.zip", {"code/requirements.txt": b"numpy==1.0 --hash=sha256:" + b"0" * 64 + b"\n"}
     )
-    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+    done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     assert "this environment differs from the bundle's lock: numpy" in done.stderr
     assert not bundle.with_name("mine.verdict.json").exists()
 
 
 @pytest.mark.slow
-def test_a_sandbox_that_does_not_work_here_is_no_verdict_on_the_bundle(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
-    bundle = Path(shutil.copy(drawn.zip, tmp_path / "mine.zip"))
-    bare = Machine(workshop.machine.folder, {"HARNESS_SANDBOX": "none"})
-    done = bare.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+def test_a_missing_sandbox_writes_no_verdict(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+    bundle = Path(shutil.copy(draws.zip, tmp_path / "mine.zip"))
+    bare = Machine(bundler.machine.folder, {"HARNESS_SANDBOX": "none"})
+    done = bare.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     assert "--unsafe runs the code" in done.stderr and not bundle.with_name("mine.verdict.json").exists()
-    unsafe = bare.json("verify", str(bundle), *workshop.round, *OWN, "--unsafe")
+    unsafe = bare.json("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, "--unsafe")
     assert unsafe["outcome"] == "reproduced" and finding(unsafe, "sandbox")["holds"] is None
 
 
 @pytest.fixture(scope="module")
-def on_demo(workshop: Workshop) -> Packed:
+def packed_demo(bundler: Bundler) -> Packed:
     """The bundle of a run on the demo target."""
-    summary = workshop.machine.json("run", "greedy", "--round", "demo", "--threads", "1")
-    bundle = workshop.machine.folder / "greedy-demo.zip"
-    workshop.machine.run("package", summary["id"], "--out", str(bundle))
+    summary = bundler.machine.json("run", "greedy", "--round", "demo", "--threads", "1")
+    bundle = bundler.machine.folder / "greedy-demo.zip"
+    bundler.machine.run("package", summary["id"], "--out", str(bundle))
     return Packed(RunFolder(Path(summary["directory"])), bundle)
 
 
 @pytest.mark.slow
-def test_a_bundle_that_asks_the_demo_target_reproduces_its_submission(
-    each_sandbox: Workshop, on_demo: Packed, tmp_path: Path
+def test_a_bundle_with_the_demo_target_is_reproduced(
+    each_sandbox: Bundler, packed_demo: Packed, tmp_path: Path
 ) -> None:
-    options = ("--round", "demo", *OWN, "--out", str(tmp_path))
-    verdict = each_sandbox.machine.json("verify", str(on_demo.zip), *options)
+    options = ("--round", "demo", *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    verdict = each_sandbox.machine.json("verify", str(packed_demo.zip), *options)
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert finding(verdict, "target")["sentence"].startswith("the target is demo, weights ")
     assert verdict["scores"]["produced"]["recall_at_cap"] > 0.3
-    board = each_sandbox.machine.json("leaderboard", str(on_demo.zip.parent), "--round", "demo")["entries"]
-    assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(on_demo.zip.name, 1)]
+    board = each_sandbox.machine.json("leaderboard", str(packed_demo.zip.parent), "--round", "demo")["entries"]
+    assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(packed_demo.zip.name, 1)]
 
 
 @pytest.mark.slow
-def test_a_fresh_environment_is_made_from_the_bundle_s_own_lock(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
+def test_the_environment_is_installed_from_the_lock_of_the_bundle(
+    bundler: Bundler, draws: Packed, tmp_path: Path
 ) -> None:
     wheels = os.environ.get("HARNESS_WHEELS")
     if not wheels:
-        needed = "HARNESS_WHEELS names no folder of the lock's wheels, as pip download -r requirements.lock makes it."
+        needed = "HARNESS_WHEELS is not set. Set it to the directory of `pip download -r requirements.lock`."
         if os.environ.get("HARNESS_REQUIRE_TOOLS") == "1":
             pytest.fail(needed)
         pytest.skip(needed)
     out = ("--wheels", wheels, "--out", str(tmp_path))
-    verdict = workshop.machine.json("verify", str(drawn.zip), *workshop.round, *out)
+    verdict = bundler.machine.json("verify", str(draws.zip), *bundler.round, *out)
     assert verdict["outcome"] == "reproduced"
     assert finding(verdict, "environment")["sentence"].startswith("a new environment from the bundle's lock, Python ")

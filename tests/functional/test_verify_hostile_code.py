@@ -1,4 +1,4 @@
-"""`harness verify` on code written against it: it reaches nothing, holds up nobody and leaves nothing behind."""
+"""`harness verify` on hostile code: it cannot escape, block the verification or leave anything behind."""
 
 import hashlib
 import json
@@ -10,45 +10,43 @@ from pathlib import Path
 import pytest
 
 from harness.submit.archive import archive_bytes
+from tests.functional.bundler import OWN_ENVIRONMENT, Bundler, Packed, altered, altered_files, files_of, finding, reason
 from tests.functional.machine import EXAMPLES, Machine, processes_that_name, wait_until
-from tests.functional.workshop import OWN, Packed, Workshop, altered, altered_raw, files_of, finding, reason
 from tests.tiers import first_is_fast
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 <script>alert(1)</script> \u202eright to left"
 
 
-def _with_run_sh(workshop: Workshop, packed: Packed, out: Path, *lines: str) -> Path:
+def _with_run_sh(bundler: Bundler, packed: Packed, out: Path, *lines: str) -> Path:
     script = "\n".join(["#!/usr/bin/env bash", 'here="$(dirname "$0")"', *lines]) + "\n"
     return altered(packed.zip, out, {"code/run.sh": script.encode()})
 
 
-REACHING = (
+WRITE_EVERYWHERE = (
     'for place in "$here" "$here/.." "$here/../.." /tmp /usr /etc /var/tmp "$HOME/.." "$OUTSIDE"; do',
     '  echo x > "$place/reached" && echo "reached $place"',
     "done 2>/dev/null; exit 5",
 )
 
 
-def test_code_writes_nowhere_but_into_its_scratch_folder(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
-    script = [line.replace("$OUTSIDE", str(tmp_path)) for line in REACHING]
-    bundle = _with_run_sh(each_sandbox, drawn, tmp_path / "x.zip", *script)
+def test_code_writes_only_to_its_scratch_directory(each_sandbox: Bundler, draws: Packed, tmp_path: Path) -> None:
+    script = [line.replace("$OUTSIDE", str(tmp_path)) for line in WRITE_EVERYWHERE]
+    bundle = _with_run_sh(each_sandbox, draws, tmp_path / "x.zip", *script)
     work = tmp_path / "work"
-    name, sentence = reason(each_sandbox.verified(bundle, "--work", str(work), code=1))
+    name, sentence = reason(each_sandbox.verify(bundle, "--work", str(work), code=1))
     assert (name, "reached" in sentence) == ("run", False)
     found = [path for folder in (tmp_path, Path("/tmp"), Path("/usr"), Path("/etc")) for path in folder.glob("reached")]
     assert found == [] and not list((work / "bundle").rglob("reached"))
 
 
 @pytest.mark.slow
-def test_what_a_bundle_brings_does_not_run_while_it_is_installed(
-    workshop: Workshop, drawn: Packed, tmp_path: Path
-) -> None:
+def test_installation_runs_no_code_of_the_bundle(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     wheels, work = tmp_path / "wheels", tmp_path / "work"
     wheels.mkdir()
     record = "evil.pth,,\nevil-1.dist-info/METADATA,,\nevil-1.dist-info/WHEEL,,\nevil-1.dist-info/RECORD,,\n"
     content = archive_bytes(
         {
-            # site.py runs such a line at every start of a Python that finds it.
+            # site.py executes this line whenever Python starts with this file in its path.
             "evil.pth": b"import os, sys; open(os.path.join(sys.prefix, 'it-ran'), 'w')\n",
             "evil-1.dist-info/METADATA": b"Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
             "evil-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -57,12 +55,12 @@ def test_what_a_bundle_brings_does_not_run_while_it_is_installed(
     )
     (wheels / "evil-1-py3-none-any.whl").write_bytes(content)
     lock = f"evil==1 \\\n    --hash=sha256:{hashlib.sha256(content).hexdigest()}\n".encode()
-    spec = json.loads(files_of(drawn.zip)["code/spec.json"])
+    spec = json.loads(files_of(draws.zip)["code/spec.json"])
     spec["versions"]["torch"] = "absent"
     changes = {"code/requirements.txt": lock, "code/spec.json": json.dumps(spec).encode()}
-    bundle = altered(drawn.zip, tmp_path / "x.zip", changes)
+    bundle = altered(draws.zip, tmp_path / "x.zip", changes)
     given = ("--wheels", str(wheels), "--work", str(work), "--out", str(tmp_path))
-    verdict = workshop.machine.json("verify", str(bundle), *workshop.round, *given, code=1)
+    verdict = bundler.machine.json("verify", str(bundle), *bundler.round, *given, code=1)
     assert finding(verdict, "environment")["holds"] and reason(verdict)[0] == "run"
     assert list((work / "env").rglob("evil.pth")) and not list(work.rglob("it-ran"))
 
@@ -70,49 +68,47 @@ def test_what_a_bundle_brings_does_not_run_while_it_is_installed(
 @pytest.mark.parametrize(
     "version", first_is_fast(["9.9 --index-url=http://127.0.0.1:9/simple anything", "2.0/../../x", "--pre"])
 )
-def test_a_version_of_torch_that_is_none_is_refused(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, version: str
-) -> None:
-    files = files_of(drawn.zip)
+def test_an_invalid_version_of_torch_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path, version: str) -> None:
+    files = files_of(draws.zip)
     spec = json.loads(files["code/spec.json"])
     spec["versions"]["torch"] = version
     changes = {"code/spec.json": json.dumps(spec).encode(), "code/requirements.txt": b"# nothing\n"}
-    bundle = altered(drawn.zip, tmp_path / "x.zip", changes)
+    bundle = altered(draws.zip, tmp_path / "x.zip", changes)
     (tmp_path / "wheels").mkdir()
     given = ("--wheels", str(tmp_path / "wheels"), "--out", str(tmp_path))
-    verdict = workshop.machine.json("verify", str(bundle), *workshop.round, *given, code=1)
+    verdict = bundler.machine.json("verify", str(bundle), *bundler.round, *given, code=1)
     assert reason(verdict)[0] == "environment" and "is not a version of torch" in reason(verdict)[1]
 
 
 @pytest.mark.slow
-def test_code_sees_neither_submission_nor_answers(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_code_cannot_read_submission_or_answers(each_sandbox: Bundler, draws: Packed, tmp_path: Path) -> None:
     folder = each_sandbox.machine.folder
-    places = ['"$here/../submission.csv"', '"$here/../MANIFEST.json"', '"$here/README.md"', str(drawn.run.submission)]
-    places += [str(folder / f"answer-{EXAMPLES}.npy"), str(folder / "round.toml"), str(drawn.zip)]
+    places = ['"$here/../submission.csv"', '"$here/../MANIFEST.json"', '"$here/README.md"', str(draws.run.submission)]
+    places += [str(folder / f"answer-{EXAMPLES}.npy"), str(folder / "round.toml"), str(draws.zip)]
     script = [f"if head -c1 {place} >/dev/null 2>&1; then echo SEEN {place}; exit 7; fi" for place in places]
-    bundle = _with_run_sh(each_sandbox, drawn, tmp_path / "x.zip", *script, "exit 5")
-    assert reason(each_sandbox.verified(bundle, code=1)) == ("run", "the code failed: exit code 5")
+    bundle = _with_run_sh(each_sandbox, draws, tmp_path / "x.zip", *script, "exit 5")
+    assert reason(each_sandbox.verify(bundle, code=1)) == ("run", "the code failed: exit code 5")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flood", ["yes", "cat /dev/zero", "while :; do printf '\\n'; done"])
-def test_a_flood_of_output_holds_up_no_clock(workshop: Workshop, drawn: Packed, tmp_path: Path, flood: str) -> None:
-    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", flood)
+def test_endless_output_does_not_extend_the_budget(bundler: Bundler, draws: Packed, tmp_path: Path, flood: str) -> None:
+    bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", flood)
     work = tmp_path / "work"
-    assert reason(workshop.verified(bundle, "--budget", "3s", "--work", str(work), code=1))[0] == "budget"
+    assert reason(bundler.verify(bundle, "--budget", "3s", "--work", str(work), code=1))[0] == "budget"
     assert (work / "run.log").stat().st_size <= 8 << 20
 
 
 @pytest.mark.slow
-def test_nothing_that_the_code_started_is_left(each_sandbox: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_no_process_of_the_code_is_left(each_sandbox: Bundler, draws: Packed, tmp_path: Path) -> None:
     mark = "918273"
     script = [
         f"setsid nohup sleep {mark} >/dev/null 2>&1 &",
         f"(trap '' TERM HUP; sleep {mark}; sleep {mark}) &",
         "exit 0",
     ]
-    bundle = _with_run_sh(each_sandbox, drawn, tmp_path / "x.zip", *script)
-    assert reason(each_sandbox.verified(bundle, code=1))[0] == "produced"
+    bundle = _with_run_sh(each_sandbox, draws, tmp_path / "x.zip", *script)
+    assert reason(each_sandbox.verify(bundle, code=1))[0] == "produced"
     wait_until(lambda: not processes_that_name(mark))
 
 
@@ -120,7 +116,7 @@ OUT = '"$2"'
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "action",
     first_is_fast(
         [
             "exit 0",
@@ -138,45 +134,43 @@ OUT = '"$2"'
         ]
     ),
 )
-def test_what_the_code_leaves_in_place_of_a_submission_is_refused(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str
-) -> None:
-    deed = deed.format(submission=drawn.run.submission, code='"$here"')
-    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", deed)
-    name, sentence = reason(workshop.verified(bundle, code=1))
+def test_an_invalid_output_file_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path, action: str) -> None:
+    action = action.format(submission=draws.run.submission, code='"$here"')
+    bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", action)
+    name, sentence = reason(bundler.verify(bundle, code=1))
     assert name == "produced" and sentence.startswith("the code did not write a valid submission: ")
     assert len(sentence) < 400
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "deed", ["mkfifo scores.csv", "mkdir scores.csv", "ln -s /dev/zero scores.csv", "echo x > scores.csv"]
+    "action", ["mkfifo scores.csv", "mkdir scores.csv", "ln -s /dev/zero scores.csv", "echo x > scores.csv"]
 )
-def test_scores_that_are_none_hold_nobody_up(workshop: Workshop, drawn: Packed, tmp_path: Path, deed: str) -> None:
-    rows = files_of(drawn.zip)["submission.csv"].decode().splitlines()
+def test_invalid_scores_do_not_block_verification(bundler: Bundler, draws: Packed, tmp_path: Path, action: str) -> None:
+    rows = files_of(draws.zip)["submission.csv"].decode().splitlines()
     rows[1], rows[-1] = rows[-1], rows[1]
-    script = [deed, f"cat > {OUT} <<'END'", *rows, "END"]
-    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", *script)
-    assert reason(workshop.verified(bundle, code=1))[0] == "agreement"
+    script = [action, f"cat > {OUT} <<'END'", *rows, "END"]
+    bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", *script)
+    assert reason(bundler.verify(bundle, code=1))[0] == "agreement"
 
 
 @pytest.mark.slow
-def test_a_full_scratch_folder_is_refused(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_full_scratch_directory_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     if shutil.disk_usage(tmp_path).free < 12 << 30:
         pytest.skip("12 GiB of free disk space are needed, of which 9 are reserved and none is written.")
     script = [f"fallocate -l 3G part{number} || exit 9" for number in range(3)] + ["sleep 60"]
-    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", *script)
-    name, sentence = reason(workshop.verified(bundle, code=1))
+    bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", *script)
+    name, sentence = reason(bundler.verify(bundle, code=1))
     assert (name, sentence) == ("run", "the code failed: it wrote more than 8 GiB to its scratch folder")
 
 
 @pytest.mark.slow
-def test_hostile_words_steer_neither_terminal_nor_page(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_hostile_text_is_sanitized(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     words = HOSTILE.replace("'", "")
-    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", f"printf '%s\\n' '{words}'", "exit 5")
+    bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", f"printf '%s\\n' '{words}'", "exit 5")
     marks = [{"check": HOSTILE, "sentence": HOSTILE}]
     bundle = altered(bundle, tmp_path / "y.zip", {}, attack=HOSTILE, round=HOSTILE, marks=marks)
-    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+    done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     page = (tmp_path / "y.verdict.html").read_text()
     assert "red" in done.stdout and "red" in page
     for shown in (done.stdout, done.stderr, page):
@@ -184,10 +178,10 @@ def test_hostile_words_steer_neither_terminal_nor_page(workshop: Workshop, drawn
     assert "<script" not in page
 
 
-def test_a_name_of_a_file_steers_no_terminal(workshop: Workshop, drawn: Packed, tmp_path: Path) -> None:
+def test_a_hostile_file_name_is_sanitized(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     (folder := tmp_path / "z").mkdir()
-    bundle = altered_raw(drawn.zip, folder / f"{HOSTILE.replace('/', '')}.zip", {"extra\u202e": b""})
-    done = workshop.machine.run("verify", str(bundle), *workshop.round, *OWN, code=1)
+    bundle = altered_files(draws.zip, folder / f"{HOSTILE.replace('/', '')}.zip", {"extra\u202e": b""})
+    done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
     (page,) = folder.glob("*.html")
     for shown in (done.stdout, done.stderr, page.read_text()):
         assert not set(shown) & set("\x1b\x07\u202e")
@@ -204,14 +198,14 @@ def test_a_name_of_a_file_steers_no_terminal(workshop: Workshop, drawn: Packed, 
         ("landlock", signal.SIGHUP),
     ],
 )
-def test_an_ended_verification_leaves_nothing_running(
-    workshop: Workshop, drawn: Packed, tmp_path: Path, backend: str, number: signal.Signals
+def test_an_interrupted_verification_leaves_no_process(
+    bundler: Bundler, draws: Packed, tmp_path: Path, backend: str, number: signal.Signals
 ) -> None:
     mark = f"{700_000 + os.getpid()}.{int(number)}"
-    bundle = _with_run_sh(workshop, drawn, tmp_path / "x.zip", f"sleep {mark} & sleep {mark}")
+    bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", f"sleep {mark} & sleep {mark}")
     (temporary := tmp_path / "tmp").mkdir()
-    machine = Machine(workshop.machine.folder, {"TMPDIR": str(temporary), "HARNESS_SANDBOX": backend})
-    process = machine.start("verify", str(bundle), *workshop.round, *OWN)
+    machine = Machine(bundler.machine.folder, {"TMPDIR": str(temporary), "HARNESS_SANDBOX": backend})
+    process = machine.start("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT)
     wait_until(lambda: [one for one in processes_that_name(mark) if one.name() == "sleep"])
     process.send_signal(number)
     process.communicate(timeout=120)

@@ -1,20 +1,19 @@
-"""Mangled submissions read twice: by the validator, and as the organizers' scripts read them.
+"""Read mutated submissions with the validator and with the organizers' rules, and compare the results.
 
-Where their reading accepts a file under the round's rules and the file is in the official layout, ours accepts it, with
-the same rows and the same recall at 100 errors. Whatever their reading refuses, ours refuses. Ours is nowhere laxer,
-and stricter where it says so, since each of these is how a submission goes wrong without a word:
+If the organizers' scripts accept a file in the official layout, the validator accepts it too, with the same rows and
+the same Recall@100. The validator refuses everything that the scripts refuse. It also refuses the following, because
+each would silently change or lose a submission:
 
-- numbers other than plain digits (signs, spaces around them, underscores, leading zeros, digits of other scripts):
-  readers other than Python's `int` take them for something else, or for nothing;
-- brackets that are none, quotes around an id or missing around a suffix, further columns, columns in another order, a
-  header that is quoted: the scripts throw away what they do not look at, which may have been the point;
-- blank lines, lines of different ends, ends of CR alone, line breaks inside quotes: line numbers would no longer say
-  where a fault is;
-- a file without the header, which the scripts take for a submission of no rows if it has but one line;
-- lines longer than any row can be (a token followed by four thousand spaces), so that memory is bounded;
-- NUL bytes, wherever they are.
+- numbers other than plain digits (signs, surrounding spaces, underscores, leading zeros, digits of other scripts):
+  readers other than Python's `int` read them differently or not at all;
+- other brackets, quotes around an id or none around a suffix, further columns, another order of columns, a quoted
+  header: the scripts ignore what they do not read;
+- blank lines, mixed line ends, CR alone as line end, line breaks inside quotes: line numbers would be wrong;
+- a missing header: the scripts read a file with one line as a submission without rows;
+- lines longer than any row can be (such as a token followed by 4,000 spaces), so that memory is bounded;
+- NUL bytes.
 
-Every refusal is a sentence: one line, printable, shorter than 200 characters, with a line of the file.
+Every refusal is one printable line of less than 200 characters that names a line of the file.
 """
 
 import random
@@ -37,68 +36,71 @@ from harness.core.submission_reader import (
     submission_faults,
 )
 from tests.soak import official
-from tests.soak.laws import Violation
-from tests.soak.mutations import Seed, mutated, seed_of
+from tests.soak.invariants import Violation
+from tests.soak.mutations import Seed, mutate, random_seed
 
-_LONGEST_SENTENCE = 200
-_SLOWEST_SECONDS = 5.0
+_MAX_MESSAGE_LENGTH = 200
+_MAX_SECONDS = 5.0
 _NUMBER = rb"(?:0|[1-9][0-9]*)"
 _ROW = re.compile(rb"%b,\"\[%b(?:, *%b)*\]\"" % (_NUMBER, _NUMBER, _NUMBER))
 _HEADER = b"Example ID,Suffix Guess"
 _STRICTNESS = {
-    "not a plain integer": "a number that is no plain digits",
-    "is not in 0..": "a number that is no plain digits",
-    "is not a quoted list": "brackets or quotes of another kind",
-    "stands after the closing quote": "brackets or quotes of another kind",
+    "not a plain integer": "a number other than plain digits",
+    "is not in 0..": "a number other than plain digits",
+    "is not a quoted list": "other brackets or quotes",
+    "stands after the closing quote": "other brackets or quotes",
     "quote that never closes": "a line break inside quotes",
     "columns where 2 are wanted": "further columns",
     "1 column where 2": "a line break inside quotes",
     "an empty line": "a blank line",
-    "ends in": "lines of different ends",
+    "ends in": "mixed line ends",
     "is wanted": "another header, or none",
     "starts with a byte order mark": "another header, or none",
     "longer than any row": "a line longer than any row",
     "binary file": "a NUL byte",
-    "tokens are wanted": "brackets or quotes of another kind",
+    "tokens are wanted": "other brackets or quotes",
 }
 
 
 def checked_files(count: int, *, seed: int, place: Path) -> dict[str, Any]:
-    """Read `count` files made from `seed`; how many were what. Raises Violation, and leaves the file at `place`."""
+    """Read `count` random files in `place`, and return counts of the results.
+
+    Raises Violation if a file is not read as the module describes; that file is kept.
+    """
     place.mkdir(parents=True, exist_ok=True)
     verdicts: Counter[str] = Counter()
     stricter: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     slowest = 0.0
-    before = _memory()
+    before = _peak_memory()
     for number in range(count):
-        chance = random.Random(f"{seed}/{number}")
-        submission = seed_of(chance)
-        kind, content = mutated(submission, chance)
+        rng = random.Random(f"{seed}/{number}")
+        submission = random_seed(rng)
+        kind, content = mutate(submission, rng)
         path = place / f"{number}.csv"
         path.write_bytes(content)
-        began = time.monotonic()
-        verdict, why = _verdict(path, content, submission)
-        slowest = max(slowest, time.monotonic() - began)
-        if slowest > _SLOWEST_SECONDS:
+        start = time.monotonic()
+        verdict, strictness = _compare(path, content, submission)
+        slowest = max(slowest, time.monotonic() - start)
+        if slowest > _MAX_SECONDS:
             raise Violation(f"{path}: took {slowest:.1f} s to read")
         verdicts[verdict] += 1
         kinds[kind] += 1
-        if why is not None:
-            stricter[why] += 1
+        if strictness is not None:
+            stricter[strictness] += 1
         path.unlink()
     return {
         "files": count,
         "verdicts": dict(verdicts),
-        "ours_is_stricter": dict(stricter.most_common()),
+        "validator_is_stricter": dict(stricter.most_common()),
         "by_mutation": dict(sorted(kinds.items())),
         "slowest_s": round(slowest, 3),
-        "memory_grew_mib": round(_memory() - before),
+        "memory_grew_mib": round(_peak_memory() - before),
     }
 
 
-def _verdict(path: Path, content: bytes, seed: Seed) -> tuple[str, str | None]:
-    """What both readings say, and the strictness that keeps out what only theirs accepts. Raises Violation."""
+def _compare(path: Path, content: bytes, seed: Seed) -> tuple[str, str | None]:
+    """Return the verdict of both readers, and why only the validator refuses the file. Raises Violation."""
     theirs: list[official.Row] | None
     try:
         theirs = official.rows_of(path, seed.rules)
@@ -107,22 +109,20 @@ def _verdict(path: Path, content: bytes, seed: Seed) -> tuple[str, str | None]:
     faults = submission_faults(path, seed.rules)
     fault = _first_fault(path, seed.rules)
     if (fault is None) != (not faults) or (fault is not None and str(fault) != str(faults[0])):
-        raise Violation(f"{path}: reading it says {fault}, listing its faults {faults[:1]}")
-    for told in faults:
-        _must_be_a_sentence(path, content, told)
+        raise Violation(f"{path}: read_submission raises {fault}, submission_faults returns {faults[:1]}")
+    for one in faults:
+        _check_message(path, content, one)
     if len(faults) > MAX_FAULTS:
-        raise Violation(f"{path}: {len(faults)} faults are told")
+        raise Violation(f"{path}: {len(faults)} faults, more than {MAX_FAULTS}")
     if theirs is None:
         if not faults:
-            raise Violation(f"{path}: accepted, and the organizers' scripts refuse it")
+            raise Violation(f"{path}: accepted, although the organizers' scripts refuse it")
         return "refused by both", None
     if faults:
-        if _is_plain(content, seed.rules):
-            raise Violation(
-                f"{path}: the organizers' scripts accept it, its layout is official, and ours says {faults[0]}"
-            )
-        return "refused by ours alone, as it says", _strictness(path, faults[0])
-    _must_agree(path, theirs, seed)
+        if _has_official_layout(content, seed.rules):
+            raise Violation(f"{path}: refused in the official layout, although the scripts accept it: {faults[0]}")
+        return "refused by the validator alone", _strictness(path, faults[0])
+    _check_rows(path, theirs, seed)
     return "accepted by both, with the same rows and recall", None
 
 
@@ -134,26 +134,27 @@ def _first_fault(path: Path, rules: SubmissionRules) -> SubmissionFault | None:
     return None
 
 
-def _must_agree(path: Path, theirs: list[official.Row], seed: Seed) -> None:
+def _check_rows(path: Path, theirs: list[official.Row], seed: Seed) -> None:
     rows = read_submission(path, seed.rules)
     if [official.Row(e, tuple(s)) for e, s in zip(rows.ids.tolist(), rows.suffixes.tolist(), strict=True)] != theirs:
-        raise Violation(f"{path}: its rows are read differently")
+        raise Violation(f"{path}: the rows differ from those of the organizers' scripts")
     answers = np.array(seed.answers, token_dtype(seed.rules.vocabulary))
     is_correct = correct_rows(rows.ids, rows.suffixes, answers)
     ours = recall_at_errors(is_correct, rows.ids, cap=official.ERRORS, examples=len(answers))
-    if ours != official.recall_at_100_errors(theirs, seed.answers):
-        raise Violation(f"{path}: recall {ours} where the organizers' walk gives another")
+    expected = official.recall_at_100_errors(theirs, seed.answers)
+    if ours != expected:
+        raise Violation(f"{path}: recall {ours}, but {expected} by the organizers' scripts")
 
 
-def _must_be_a_sentence(path: Path, content: bytes, fault: SubmissionFault) -> None:
+def _check_message(path: Path, content: bytes, fault: SubmissionFault) -> None:
     text = str(fault)
     lines = content.count(b"\n") + 1
-    if not (text.isprintable() and len(text) < _LONGEST_SENTENCE and text.endswith(".") and 1 <= fault.line <= lines):
-        raise Violation(f"{path}: refused with {text!r}, of line {fault.line} of {lines}")
+    if not (text.isprintable() and len(text) < _MAX_MESSAGE_LENGTH and text.endswith(".") and 1 <= fault.line <= lines):
+        raise Violation(f"{path}: the message is {text!r}, for line {fault.line} of {lines}")
 
 
-def _is_plain(content: bytes, rules: SubmissionRules) -> bool:
-    """The official layout: its header, rows in double quotes and brackets of plain numbers, lines that end alike."""
+def _has_official_layout(content: bytes, rules: SubmissionRules) -> bool:
+    """Return whether the file has the header, rows with quoted lists of plain numbers, and uniform line ends."""
     end = b"\r\n" if content.partition(b"\n")[0].endswith(b"\r") else b"\n"
     header, *rows = content.removesuffix(end).split(end)
     if end == b"\r\n" and rows:
@@ -166,9 +167,9 @@ def _strictness(path: Path, fault: SubmissionFault) -> str:
     for words, name in _STRICTNESS.items():
         if words in fault.what:
             return name
-    raise Violation(f"{path}: refused by ours alone, for a reason that is none of those given: {fault}")
+    raise Violation(f"{path}: refused by the validator alone, for a reason that is not documented: {fault}")
 
 
-def _memory() -> float:
-    """The most memory that this process ever held, in MiB."""
+def _peak_memory() -> float:
+    """Return the peak resident memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

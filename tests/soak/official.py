@@ -1,11 +1,11 @@
-"""A submission as the organizers' two scripts read it, written anew from what they do, and sharing nothing with ours.
+"""Read a submission as the organizers' two scripts do. Reimplements their behaviour and shares no code with ours.
 
-Their scorer and validator go through `csv.DictReader` over a file opened as text: lines may end in any way, blank ones
-are passed over, further columns and their order do not matter, a quoted field may hold line breaks. An id is whatever
-`int` takes; of a suffix the first and the last character go, the rest is cut at commas, and each piece is whatever
-`int` takes: white space around it, a sign, underscores, leading zeros and the digits of any script. What is outside
-the round is refused: ids, lengths, tokens, rows beyond the cap. (Their validator lets a token through that is one
-beyond the vocabulary, which is taken for the slip that it is.)
+Their scorer and validator use `csv.DictReader` on a text file. Lines may end in any way, blank lines are skipped,
+further columns and the order of columns do not matter, and a quoted field may contain line breaks. An id is anything
+that `int` accepts. The first and the last character of a suffix are removed, the rest is split at commas, and each part
+is anything that `int` accepts: with spaces around it, a sign, underscores, leading zeros or digits of any script. Ids,
+lengths, tokens and rows outside the limits of the round are refused. (Their validator accepts a token equal to the
+vocabulary size, which is treated as a bug here.)
 """
 
 import csv
@@ -25,11 +25,11 @@ class Row(NamedTuple):
 
 
 class Refused(Exception):
-    """The scripts would stop, or the round's rules are not kept."""
+    """The scripts would fail, or the submission exceeds the limits of the round."""
 
 
 def rows_of(path: Path, rules: SubmissionRules) -> list[Row]:
-    """The rows that the scripts read. Raises Refused."""
+    """Return the rows that the scripts read. Raises Refused."""
     try:
         with path.open(encoding="utf-8") as file:
             rows = [
@@ -51,7 +51,7 @@ def rows_of(path: Path, rules: SubmissionRules) -> list[Row]:
 
 
 def recall_at_100_errors(rows: list[Row], answers: list[tuple[int, ...]]) -> float:
-    """The share of examples with a right row before the hundredth wrong one."""
+    """Return the fraction of examples with a correct row before the 100th error."""
     solved, wrong, recall = set[int](), 0, 0.0
     for row in rows:
         if row.suffix != answers[row.example]:

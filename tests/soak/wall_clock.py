@@ -1,4 +1,4 @@
-"""The machine's wall clock, set back for a while and put right again, whatever happens to whoever did it."""
+"""Set the wall clock back for a while. A guard process restores it even if this process is killed."""
 
 import contextlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-# It puts the clock right when its parent says so, when that is gone, and after a minute in any case.
+# Restores the clock when its parent closes the pipe or ends, and after one minute at the latest.
 _GUARD = """
 import select, sys, time
 offset = float(sys.argv[1])
@@ -16,9 +16,10 @@ time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_BOOTTIME) 
 
 
 @contextlib.contextmanager
-def set_back(seconds: float) -> Iterator[str]:
-    """Inside, CLOCK_REALTIME is `seconds` behind; yields the means. Needs the right to set the clock, and at most a
-    minute. Raises PermissionError where it is missing.
+def set_back(seconds: float) -> Iterator[None]:
+    """Set CLOCK_REALTIME back by `seconds` inside the block, for at most one minute.
+
+    Raises PermissionError if this process may not set the clock.
     """
     offset = time.clock_gettime(time.CLOCK_REALTIME) - time.clock_gettime(time.CLOCK_BOOTTIME)
     time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_BOOTTIME) + offset)
@@ -27,9 +28,9 @@ def set_back(seconds: float) -> Iterator[str]:
     )
     try:
         time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_BOOTTIME) + offset - seconds)
-        yield "the machine's own clock, by clock_settime"
+        yield
     finally:
         assert guard.stdin is not None
         guard.stdin.close()
         if guard.wait(timeout=10) != 0:
-            raise RuntimeError("the wall clock could not be put right again")
+            raise RuntimeError("the wall clock was not restored")

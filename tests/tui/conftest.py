@@ -1,4 +1,4 @@
-"""The homes of each file of tests, and runs that its tests share."""
+"""Home directories and runs that the tests of one file share."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.runs.folder import RunFolder
-from tests.functional.machine import ROOT, Machine, homes, processes_that_name, write_round
+from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
 from tests.tui.stored import live_run, stored_run
 from tests.unit.tui.recorded import Recorded
 
@@ -28,13 +28,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     folder = tmp_path_factory.mktemp("machine")
     write_round(folder)
     yield Machine(folder)
-    for process in processes_that_name(str(folder)):
-        process.kill()
+    kill_processes_that_name(str(folder))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def places(machine: Machine, schema_cache: Path) -> Iterator[None]:
-    """Set the homes of this process to those of the machine."""
+    """Set the home directories of this process to those of the machine."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in homes(machine.folder).items():
             patch.setenv(name, value)
@@ -52,7 +51,7 @@ def finished(machine: Machine, places: None) -> RunFolder:
 
 @pytest.fixture
 def running(machine: Machine) -> Iterator[Recorded]:
-    """A run that goes on until its test ends; the test itself writes the guesses."""
+    """A run that is running until its test ends. The test itself writes the guesses."""
     run = live_run(machine.folder, "bbbb-patient-small", name="patient")
     yield run
     run.store.close()
@@ -69,7 +68,7 @@ def copy(finished: RunFolder) -> Iterator[RunFolder]:
 
 
 @pytest.fixture
-def looks_as_before(tmp_path: Path) -> Callable[[str, str], None]:
+def matches_snapshot(tmp_path: Path) -> Callable[[str, str], None]:
     """Compare an SVG of the screen with the one in snapshots/; HARNESS_UPDATE_SNAPSHOTS=1 replaces it."""
 
     def compare(name: str, svg: str) -> None:

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 
 
-class Stage(App[None]):
+class ScreenApp(App[None]):
     """An application with one screen; `results` has the values that the screen was dismissed with."""
 
     def __init__(self, screen: Screen[Any]) -> None:
@@ -29,13 +29,13 @@ class Stage(App[None]):
         self.push_screen(self.shown, self.results.append)
 
 
-def played(
+def play_screen(
     screen: Screen[Any], scenario: Callable[[Pilot[None]], Awaitable[Result]], *, size: tuple[int, int] = (80, 24)
 ) -> Result:
     """Play `scenario` on an application that shows `screen`, and return its result."""
 
     async def play() -> Result:
-        app = Stage(screen)
+        app = ScreenApp(screen)
         async with app.run_test(size=size) as pilot:
             return await scenario(pilot)
 
@@ -59,7 +59,7 @@ def text_of(pilot: Pilot[None], selector: str) -> str:
     return str(pilot.app.screen_stack[1].query_one(selector, Static).content)
 
 
-def words_on(app: App[Any]) -> str:
+def screen_text(app: App[Any]) -> str:
     """Return the text of the screen, line by line."""
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text for strip in strips)
@@ -79,4 +79,4 @@ def watch(
         await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
         return await scenario(pilot)
 
-    return played(RunScreen(folder), after_first_snapshot, size=size)
+    return play_screen(RunScreen(folder), after_first_snapshot, size=size)

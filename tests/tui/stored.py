@@ -1,4 +1,4 @@
-"""Runs written straight into their directories: a test of a screen rarely needs a worker process."""
+"""Write runs directly to their directories, because most screen tests need no worker process."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def stored_run(
     phase: str = "finished",
     age: float = 0.0,
 ) -> RunFolder:
-    """Return a run that is over: one guess for each example, and the examples `solved` first and right."""
+    """Return a run that is over, with one guess per example. Those for `solved` are first and correct."""
     run = live_run(folder, id_, name=name)
     right = [example for example in solved if example < examples]
     order = right + [example for example in range(examples) if example not in right]

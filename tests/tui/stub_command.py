@@ -1,4 +1,4 @@
-"""A stand-in for `python -m harness` that runs until a test releases it."""
+"""A replacement for `python -m harness` that runs until a test releases it."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ except KeyboardInterrupt:
 
 
 class StubCommand:
-    """Files tell what the command did: `started` has its arguments; `interrupted` and `finished` are empty."""
+    """A command that writes files: `started` with its arguments, then `interrupted` or `finished`, which are empty."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

@@ -15,7 +15,7 @@ from harness.tui.app import HarnessApp, _described_bindings, show
 from harness.tui.screen_log import log_file
 from harness.tui.screens.home import HomeScreen
 from tests.functional.machine import Machine
-from tests.tui.piloting import notifications, until, words_on
+from tests.tui.piloting import notifications, screen_text, until
 
 
 def play_app(scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (110, 40)) -> None:
@@ -32,11 +32,11 @@ def play_app(scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[i
 def test_help_follows_the_focus(key: str) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press(key)
-        await until(pilot, lambda: "All attacks, with" in words_on(pilot.app))
+        await until(pilot, lambda: "All attacks, with" in screen_text(pilot.app))
         pilot.app.screen.query_one("#runs").focus()
-        await until(pilot, lambda: "All runs on" in words_on(pilot.app))
+        await until(pilot, lambda: "All runs on" in screen_text(pilot.app))
         await pilot.press(key)
-        await until(pilot, lambda: "All runs on" not in words_on(pilot.app))
+        await until(pilot, lambda: "All runs on" not in screen_text(pilot.app))
 
     play_app(scenario)
 
@@ -50,9 +50,9 @@ def test_the_palette_has_every_action_of_the_keys() -> None:
         own = {binding.key for binding in HomeScreen.BINDINGS if binding.description}
         assert own <= keys
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: "Search for commands" in words_on(pilot.app))
+        await until(pilot, lambda: "Search for commands" in screen_text(pilot.app))
         await pilot.press(*"new attack")
-        await until(pilot, lambda: "Create a new attack" in words_on(pilot.app))
+        await until(pilot, lambda: "Create a new attack" in screen_text(pilot.app))
 
     play_app(scenario)
 
@@ -60,9 +60,9 @@ def test_the_palette_has_every_action_of_the_keys() -> None:
 def test_the_palette_runs_an_action() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: "Search for commands" in words_on(pilot.app))
+        await until(pilot, lambda: "Search for commands" in screen_text(pilot.app))
         await pilot.press(*"sort")
-        await until(pilot, lambda: "by the next column" in words_on(pilot.app))
+        await until(pilot, lambda: "by the next column" in screen_text(pilot.app))
         await pilot.press("enter")
         await until(pilot, lambda: "by recall" in str(pilot.app.screen.query_one("#runs").border_title))
 
@@ -111,7 +111,7 @@ def test_an_unwritable_home_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file" / "below"))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "baseline" in words_on(pilot.app))
+        await until(pilot, lambda: "baseline" in screen_text(pilot.app))
 
     play_app(scenario)
 
@@ -130,10 +130,10 @@ def test_an_internal_error_is_raised_and_logged(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    result = tmp_path / "output"
     tmux = tmp_path / "bin" / "tmux"
     tmux.parent.mkdir()
-    script = f"import sys\nopen({str(told)!r}, 'w').write(repr(sys.argv[1:]) + sys.stdin.read())\n"
+    script = f"import sys\nopen({str(result)!r}, 'w').write(repr(sys.argv[1:]) + sys.stdin.read())\n"
     tmux.write_text(f"#!{sys.executable}\n{script}")
     tmux.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmux.parent), prepend=":")
@@ -143,7 +143,7 @@ def test_inside_tmux_text_is_copied_through_tmux(monkeypatch: pytest.MonkeyPatch
         pilot.app.copy_to_clipboard("a run [/ \ud800")
 
     play_app(scenario)
-    assert told.read_text() == "['load-buffer', '-w', '-']a run [/ ?"
+    assert result.read_text() == "['load-buffer', '-w', '-']a run [/ ?"
 
 
 def test_the_screen_does_not_import_torch_or_plotting() -> None:

@@ -16,7 +16,7 @@ from harness.tui.screens.audit import AuditScreen, FigureTable
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
-from tests.tui.piloting import SIZES, played, text_of, until, words_on
+from tests.tui.piloting import SIZES, play_screen, screen_text, text_of, until
 from tests.unit.tui.recorded import recorded_run
 from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
 
@@ -51,7 +51,7 @@ def audit() -> RecordedAudit:
 def watched(
     folder: RunFolder, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
 ) -> Any:
-    return played(AuditScreen(folder), scenario, size=size)
+    return play_screen(AuditScreen(folder), scenario, size=size)
 
 
 async def shown(pilot: Pilot[None]) -> None:
@@ -68,20 +68,20 @@ def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit,
         for key in "12345":
             await pilot.press(key)
             await pilot.pause()
-            words = words_on(pilot.app)
+            words = screen_text(pilot.app)
             assert "audit sequence" in words
             assert all(line.isprintable() for line in words.splitlines())
         if size[0] >= 80:
             assert "log [/bold][red]x" in words
             await pilot.press("1")
             await pilot.pause()
-            assert "[0.125, 0.5]" in words_on(pilot.app)
+            assert "[0.125, 0.5]" in screen_text(pilot.app)
             await pilot.press("4")
             await pilot.pause()
-            assert "reply plain" in words_on(pilot.app)
+            assert "reply plain" in screen_text(pilot.app)
             await pilot.press("3")
             await pilot.pause()
-            assert "1 warning" in words_on(pilot.app)
+            assert "1 warning" in screen_text(pilot.app)
 
     watched(audit.folder, scenario, size=size)
 
@@ -92,7 +92,7 @@ def test_the_terminal_may_shrink_and_grow(audit: RecordedAudit) -> None:
         for size in [(20, 5), (250, 70), (1, 1), (80, 24), (109, 3), (110, 40)]:
             await pilot.resize_terminal(*size)
             await pilot.pause()
-        assert "audit sequence" in words_on(pilot.app)
+        assert "audit sequence" in screen_text(pilot.app)
 
     watched(audit.folder, scenario)
 
@@ -153,7 +153,7 @@ def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
         await pilot.press("s", "r")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
-        assert "0.25" in words_on(pilot.app)
+        assert "0.25" in screen_text(pilot.app)
 
     watched(audit.folder, scenario)
 
@@ -173,8 +173,8 @@ def test_home_opens_runs_and_audits_in_their_own_screens(audit: RecordedAudit, t
     async def play() -> None:
         app = HarnessApp()
         async with app.run_test(size=(160, 40)) as pilot:
-            await until(pilot, lambda: "efgh-some" in words_on(app) and "audit sequence" in words_on(app))
-            assert "trigram 0.25" in words_on(app)
+            await until(pilot, lambda: "efgh-some" in screen_text(app) and "audit sequence" in screen_text(app))
+            assert "trigram 0.25" in screen_text(app)
             opened = set()
             for _ in range(2):
                 app.screen.query_one("#runs").focus()

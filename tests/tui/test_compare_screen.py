@@ -14,8 +14,8 @@ from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.compare import CompareScreen, PairTable, SettingsTable
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.widgets.curve_plot import CurvePlot
-from tests.functional.machine import Machine, give_away
-from tests.tui.piloting import SIZES, played, text_of, until, words_on
+from tests.functional.machine import Machine, leak_examples
+from tests.tui.piloting import SIZES, play_screen, screen_text, text_of, until
 from tests.tui.stored import stored_run
 
 
@@ -26,7 +26,7 @@ def pair(machine: Machine, places: None) -> tuple[RunFolder, RunFolder]:
         stored_run(machine.folder, "abcd-better", range(40)),
         stored_run(machine.folder, "efgh-worse", range(20, 44), seed=1, age=-1.0),
     )
-    give_away(machine.folder, 16)
+    leak_examples(machine.folder, 16)
     return runs
 
 
@@ -36,7 +36,7 @@ def comparing(
     *,
     size: tuple[int, int] = (200, 50),
 ) -> Any:
-    return played(CompareScreen(folders), scenario, size=size)
+    return play_screen(CompareScreen(folders), scenario, size=size)
 
 
 async def shown(pilot: Pilot[None]) -> None:
@@ -50,7 +50,7 @@ def test_every_panel_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], siz
         for key in "12345":
             await pilot.press(key)
             await pilot.pause()
-            assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
+            assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
     comparing(pair, scenario, size=size)
 
@@ -83,7 +83,7 @@ def test_curves_have_markers_without_colours(
         plot = pilot.app.screen.query_one("#curves-plot", CurvePlot)
 
         def has_markers() -> bool:
-            text = "\n".join(words_on(pilot.app).splitlines()[plot.region.y : plot.region.bottom])
+            text = "\n".join(screen_text(pilot.app).splitlines()[plot.region.y : plot.region.bottom])
             return "●" in text and "■" in text
 
         await until(pilot, has_markers)
@@ -138,7 +138,7 @@ def test_differing_settings_are_listed(pair: tuple[RunFolder, RunFolder]) -> Non
 
 def test_three_runs_are_compared_without_examples(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     third = stored_run(machine.folder, "ijkl-third", range(10), age=-2.0)
-    give_away(machine.folder, 16)
+    leak_examples(machine.folder, 16)
 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
@@ -152,7 +152,7 @@ def test_three_runs_are_compared_without_examples(pair: tuple[RunFolder, RunFold
 
 def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     other = stored_run(machine.folder, "ijkl-other")
-    give_away(machine.folder, 16)
+    leak_examples(machine.folder, 16)
     spec = json.loads(other.spec_file.read_text())
     spec["round"]["name"] = "other"
     other.spec_file.write_text(json.dumps(spec))

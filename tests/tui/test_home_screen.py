@@ -1,4 +1,4 @@
-"""Home: the lists of attacks and runs, whatever state they are in."""
+"""The home screen: lists of attacks and runs in any state."""
 
 import asyncio
 import contextlib
@@ -19,13 +19,13 @@ from harness.tui.screens.dialogs import RoundDialog
 from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import PLUGINS, Machine
-from tests.tui.piloting import SIZES, notifications, until, words_on
+from tests.tui.piloting import SIZES, notifications, screen_text, until
 from tests.tui.stored import stored_run
 
 
 @pytest.fixture(scope="module", autouse=True)
 def two_runs(machine: Machine, places: None) -> None:
-    """One run that finished and one that crashed."""
+    """A finished run and a crashed run."""
     stored_run(machine.folder, "aaaa-draws-small", [], examples=8, age=10.0)
     stored_run(machine.folder, "bbbb-misbehaving-small", [], name="misbehaving", phase="crashed")
 
@@ -80,7 +80,7 @@ def test_attacks_and_runs_are_listed_at_any_size(plugins: Path, size: tuple[int,
         listed = {(row[0].split("-")[1], row[1]) for row in rows(pilot, "runs")}
         assert listed == {("draws", "finished"), ("misbehaving", "crashed")}
         if size[0] >= 80:
-            await until(pilot, lambda: "baseline" in words_on(pilot.app) and "finished" in words_on(pilot.app))
+            await until(pilot, lambda: "baseline" in screen_text(pilot.app) and "finished" in screen_text(pilot.app))
 
     home(plugins, scenario, size=size)
 
@@ -102,7 +102,7 @@ def test_a_broken_attack_is_a_row_with_its_error(plugins: Path) -> None:
 def test_the_chosen_attack_is_described(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await attack_chosen(pilot, "draws")
-        await until(pilot, lambda: "trials: " in words(pilot) and "Draws an example." in words(pilot))
+        await until(pilot, lambda: "trials: " in words(pilot) and "Draws per example." in words(pilot))
 
     home(plugins, scenario, size=(200, 50))
 
@@ -123,7 +123,7 @@ def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
         (plugins / "patient.py").write_text(source)
         await until(pilot, lambda: "patient" in [row[0] for row in rows(pilot, "attacks")])
         (plugins / "broken.py").write_text(source.replace("patient", "broken"))
-        await until(pilot, lambda: "Would go on for minutes" in words(pilot))
+        await until(pilot, lambda: "An attack that runs for minutes" in words(pilot))
 
     home(plugins, scenario)
 
@@ -194,7 +194,7 @@ def test_marked_runs_are_compared(plugins: Path, machine: Machine) -> None:
         assert [row[0][0] for row in rows(pilot, "runs") if row[2] == "draws"] == ["●", "●"]
         await pilot.press("c")
         await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
-        await until(pilot, lambda: "2 runs of small" in words_on(pilot.app))
+        await until(pilot, lambda: "2 runs of small" in screen_text(pilot.app))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
         await pilot.press("escape")
@@ -205,7 +205,7 @@ def test_marked_runs_are_compared(plugins: Path, machine: Machine) -> None:
 
 
 def test_an_unreadable_run_is_not_compared(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
     spoilt.store.write_bytes(b"no store" * 1000)
@@ -239,7 +239,9 @@ def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Mac
         await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
         pilot.app.screen.query_one(Input).focus()
         await pilot.press(*"[/no.toml", "enter")
-        await until(pilot, lambda: "no such round file" in words_on(pilot.app) or "unknown" in words_on(pilot.app))
+        await until(
+            pilot, lambda: "no such round file" in screen_text(pilot.app) or "unknown" in screen_text(pilot.app)
+        )
         pilot.app.screen.query_one(Input).value = str(machine.folder / "round.toml")
         await pilot.press("enter")
         await until(pilot, lambda: "best Recall@100 on small" in str(table(pilot, "attacks").border_title))
@@ -253,7 +255,7 @@ def test_i_shows_the_description_in_a_narrow_terminal(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await attack_chosen(pilot, "draws")
         await pilot.press("i")
-        await until(pilot, lambda: "Draws an example." in words_on(pilot.app))
+        await until(pilot, lambda: "Draws per example." in screen_text(pilot.app))
         assert not table(pilot, "attacks").display
         await pilot.press("escape")
         await until(pilot, lambda: table(pilot, "attacks").display)
@@ -266,7 +268,7 @@ def test_enter_opens_a_run_and_escape_returns(plugins: Path) -> None:
         table(pilot, "runs").focus()
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
-        await until(pilot, lambda: "misbehaving on small" in words_on(pilot.app))
+        await until(pilot, lambda: "misbehaving on small" in screen_text(pilot.app))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
 
@@ -274,7 +276,7 @@ def test_enter_opens_a_run_and_escape_returns(plugins: Path) -> None:
 
 
 def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     spoilt = RunFolder(finished.path.with_name("zzzz-spoilt"))
     shutil.copytree(finished.path, spoilt.path)
     spoilt.store.write_bytes(b"\x00[/ no store" * 1000)
@@ -291,29 +293,29 @@ def test_an_unreadable_run_is_a_row_with_the_reason(plugins: Path, machine: Mach
 
 
 def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
-    torn = RunFolder(finished.path.with_name("zzzz-torn"))
-    shutil.copytree(finished.path, torn.path)
-    with contextlib.closing(sqlite3.connect(torn.store)) as db, db:
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
+    damaged = RunFolder(finished.path.with_name("zzzz-damaged"))
+    shutil.copytree(finished.path, damaged.path)
+    with contextlib.closing(sqlite3.connect(damaged.store)) as db, db:
         db.execute("UPDATE point SET recall = 'high'")
 
     async def scenario(pilot: Pilot[None]) -> None:
         (unreadable,) = [row for row in rows(pilot, "runs") if row[1] == "unreadable"]
-        assert unreadable[0].strip() == torn.id and "high" in unreadable[2]
+        assert unreadable[0].strip() == damaged.id and "high" in unreadable[2]
         assert len(rows(pilot, "runs")) == 3
 
     try:
         home(plugins, scenario)
     finally:
-        remove_run(torn)
+        remove_run(damaged)
 
 
 def test_a_locked_run_delays_neither_the_others_nor_the_keys(plugins: Path, machine: Machine) -> None:
-    finished = next(folder for folder in machine.folders() if folder.spec().attack.name == "draws")
-    # Its summary is cached otherwise.
+    finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
+    # Otherwise its summary is cached.
     finished.summary.unlink(missing_ok=True)
     holder = sqlite3.connect(finished.store, isolation_level=None)
-    # A reader at the run's end may have left it in WAL mode, where nobody is locked out.
+    # A reader at the end of the run may have left it in WAL mode, in which readers are not blocked.
     holder.execute("PRAGMA journal_mode=DELETE")
     holder.execute("BEGIN EXCLUSIVE")
 
@@ -365,6 +367,6 @@ def test_home_is_readable_in_any_theme_without_colours(
 
     async def scenario(pilot: Pilot[None]) -> None:
         pilot.app.theme = theme
-        await until(pilot, lambda: "finished" in words_on(pilot.app))
+        await until(pilot, lambda: "finished" in screen_text(pilot.app))
 
     home(plugins, scenario)

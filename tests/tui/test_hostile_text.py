@@ -17,7 +17,7 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.widgets.guess_stream import GuessStream
 from tests.functional.machine import EXAMPLES as ALL
 from tests.functional.machine import ROOT, homes
-from tests.tui.piloting import SIZES, played, text_of, until, watch, words_on
+from tests.tui.piloting import SIZES, play_screen, screen_text, text_of, until, watch
 from tests.tui.stored import LENGTH, live_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -44,12 +44,12 @@ def test_hostile_guesses_and_log_lines_stay_text(
         await until(pilot, lambda: len(stream._lines) == ALL)
         for _ in range(8):
             await pilot.pause()
-            words = words_on(pilot.app)
+            words = screen_text(pilot.app)
             assert all(line.isprintable() for line in words.splitlines())
             stream.scroll_page_up(animate=False)
         await pilot.press("5")
         await until(pilot, lambda: any("[/" in line.text for line in pilot.app.screen.query_one(RichLog).lines))
-        assert all(line.isprintable() for line in words_on(pilot.app).splitlines())
+        assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
     watch(run.folder, scenario, size=size)
 
@@ -85,34 +85,36 @@ def _hostile_run(folder: Path, id_: str, solved: int) -> RunFolder:
 
 def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        assert f"some{MARKUP} on small" in text_of(pilot, "#who") and hostile[0].id in words_on(pilot.app)
+        assert f"some{MARKUP} on small" in text_of(pilot, "#who") and hostile[0].id in screen_text(pilot.app)
         await pilot.press("3")
-        await until(pilot, lambda: "→" in words_on(pilot.app))
-        lines = [line for line in words_on(pilot.app).splitlines() if "→" in line]
+        await until(pilot, lambda: "→" in screen_text(pilot.app))
+        lines = [line for line in screen_text(pilot.app).splitlines() if "→" in line]
         assert f"✓ {MARKUP:>16} → {MARKUP}" in lines[0] and f"✗ {MARKUP:>16} → {MARKUP[:-1]}[" in lines[-1]
         await pilot.press("slash", *MARKUP, "enter")
-        await until(pilot, lambda: f"Guesses · {MARKUP} · 16 found" in words_on(pilot.app))
+        await until(pilot, lambda: f"Guesses · {MARKUP} · 16 found" in screen_text(pilot.app))
 
     watch(hostile[0], scenario, size=(120, 30))
 
 
 def test_markup_in_an_example_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "candidate" in words_on(pilot.app))
-        lines = [line.strip() for line in words_on(pilot.app).splitlines()]
+        await until(pilot, lambda: "candidate" in screen_text(pilot.app))
+        lines = [line.strip() for line in screen_text(pilot.app).splitlines()]
         assert lines[lines.index("prefix") + 1] == lines[lines.index("answer") + 1] == MARKUP
         assert f"{hostile[0].id}: 1 candidate" in lines and f"{hostile[1].id}: 1 candidate" in lines
         (right,) = [line for line in lines if "1 ✓" in line]
         (wrong,) = [line for line in lines if "1 ✗" in line]
         assert right.endswith(f" {MARKUP}") and wrong.endswith(f" {MARKUP[:-1]}[")
 
-    played(ExampleScreen(hostile, range(EXAMPLES), 7), scenario, size=(80, 24))
+    play_screen(ExampleScreen(hostile, range(EXAMPLES), 7), scenario, size=(80, 24))
 
 
 def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "2 runs of small" in words_on(pilot.app) and "params.word" in words_on(pilot.app))
-        words = words_on(pilot.app)
+        await until(
+            pilot, lambda: "2 runs of small" in screen_text(pilot.app) and "params.word" in screen_text(pilot.app)
+        )
+        words = screen_text(pilot.app)
         first, second = (folder.id for folder in hostile)
         assert f"● {first}" in words and f"■ {second}" in words
         assert f"{first} − {second}, on all examples" in words
@@ -120,4 +122,4 @@ def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder])
         (row,) = [line for line in words.splitlines() if "params.word" in line]
         assert f"{MARKUP}{first}" in row and f"{MARKUP}{second}" in row
 
-    played(CompareScreen(hostile), scenario, size=(200, 60))
+    play_screen(CompareScreen(hostile), scenario, size=(200, 60))

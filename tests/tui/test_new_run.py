@@ -14,9 +14,9 @@ from harness.runs.summary import run_summary
 from harness.tui.form_history import save_values
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
-from tests.functional.machine import OVER, PLUGINS, ROOT, processes_that_name, wait_until, write_round
+from tests.functional.machine import OVER, PLUGINS, ROOT, kill_processes_that_name, wait_until, write_round
 from tests.tiers import slow_values
-from tests.tui.piloting import Stage, played, until, words_on
+from tests.tui.piloting import ScreenApp, play_screen, screen_text, until
 from tests.tui.stub_command import StubCommand
 
 SIZES = [(80, 24), *slow_values([(200, 50)])]
@@ -53,14 +53,13 @@ class P(Params):
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Set new homes with a small round for each test; processes are killed at the end."""
+    """Set new home directories with a small round for each test. Processes are killed at the end."""
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HARNESS_DATA", str(tmp_path / "data"))
     write_round(tmp_path)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    for process in processes_that_name(str(tmp_path)):
-        process.kill()
+    kill_processes_that_name(str(tmp_path))
 
 
 @pytest.fixture
@@ -92,8 +91,8 @@ async def form(pilot: Pilot[None]) -> dict[str, FieldRow]:
     return fields_of(screen)
 
 
-def stage(pilot: Pilot[None]) -> Stage:
-    assert isinstance(pilot.app, Stage)
+def stage(pilot: Pilot[None]) -> ScreenApp:
+    assert isinstance(pilot.app, ScreenApp)
     return pilot.app
 
 
@@ -101,7 +100,7 @@ def text_of(pilot: Pilot[None], selector: str) -> str:
     return str(stage(pilot).shown.query_one(selector, Static).content)
 
 
-def beside(row: FieldRow) -> str:
+def message_of(row: FieldRow) -> str:
     return str(row.query_one(".beside", Static).content)
 
 
@@ -124,24 +123,24 @@ def test_command_line_and_button_stay_visible(size: tuple[int, int]) -> None:
             assert focused is not None and screen.query_one("#fields").region.contains_region(focused.region)
             await pilot.press("tab")
         assert isinstance(screen.focused, Button)
-        assert "harness run baseline --round demo" in words_on(pilot.app)
+        assert "harness run baseline --round demo" in screen_text(pilot.app)
 
-    played(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
+    play_screen(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)
-        assert beside(rows["trials"]) == "at least 1; default 100"
+        assert message_of(rows["trials"]) == "at least 1; default 100"
         await typed(pilot, rows["trials"], "0")
-        assert beside(rows["trials"]) == "✗ at least 1"
-        await until(pilot, lambda: "✗ at least 1" in words_on(pilot.app))
+        assert message_of(rows["trials"]) == "✗ at least 1"
+        await until(pilot, lambda: "✗ at least 1" in screen_text(pilot.app))
         await pilot.press("backspace", "7")
-        assert beside(rows["trials"]) == "at least 1; default 100"
+        assert message_of(rows["trials"]) == "at least 1; default 100"
         assert "--set trials=7" in text_of(pilot, "#command Static")
 
-    played(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
+    play_screen(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
 
 
 def test_a_round_is_described_and_gives_the_default_budget() -> None:
@@ -151,10 +150,10 @@ def test_a_round_is_described_and_gives_the_default_budget() -> None:
         budget, target = (rows[key].query_one(Input) for key in ("--budget", "--target"))
         assert (budget.placeholder, target.placeholder) == ("10:00 (from the round)", "demo (from the round)")
         await typed(pilot, rows["--round"], "demmo")
-        await until(pilot, lambda: beside(rows["--round"]) == "✗ unknown round 'demmo': did you mean demo?")
+        await until(pilot, lambda: message_of(rows["--round"]) == "✗ unknown round 'demmo': did you mean demo?")
         assert budget.placeholder == "from the round"
 
-    played(screen_of("baseline", ROOT / "attacks"), scenario)
+    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
 def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) -> None:
@@ -170,7 +169,7 @@ def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) 
         await pilot.press("ctrl+y")
         assert pilot.app.clipboard == command
 
-    played(screen_of("baseline", ROOT / "attacks"), scenario)
+    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
 @pytest.mark.parametrize("size", [*SIZES, *slow_values([(20, 5), (40, 12)])])
@@ -182,7 +181,7 @@ def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int
         for row in rows.values():
             row.focus_control()
             await pilot.pause()
-            words = words_on(pilot.app)
+            words = screen_text(pilot.app)
             assert not {"\x1b", "\x07", "\u202e", "\ud800"} & set(words)
         rows["pick"].focus_control()
         await pilot.press("enter", "down", "down", "enter")
@@ -197,7 +196,7 @@ def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int
         await pilot.pause()
         assert "esc=" in text_of(pilot, "#command Static")
 
-    played(screen_of("some", plugins), scenario, size=size)
+    play_screen(screen_of("some", plugins), scenario, size=size)
 
 
 def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
@@ -205,14 +204,14 @@ def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         row = (await form(pilot))["deep"]
-        assert beside(row) == "false; default false"
+        assert message_of(row) == "false; default false"
         row.focus_control()
         await pilot.press("enter")
         await pilot.pause()
-        assert row.query_one(Switch).value and beside(row) == "true; default false"
+        assert row.query_one(Switch).value and message_of(row) == "true; default false"
         assert "--set deep=true" in text_of(pilot, "#command Static")
 
-    played(screen_of("some", plugins), scenario)
+    play_screen(screen_of("some", plugins), scenario)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +220,7 @@ def test_a_switch_shows_its_value_as_text(plugins: Path) -> None:
 )
 def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, reason: str) -> None:
     path = written(plugins, source)
-    # The attack as it was listed before the error.
+    # The entry of the attack from before the error.
     screen = NewRunScreen(
         AttackFile(name="some", path=path, origin="--attacks", sha256=file_sha256(path)),
         attacks_folder=plugins,
@@ -235,7 +234,7 @@ def test_a_broken_attack_is_an_error_and_r_retries(plugins: Path, source: str, r
         await pilot.press("r")
         assert "--seed" in await form(pilot)
 
-    played(screen, scenario)
+    play_screen(screen, scenario)
 
 
 def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) -> None:
@@ -247,7 +246,7 @@ def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) -> None:
         await until(pilot, lambda: stage(pilot).results)
         return stage(pilot).results
 
-    assert played(screen_of("some", plugins), scenario) == [None]
+    assert play_screen(screen_of("some", plugins), scenario) == [None]
 
 
 def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
@@ -262,9 +261,9 @@ def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
         assert isinstance(run_id, str)
         return run_id
 
-    run_id = played(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
+    run_id = play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
     folder = run_folder(run_id)
-    spec = folder.spec()
+    spec = folder.attack_spec()
     assert (spec.attack.name, spec.params["pause"], spec.seed, spec.examples) == ("draws", 0.0, 9, 8)
     wait_until(lambda: run_summary(folder).status in OVER, seconds=90)
     assert run_summary(folder).status == "finished"
@@ -272,7 +271,7 @@ def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
     async def again(pilot: Pilot[None]) -> dict[str, str]:
         return {key: row.text for key, row in (await form(pilot)).items()}
 
-    values = played(screen_of("draws", PLUGINS, "demo"), again)
+    values = play_screen(screen_of("draws", PLUGINS, "demo"), again)
     assert (values["pause"], values["--seed"], values["trials"], values["--round"]) == ("0", "9", "3", "demo")
 
 
@@ -283,7 +282,7 @@ def test_invalid_saved_values_are_not_used(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> dict[str, str]:
         return {key: row.text for key, row in (await form(pilot)).items()}
 
-    values = played(screen_of("some", plugins), scenario)
+    values = play_screen(screen_of("some", plugins), scenario)
     assert (values["high"], values["low"]) == ("", "2")
 
 
@@ -295,9 +294,9 @@ def test_a_missing_value_starts_nothing(plugins: Path) -> None:
         assert await pilot.click("#submit")
         await until(pilot, lambda: text_of(pilot, "#message") == "1 invalid value.")
         assert rows["high"].query_one(Input).has_focus
-        assert beside(rows["high"]) == "✗ required"
+        assert message_of(rows["high"]) == "✗ required"
 
-    played(screen_of("some", plugins), scenario)
+    play_screen(screen_of("some", plugins), scenario)
     assert all_run_folders() == []
 
 
@@ -314,7 +313,7 @@ def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> N
         assert rows["low"].text == "5"
         assert not stage(pilot).shown.query_one("#fields").disabled
 
-    played(screen_of("some", plugins, str(place / "round.toml")), scenario)
+    play_screen(screen_of("some", plugins, str(place / "round.toml")), scenario)
     assert all_run_folders() == []
 
 
@@ -334,7 +333,7 @@ def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, m
         await pilot.press("escape")
         await until(pilot, lambda: stage(pilot).results == [None])
 
-    played(screen_of("some", plugins), scenario)
+    play_screen(screen_of("some", plugins), scenario)
     assert not command.has("finished")
 
 
@@ -349,7 +348,7 @@ def test_a_start_continues_after_the_application(plugins: Path, place: Path, mon
         pilot.app.exit()
         return stage(pilot).results
 
-    assert played(screen_of("some", plugins), scenario) == []
+    assert play_screen(screen_of("some", plugins), scenario) == []
     command.release()
     wait_until(lambda: command.has("finished"), seconds=90)
     assert not command.has("interrupted")

@@ -18,7 +18,7 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
 from tests.tiers import slow_values
-from tests.tui.piloting import Stage, played, until, watch, words_on
+from tests.tui.piloting import ScreenApp, play_screen, screen_text, until, watch
 from tests.tui.stub_command import StubCommand
 from tests.tui.test_app import play_app
 from tests.unit.tui.recorded import Recorded
@@ -39,7 +39,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine) -> I
 
 @pytest.fixture(scope="module")
 def finished(machine: Machine) -> RunFolder:
-    """A finished run of a worker process, which meets every check but those of the team and the description."""
+    """A finished run of a worker process, which meets all checks except for team and description."""
     return RunFolder(Path(machine.attack("draws", "--set", "pause=0")["directory"]))
 
 
@@ -53,7 +53,7 @@ def packaging(folder: RunFolder, scenario: Scenario, *, size: tuple[int, int] = 
         await until(pilot, lambda: "Checklist · " in title(pilot))
         return await scenario(pilot)
 
-    return played(PackageScreen(folder), after_first_check, size=size)
+    return play_screen(PackageScreen(folder), after_first_check, size=size)
 
 
 def screen(pilot: Pilot[None]) -> PackageScreen:
@@ -95,7 +95,7 @@ async def typed(pilot: Pilot[None], number: int, words: str) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        words = words_on(pilot.app)
+        words = screen_text(pilot.app)
         assert f"Package · draws on small, Recall@{run_summary(finished).error_cap} 0." in words
         assert f"{finished.id} · finished" in words
         assert row(pilot, "ended") == "✓ ended the run ended finished"
@@ -125,7 +125,7 @@ def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Pa
     async def scenario(pilot: Pilot[None]) -> None:
         await typed(pilot, 0, "our")
         await until(pilot, lambda: row(pilot, "team").startswith("✗ team our: no such file"))
-        assert "✗ no such file" in words_on(pilot.app)
+        assert "✗ no such file" in screen_text(pilot.app)
         await pilot.press("right")
         await until(pilot, lambda: is_ready(pilot))
         await typed(pilot, 2, "far")
@@ -134,7 +134,7 @@ def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Pa
         assert not is_ready(pilot)
         await until(pilot, lambda: text(pilot, "#message").startswith("packaged in "))
         zip_ = Path("far") / f"{finished.id}.zip"
-        words = words_on(pilot.app)
+        words = screen_text(pilot.app)
         assert f"✓ {zip_}" in words and f"SHA-256 {hashlib.sha256(zip_.read_bytes()).hexdigest()}" in words
         with zipfile.ZipFile(zip_) as archive:
             manifest = json.loads(archive.read(MANIFEST))
@@ -162,7 +162,7 @@ def test_an_existing_zip_is_replaced_only_after_confirmation(finished: RunFolder
             await until(pilot, lambda: is_ready(pilot))
             await pilot.press("ctrl+s")
             await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
-            assert "already exists" in words_on(pilot.app)
+            assert "already exists" in screen_text(pilot.app)
             assert zip_.read_text() == "before"
             await pilot.press(key)
         await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
@@ -193,7 +193,9 @@ def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: P
         await go_to(pilot, "partial")
         await pilot.press("space", "ctrl+r")
         await until(pilot, lambda: text(pilot, "#message").startswith("packaged in"))
-        assert ", 1 mark" in words_on(pilot.app) and "accepted: partial – --limit left out 32" in words_on(pilot.app)
+        assert ", 1 mark" in screen_text(pilot.app) and "accepted: partial – --limit left out 32" in screen_text(
+            pilot.app
+        )
 
     packaging(folder, scenario)
     with zipfile.ZipFile(here / "submissions" / f"{folder.id}.zip") as archive:
@@ -233,7 +235,7 @@ def test_escape_cancels_the_packaging_and_then_closes_the_screen(
         assert command.has("interrupted") and not command.has("finished")
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press("escape")
-        assert isinstance(pilot.app, Stage)
+        assert isinstance(pilot.app, ScreenApp)
         results = pilot.app.results
         await until(pilot, lambda: results == [None])
 
@@ -244,11 +246,11 @@ def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path
     write_files(here)
     copy.note.write_text("[/ a note [bold red]\x1b[31m\u202e")
     (here / "team.toml").write_text('"[/ key\\u001b[31m[bold]" = 1\n[[members]]\nname = "[/"\n')
-    # The name fits into the limit of the file system, but that of the temporary file beside it does not.
+    # The name is just within the limit of the file system, but that of its temporary file is not.
     out = f"[/ {'[bold]' * 41}.zip"
 
     async def scenario(pilot: Pilot[None]) -> None:
-        assert "[/ a note [bold red]�[31m�" in words_on(pilot.app)
+        assert "[/ a note [bold red]�[31m�" in screen_text(pilot.app)
         assert "✗ team team.toml: [/ key�[31m[bold]: Extra inputs are not permitted" in row(pilot, "team")
         (here / "team.toml").write_text('[[members]]\nname = "[/ \\u001b[31mAda"\n')
         await until(pilot, lambda: row(pilot, "team") == "✓ team the team is [/ �[31mAda")
@@ -257,7 +259,7 @@ def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path
         await pilot.press("ctrl+r")
         await until(pilot, lambda: screen(pilot).query_one("#message").has_class("-error"))
         assert text(pilot, "#message") == f"cannot write {out}: File name too long."
-        assert is_ready(pilot) and not {"\x1b", "\u202e"} & set(words_on(pilot.app))
+        assert is_ready(pilot) and not {"\x1b", "\u202e"} & set(screen_text(pilot.app))
 
     packaging(copy, scenario)
 
@@ -278,7 +280,7 @@ def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size:
         for selector in ("#submit", "#checklist"):
             region = screen(pilot).query_one(selector).region
             assert region.height >= 1 and region.bottom <= size[1]
-        assert "✗ team" in words_on(pilot.app)
+        assert "✗ team" in screen_text(pilot.app)
 
     packaging(finished, scenario, size=size)
 
@@ -289,14 +291,14 @@ def test_home_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]
         runs = pilot.app.screen.query_one("#runs", DataTable)
         await until(pilot, lambda: runs.row_count)
         runs.focus()
-        await until(pilot, lambda: "p Package" in words_on(pilot.app))
-        assert "f1 Help" in words_on(pilot.app)
+        await until(pilot, lambda: "p Package" in screen_text(pilot.app))
+        assert "f1 Help" in screen_text(pilot.app)
         await pilot.press("p")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, PackageScreen))
         await pilot.press("ctrl+p", *"package")
-        await until(pilot, lambda: "Package this run for its organizers" in words_on(pilot.app))
+        await until(pilot, lambda: "Package this run for its organizers" in screen_text(pilot.app))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
 
@@ -305,9 +307,9 @@ def test_home_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]
 
 def test_the_run_screen_opens_it(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        assert "P Package" in words_on(pilot.app)
+        assert "P Package" in screen_text(pilot.app)
         await pilot.press("P")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
-        assert finished.id in words_on(pilot.app)
+        assert finished.id in screen_text(pilot.app)
 
     watch(finished, scenario)

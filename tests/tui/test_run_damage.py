@@ -9,14 +9,14 @@ from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.run import RunScreen
-from tests.tui.piloting import notifications, played, text_of, until, watch, words_on
+from tests.tui.piloting import notifications, play_screen, screen_text, text_of, until, watch
 
 
 def test_a_deleted_run_is_a_message(copy: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         remove_run(copy)
         await until(pilot, lambda: "cannot be read now" in text_of(pilot, "#how-far"))
-        assert "cannot be read now" in words_on(pilot.app)
+        assert "cannot be read now" in screen_text(pilot.app)
         for key in "12345":
             await pilot.press(key)
         await pilot.press("s", "y")
@@ -36,7 +36,7 @@ def test_an_unreadable_run_is_read_again(copy: RunFolder) -> None:
         copy.spec_file.write_bytes(spec)
         await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
 
-    played(RunScreen(copy), scenario)
+    play_screen(RunScreen(copy), scenario)
 
 
 def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> None:
@@ -44,7 +44,7 @@ def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> 
 
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("3")
-        await until(pilot, lambda: "not a tokenizer" in notifications(pilot) and "→" in words_on(pilot.app))
+        await until(pilot, lambda: "not a tokenizer" in notifications(pilot) and "→" in screen_text(pilot.app))
 
     watch(copy, scenario)
 
@@ -67,6 +67,6 @@ def test_a_damaged_run_does_not_affect_the_screen_of_another(finished: RunFolder
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: not any(worker.group == "reference" for worker in pilot.app.workers))
         await pilot.press("5", "1")
-        assert "draws on small" in words_on(pilot.app)
+        assert "draws on small" in screen_text(pilot.app)
 
     watch(finished, scenario)

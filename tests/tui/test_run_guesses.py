@@ -8,7 +8,7 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
-from tests.tui.piloting import text_of, until, watch, words_on
+from tests.tui.piloting import screen_text, text_of, until, watch
 from tests.tui.stored import add_guesses
 from tests.unit.tui.recorded import Recorded
 
@@ -70,8 +70,8 @@ def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFold
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
         which = pilot.app.screen.query_one("#which", Static)
         assert f"example {line.example} · {line.example + 1} of 64" in str(which.content)
-        await until(pilot, lambda: "1 candidate" in words_on(pilot.app))
-        assert "✗" in words_on(pilot.app)
+        await until(pilot, lambda: "1 candidate" in screen_text(pilot.app))
+        assert "✗" in screen_text(pilot.app)
         await pilot.press("n", "escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
 

@@ -1,4 +1,4 @@
-"""The screen of one run: its panels, its keys, and that only `stop` affects the run."""
+"""The screen of one run: panels and keys. Only `stop` affects the run."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import Machine, guess_count, wait_until
-from tests.tui.piloting import SIZES, notifications, text_of, until, watch, words_on
+from tests.tui.piloting import SIZES, notifications, screen_text, text_of, until, watch
 from tests.tui.stored import add_guesses, stored_run
 from tests.unit.tui.recorded import Recorded
 
 
 @pytest.fixture
 def real_run(machine: Machine) -> Iterator[RunFolder]:
-    """A run in processes of its own, which goes on until its test ends."""
+    """A run with real processes, which is running until its test ends."""
     folder = machine.detached("patient")
     wait_until(lambda: guess_count(folder) > 0, seconds=90)
     yield folder
@@ -35,11 +35,11 @@ def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[in
         assert text_of(pilot, "#who").startswith(f"draws on small · finished · {finished.id}")
         assert " of 1:00, " in text_of(pilot, "#how-far")
         await pilot.press("1", "2", "4", "5", "3")
-        await until(pilot, lambda: "draws on small" in words_on(pilot.app))
+        await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
         if size[0] >= 80:
-            await until(pilot, lambda: "✗" in words_on(pilot.app) and "→" in words_on(pilot.app))
+            await until(pilot, lambda: "✗" in screen_text(pilot.app) and "→" in screen_text(pilot.app))
             await pilot.press("4")
-            await until(pilot, lambda: "exact@1" in words_on(pilot.app) and "Recall@100" in words_on(pilot.app))
+            await until(pilot, lambda: "exact@1" in screen_text(pilot.app) and "Recall@100" in screen_text(pilot.app))
 
     watch(finished, scenario, size=size)
 
@@ -71,7 +71,7 @@ def test_the_terminal_may_shrink_and_grow(finished: RunFolder) -> None:
         for size in [(20, 5), (250, 70), (1, 1), (80, 24), (109, 3), (110, 24)]:
             await pilot.resize_terminal(*size)
             await pilot.pause()
-        await until(pilot, lambda: "draws on small" in words_on(pilot.app))
+        await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
 
     watch(finished, scenario)
 
@@ -149,7 +149,7 @@ def test_the_end_of_a_run_is_reported_once(running: Recorded) -> None:
             running.event("phase", phase="crashed")
             await until(pilot, lambda: ends and "· crashed" in _header(app))
             overview = home._overview
-            # A change of another run makes a new overview.
+            # A change of another run updates the overview.
             other = stored_run(running.folder.path.parents[2], "cccc-draws-small")
             await until(pilot, lambda: home._overview is not overview)
             remove_run(other)

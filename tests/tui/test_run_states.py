@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
-from tests.tui.piloting import played, text_of, until, watch, words_on
+from tests.tui.piloting import play_screen, screen_text, text_of, until, watch
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 STATES = {
@@ -46,11 +46,11 @@ def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyP
             pilot.app.theme = theme
             for key in "12345":
                 await pilot.press(key)
-            await until(pilot, lambda: "some on small" in words_on(pilot.app))
+            await until(pilot, lambda: "some on small" in screen_text(pilot.app))
         # All panels at once, for the states whose plots differ.
         if state in ("blind", "without a guess", "running"):
             await pilot.resize_terminal(200, 50)
-            await until(pilot, lambda: "Guesses" in words_on(pilot.app) and "Metrics" in words_on(pilot.app))
+            await until(pilot, lambda: "Guesses" in screen_text(pilot.app) and "Metrics" in screen_text(pilot.app))
 
     watch(run.folder, scenario)
 
@@ -68,7 +68,7 @@ def test_any_scores_of_a_blind_round_are_drawn(
 
     async def scenario(pilot: Pilot[None]) -> None:
         assert "blind round" in text_of(pilot, "#metrics-text")
-        await until(pilot, lambda: "Examples by best score" in words_on(pilot.app))
+        await until(pilot, lambda: "Examples by best score" in screen_text(pilot.app))
 
     watch(run.folder, scenario, size=(160, 40))
 
@@ -83,9 +83,9 @@ def test_extreme_times_and_scores_are_drawn(copy: RunFolder) -> None:
         await until(pilot, lambda: "draws on small" in text_of(pilot, "#who"))
         for key in "12345":
             await pilot.press(key)
-        await until(pilot, lambda: "draws on small" in words_on(pilot.app))
+        await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
 
-    played(RunScreen(copy), scenario)
+    play_screen(RunScreen(copy), scenario)
 
 
 @pytest.mark.parametrize("theme", ["textual-light", "nord"])
@@ -97,6 +97,6 @@ def test_a_run_is_readable_in_any_theme_without_colours(
     async def scenario(pilot: Pilot[None]) -> None:
         pilot.app.theme = theme
         await pilot.press("3")
-        await until(pilot, lambda: "✗" in words_on(pilot.app))
+        await until(pilot, lambda: "✗" in screen_text(pilot.app))
 
     watch(finished, scenario)

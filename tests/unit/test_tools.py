@@ -18,8 +18,8 @@ def backend(request):
 
 def test_parameter_of_a_fixture(backend): raise AssertionError
 
-@pytest.mark.parametrize("means", ["bwrap"])
-def test_parameter_of_a_test(means): raise AssertionError
+@pytest.mark.parametrize("name", ["bwrap"])
+def test_parameter_of_a_test(name): raise AssertionError
 
 def test_fixture(bubblewrap): raise AssertionError
 

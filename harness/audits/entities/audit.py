@@ -6,12 +6,11 @@ import numpy as np
 
 from harness.audits.entities.engineering import Chain, first_prompt, importances, prompt_at
 from harness.audits.entities.findings import entities_findings
-from harness.audits.entities.measurements import Measurements, all_names, measured_prompts, split_names
+from harness.audits.entities.measurements import Measurements, all_names, measured_prompts
 from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.ranking import Placements, delong_interval, placements
 from harness.audits.options import AuditParams
 from harness.audits.report import finite_mean
-from harness.core.arrays import Floats
 from harness.core.attack import Field
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
@@ -75,9 +74,9 @@ class EntitiesAudit(Audit[EntitiesParams]):
         faults: list[HarnessError] = []
         for model in range(len(context.models)):
             _announce(context, model, self.params.attention_prompts)
-        for model, order in enumerate(context.models):
+        for model, config in enumerate(context.models):
             try:
-                probe = NameProbe(order, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
+                probe = NameProbe(config, names, self.params.labels, by_set=self.params.match is Match.SOURCE)
             except HarnessError as error:
                 # The other models can still be measured.
                 faults.append(error)
@@ -138,15 +137,12 @@ def _chain_weight(length: int) -> float:
 def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> None:
     """Emit a row of confidences for every prompt."""
     prompts = measured_prompts(context.inputs)
-    live = _LiveScores(context, probe, model)
     for batch in context.batches(_prompts_stage(model), len(prompts), size=_PROMPTS_PER_BATCH):
         if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
             context.warn(f"Model {model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names.")
         values = np.array([probe.confidences(prompts[prompt]) for prompt in batch.items])
         context.emit("confidence", model=np.full(len(values), model), prompt=batch.items, values=values)
-        for prompt, confidences in zip(batch.items.tolist(), values, strict=True):
-            live.add(prompt, confidences)
-        live.report()
+        _report_scores(context, model)
 
 
 def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:
@@ -204,46 +200,16 @@ def _measure_attention(
         )
 
 
-class _LiveScores:
-    """M-MEM in the dev half so far: the mean with its interval, the best and the worst prompt.
-
-    Only names with tokens and a confidence in the prompt count. Which names and prompts are used in the end is known
-    when all are measured.
-    """
-
-    def __init__(self, context: AuditContext, probe: NameProbe, model: int) -> None:
-        self._context = context
-        self._half, _ = split_names(context.inputs, probe.has_tokens)
-        self._given = len(context.inputs.texts["prompts"])
-        self._prefix = f"model {model + 1}: " if len(context.models) > 1 else ""
-        self._m_mem: list[float] = []
-        # Sums and counts of each name's placements, for both lists.
-        self._sums = [np.zeros(len(side)) for side in self._half]
-        self._counts = [np.zeros(len(side)) for side in self._half]
-        rows = context.rows("confidence")
-        for row in np.flatnonzero(np.asarray(rows["model"]) == model):
-            self.add(int(rows["prompt"][row]), rows["values"][row])
-
-    def add(self, prompt: int, confidences: Floats) -> None:
-        """Add a prompt, with the confidence of each name."""
-        sides = self._half.sides(confidences)
-        has_one = [np.isfinite(side) for side in sides]
-        if prompt >= self._given or min(int(each.sum()) for each in has_one) < 2:
-            return
-        placed = placements(*(side[each] for side, each in zip(sides, has_one, strict=True)))
-        self._m_mem.append(float(placed.of_inside.mean()))
-        for sums, counts, each, of_side in zip(self._sums, self._counts, has_one, placed, strict=True):
-            sums[each] += of_side
-            counts[each] += 1
-
-    def report(self) -> None:
-        """Report the figures so far."""
-        if not self._m_mem:
-            return
-        prompts = len(self._m_mem)
-        means = [sums[counts > 0] / counts[counts > 0] for sums, counts in zip(self._sums, self._counts, strict=True)]
-        low, high = delong_interval(Placements(*means))
-        mean = float(np.mean(self._m_mem))
-        self._context.figure(f"{self._prefix}mean M-MEM", mean, low=min(low, mean), high=max(high, mean), of=prompts)
-        self._context.figure(f"{self._prefix}best prompt's M-MEM", max(self._m_mem), of=prompts)
-        self._context.figure(f"{self._prefix}worst prompt's M-MEM", min(self._m_mem), of=prompts)
+def _report_scores(context: AuditContext, model: int) -> None:
+    """Report M-MEM in the dev half so far: the mean with its interval, the best and the worst prompt."""
+    measured = Measurements(context.inputs, context.rows("confidence"), model)
+    if not measured.has_pairs:
+        return
+    placed = [placements(*measured.dev.sides(confidences)) for confidences in measured.used_confidences]
+    low, high = delong_interval(Placements(*(np.mean(part, axis=0) for part in zip(*placed, strict=True))))
+    prefix = f"model {model + 1}: " if len(context.models) > 1 else ""
+    m_mem, prompts = measured.dev_m_mem, len(measured.used)
+    mean = float(m_mem.mean())
+    context.figure(f"{prefix}mean M-MEM", mean, low=min(low, mean), high=max(high, mean), of=prompts)
+    context.figure(f"{prefix}best prompt's M-MEM", float(m_mem.max()), of=prompts)
+    context.figure(f"{prefix}worst prompt's M-MEM", float(m_mem.min()), of=prompts)

@@ -36,8 +36,9 @@ class EngineeredPrompt(NamedTuple):
 
 def importances(whole: float, without: Floats) -> Floats:
     """Return the softmax of the confidence that each word adds, [words]. whole, without: mean confidences in [0, 1]."""
-    added = np.exp(whole - without - np.max(whole - without, initial=-np.inf))
-    return np.asarray(added / added.sum())
+    from scipy.special import softmax  # slow to import
+
+    return np.asarray(softmax(whole - without))
 
 
 def first_prompt(measured: Measurements, chain: Chain) -> int:

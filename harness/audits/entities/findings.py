@@ -12,8 +12,8 @@ from harness.audits.entities.inputs import PARTS
 from harness.audits.entities.measurements import all_names
 from harness.audits.entities.ranking import PairScore, chance_error
 from harness.audits.entities.results import ModelResult, model_result
-from harness.audits.entities.statistics import CochranQ, GroupMean, rank_correlation
-from harness.audits.report import Row, finite_mean, model_names, number_or_none, table_of
+from harness.audits.entities.statistics import GroupMean, rank_correlation
+from harness.audits.report import Row, finite_mean, json_ready, model_names, table_of
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.findings import Findings, FoundTable
 
@@ -29,7 +29,7 @@ def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]
         else:
             results.append(result)
     between = _between_models(results)
-    figures = {
+    figures: dict[str, Any] = {
         "names": {part: len(inputs.texts[part]) for part in PARTS},
         "prompts": len(inputs.texts["prompts"]),
         "models": [_model_figures(result) for result in results],
@@ -37,9 +37,9 @@ def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]
         "left_out": notes,
     }
     if not results:
-        return Findings(figures, notes)
+        return Findings(json_ready(figures), notes)
     sentences = [*(sentence for result in results for sentence in _sentences(result)), *_how_to_read(results), *notes]
-    return Findings(figures, sentences, entities_tables(inputs, results, between), entities_charts(results))
+    return Findings(json_ready(figures), sentences, entities_tables(inputs, results, between), entities_charts(results))
 
 
 def _between_models(results: Sequence[ModelResult]) -> list[dict[str, Any]]:
@@ -47,8 +47,7 @@ def _between_models(results: Sequence[ModelResult]) -> list[dict[str, Any]]:
     for one, other in combinations(results, 2):
         _, first, second = np.intersect1d(one.measured.used, other.measured.used, return_indices=True)
         tau = rank_correlation(one.measured.test_m_mem[first], other.measured.test_m_mem[second])
-        row = {"model": one.name, "other": other.name, "prompts": len(first)}
-        rows.append(row | {name: number_or_none(value) for name, value in tau._asdict().items()})
+        rows.append({"model": one.name, "other": other.name, "prompts": len(first), **tau._asdict()})
     return rows
 
 
@@ -64,10 +63,10 @@ def _model_figures(result: ModelResult) -> dict[str, Any]:
         "pairs": {"dev": measured.dev_scores[0].pairs, "test": measured.test_scores[0].pairs},
         "m_mem": {
             half: {
-                "mean": float(values.mean()),
-                "best": float(values.max()),
-                "worst": float(values.min()),
-                "spread": float(values.max() - values.min()),
+                "mean": values.mean(),
+                "best": values.max(),
+                "worst": values.min(),
+                "spread": values.max() - values.min(),
             }
             for half, values in (("dev", measured.dev_m_mem), ("test", measured.test_m_mem))
         },
@@ -77,26 +76,22 @@ def _model_figures(result: ModelResult) -> dict[str, Any]:
             row["method"]: {column: value for column, value in row.items() if column != "method"}
             for row in _method_rows(result)
         },
-        "cochran_q_all_pairs": _cochran_figures(result.all_pairs),
-        "cochran_q_disjoint_pairs": _cochran_figures(result.disjoint_pairs),
-        "bootstrap_over_names": {name: number_or_none(value) for name, value in result.spread._asdict().items()},
-        "kendall_tau_dev_test": {name: number_or_none(value) for name, value in result.dev_to_test._asdict().items()},
+        "cochran_q_all_pairs": result.all_pairs._asdict(),
+        "cochran_q_disjoint_pairs": result.disjoint_pairs._asdict(),
+        "bootstrap_over_names": result.spread._asdict(),
+        "kendall_tau_dev_test": result.dev_to_test._asdict(),
         "by_kind": _group_figures(result.by_kind),
         "by_position": _group_figures(result.by_position),
         "by_length": _group_figures(result.by_length),
         "attention": [
             {
                 "prompt": measured.prompts[one.prompt].text,
-                "in_train": number_or_none(finite_mean(one.inside)),
-                "out_train": number_or_none(finite_mean(one.outside)),
+                "in_train": finite_mean(one.inside),
+                "out_train": finite_mean(one.outside),
             }
             for one in result.attention
         ],
     }
-
-
-def _cochran_figures(test: CochranQ) -> dict[str, float | int | None]:
-    return {"q": number_or_none(test.statistic), "degrees_of_freedom": test.freedom, "p": number_or_none(test.p)}
 
 
 def _group_figures(groups: Sequence[GroupMean]) -> dict[str, dict[str, float | int]]:
@@ -181,8 +176,7 @@ def entities_tables(
 
 def _score_columns(test: PairScore) -> dict[str, Any]:
     """Return the columns of a score in the test half."""
-    score = {"test": test.m_mem, "low": test.low, "high": test.high}
-    return {name: number_or_none(value) for name, value in score.items()} | {"ties": test.ties}
+    return {"test": test.m_mem, "low": test.low, "high": test.high, "ties": test.ties}
 
 
 def _method_rows(result: ModelResult) -> Iterator[Row]:
@@ -191,7 +185,7 @@ def _method_rows(result: ModelResult) -> Iterator[Row]:
             "family": method.family,
             "method": method.name,
             "prompt": method.prompt or None,
-            "dev": number_or_none(method.dev.m_mem),
+            "dev": method.dev.m_mem,
             **_score_columns(method.test),
         }
 
@@ -205,7 +199,7 @@ def _analysis_rows(result: ModelResult) -> Iterator[Row]:
         ("bootstrap over names", spread.lead, spread.p, lead),
         ("Kendall's τ, dev and test", tau.tau, tau.p, "order of the prompts"),
     ):
-        yield {"analysis": analysis, "value": number_or_none(value), "p": number_or_none(p), "note": note}
+        yield {"analysis": analysis, "value": value, "p": p, "note": note}
 
 
 def _type_rows(result: ModelResult) -> Iterator[Row]:
@@ -234,7 +228,7 @@ def _prompt_rows(result: ModelResult) -> Iterator[Row]:
             "type": prompt.kind,
             "words": prompt.length,
             "position": prompt.position,
-            "dev": number_or_none(dev.m_mem),
+            "dev": dev.m_mem,
             "dev ties": dev.ties,
             **_score_columns(test),
         }
@@ -246,7 +240,7 @@ def _engineered_rows(result: ModelResult) -> Iterator[Row]:
             "chain": one.chain.name.lower(),
             "words dropped": one.step,
             "prompt": one.prompt.text,
-            "dev": number_or_none(one.dev.m_mem),
+            "dev": one.dev.m_mem,
             **_score_columns(one.test),
         }
 
@@ -259,8 +253,8 @@ def _word_rows(result: ModelResult) -> Iterator[Row]:
                 "words dropped": one.step,
                 "place": int(place),
                 "word": word,
-                "confidence added": number_or_none(added),
-                "importance": number_or_none(share),
+                "confidence added": added,
+                "importance": share,
             }
 
 
@@ -270,8 +264,8 @@ def _attention_rows(result: ModelResult) -> Iterator[Row]:
             yield {
                 "prompt": result.measured.prompts[one.prompt].text,
                 "word": word,
-                "in-train": number_or_none(inside),
-                "out-of-train": number_or_none(outside),
+                "in-train": inside,
+                "out-of-train": outside,
             }
 
 
@@ -280,4 +274,4 @@ def _name_rows(inputs: AuditInputs, result: ModelResult) -> Iterator[Row]:
     lists = [part.replace("_", ", ") for part in PARTS for _ in inputs.texts[part]]
     means = measured.used_confidences.mean(axis=0)
     for name, list_, mean, is_used in zip(all_names(inputs), lists, means, measured.uses_name, strict=True):
-        yield {"name": name, "list": list_, "mean confidence": number_or_none(mean) if is_used else None}
+        yield {"name": name, "list": list_, "mean confidence": mean if is_used else None}

@@ -23,12 +23,12 @@ class Attention(NamedTuple):
 class NameProbe:
     """A token classifier, and the names to ask about. has_tokens: [names] the vocabulary has tokens for the name."""
 
-    def __init__(self, order: TargetConfig, names: Sequence[str], labels: Sequence[str], *, by_set: bool) -> None:
+    def __init__(self, config: TargetConfig, names: Sequence[str], labels: Sequence[str], *, by_set: bool) -> None:
         """Load the model. Raises HarnessError if it is not a token classifier, or has none of the labels."""
         from harness.engine.classification import load_classifier  # loads torch
 
         self.classifier: TokenClassifier = load_classifier(
-            order.path, device=order.device, dtype=order.dtype, threads=order.threads
+            config.path, device=config.device, dtype=config.dtype, threads=config.threads
         )
         self.names = names
         self.labels: Ints = self.classifier.label_ids(labels)

@@ -107,25 +107,21 @@ def model_result(inputs: AuditInputs, rows: RowsOf, model: int, name: str) -> Mo
 
 
 def _methods(measured: Measurements, votes: NDArray[np.uint16], engineered: list[EngineeredPrompt]) -> list[Method]:
-    texts = {
-        "name alone": measured.prompts[-1].text,
-        "one hand-written prompt": measured.prompts[measured.given].text,
-    }
+    """Return all methods. votes: on the pairs of the test half."""
     dev, test = measured.dev, measured.test
-    on_dev = dict(baselines(measured, dev))
-    methods = [
-        Method("baseline", name, texts.get(name, ""), on_dev[name], score) for name, score in baselines(measured, test)
-    ]
+
+    def scored(family: str, name: str, prompt: str, confidences: Floats) -> Method:
+        return Method(family, name, prompt, dev.score(confidences), test.score(confidences))
+
+    methods = [scored("baseline", *each) for each in _baselines(measured)]
     for name, prompt in (("best prompt on dev", measured.best), ("worst prompt on dev", measured.worst)):
-        confidences = measured.confidences[prompt]
-        text = measured.prompts[prompt].text
-        methods.append(Method("search", name, text, dev.score(confidences), test.score(confidences)))
+        methods.append(scored("search", name, measured.prompts[prompt].text, measured.confidences[prompt]))
     if (ends := best_and_worst(engineered)) is not None:
         for name, end in zip(("best modified prompt (BM-PT)", "worst modified prompt (WM-PT)"), ends, strict=True):
             methods.append(Method("engineering", name, end.prompt.text, end.dev, end.test))
-    on_dev = dict(ensembles(measured, dev, pair_votes(measured, dev)))
-    methods += [Method("ensemble", name, "", on_dev[name], score) for name, score in ensembles(measured, test, votes)]
-    return methods
+    majority = (majority_vote(each, len(measured.used)) for each in (pair_votes(measured, dev), votes))
+    methods.append(Method("ensemble", "majority vote", "", *majority))
+    return [*methods, *(scored("ensemble", name, "", each) for name, each in _ensembles(measured))]
 
 
 def _sorted_words(rows: Rows, is_chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -181,31 +177,28 @@ def pair_votes(measured: Measurements, half: Half) -> NDArray[np.uint16]:
     return count_votes(sides, len(half.inside), len(half.outside))
 
 
-def ensembles(measured: Measurements, half: Half, votes: NDArray[np.uint16]) -> Iterator[tuple[str, PairScore]]:
-    """Yield the name and the score in `half` of each ensemble of the used prompts. votes: their votes on each pair.
+def _ensembles(measured: Measurements) -> Iterator[tuple[str, Floats]]:
+    """Yield the name and the confidences [names] of each ensemble of the used prompts (Xia et al. 2024).
 
-    Majority vote on each pair; and the average, the average weighted by M-MEM in the dev half, the maximum and the
-    minimum of the confidences (Xia et al. 2024).
+    They are the average, the average weighted by M-MEM in the dev half, the maximum and the minimum.
     """
     confidences = measured.used_confidences
     weights = measured.dev_m_mem if measured.dev_m_mem.any() else np.ones(len(confidences))
-    yield "majority vote", majority_vote(votes, len(confidences))
-    yield "average", half.score(confidences.mean(axis=0))
-    yield "weighted average", half.score(np.average(confidences, axis=0, weights=weights))
-    yield "maximum", half.score(confidences.max(axis=0))
-    yield "minimum", half.score(confidences.min(axis=0))
+    yield "average", confidences.mean(axis=0)
+    yield "weighted average", np.average(confidences, axis=0, weights=weights)
+    yield "maximum", confidences.max(axis=0)
+    yield "minimum", confidences.min(axis=0)
 
 
-def baselines(measured: Measurements, half: Half) -> Iterator[tuple[str, PairScore]]:
-    """Yield the name and the score in `half` of the name alone and of hand-written prompts, if they are used."""
+def _baselines(measured: Measurements) -> Iterator[tuple[str, str, Floats]]:
+    """Yield name, prompt and confidences [names] of the name alone and of hand-written prompts, if they are used."""
     first, alone = measured.given, measured.given + len(HAND_WRITTEN)
-    if measured.uses_prompt[alone]:
-        yield "name alone", half.score(measured.confidences[alone])
-    if measured.uses_prompt[first]:
-        yield "one hand-written prompt", half.score(measured.confidences[first])
+    for name, prompt in (("name alone", alone), ("one hand-written prompt", first)):
+        if measured.uses_prompt[prompt]:
+            yield name, measured.prompts[prompt].text, measured.confidences[prompt]
     if measured.uses_prompt[first:alone].all():
         hand_written = measured.confidences[first:alone]
         names = np.arange(hand_written.shape[1])
         generator = np.random.default_rng([int(measured.inputs.arrays["seed"]), 3])
         choice = generator.integers(len(hand_written), size=len(names))
-        yield "a random hand-written prompt a name", half.score(hand_written[choice, names])
+        yield "a random hand-written prompt a name", "", hand_written[choice, names]

@@ -17,8 +17,8 @@ REPLICATES = 1000
 class CochranQ(NamedTuple):
     """Cochran's Q, its degrees of freedom and its p-value; NaN if all prompts agree in every pair."""
 
-    statistic: float
-    freedom: int
+    q: float
+    degrees_of_freedom: int
     p: float
 
 

@@ -1,15 +1,18 @@
-"""The leakage audit: how likely each sequence leaks, by model, prefix length and decoding scheme."""
+"""The leakage audit: the probability that each sequence leaks, by model, prefix length and decoding scheme."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.audits.leakage.cutting import Tagger, entity_pairs
+from harness.audits.leakage.cutting import entity_pairs
 from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, SCHEMES, LeakageParams, Scheme
 from harness.audits.leakage.probabilities import estimate, log_esp, plan_draws
 from harness.audits.leakage.results import MOST_MATCHES
-from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, How, measured_pairs
+from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, Method, measured_pairs
 from harness.audits.report import share_of
 from harness.audits.text_files import parse_tokenizer
 from harness.core.arrays import Floats, Ints
@@ -18,10 +21,13 @@ from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.rows import Table
 
+if TYPE_CHECKING:
+    from harness.engine.classification import TokenClassifier
+
 _DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
 _INEXACT_WEIGHT = 8.0
 """Work for a sequence's inexact matches, relative to its exact probabilities."""
-_OFTEN = 1000
+_LIVE_QUERIES = 1000
 
 
 class LeakageAudit(Audit[LeakageParams]):
@@ -65,20 +71,18 @@ class LeakageAudit(Audit[LeakageParams]):
         """Cut the documents at the entities that the last model, a token classifier, marks in them."""
         assert given.tokenizer is not None
         tokenizer = parse_tokenizer(given.tokenizer, "the audit's inputs")
-        tagger: Tagger | None = None
+        tagger: TokenClassifier | None = None
         for batch in context.batches("cut", len(given.documents), size=_DOCUMENTS):
             tagger = tagger or _load_tagger(context)
             texts = given.documents[batch.rows]
             for document, text, entities in zip(batch.items, texts, tagger.find_entities(texts), strict=True):
-                cuts = list(
-                    entity_pairs(
-                        text,
-                        entities,
-                        tokenizer,
-                        prefix_length=given.prefix_length,
-                        entity_tokens=self.params.entity_tokens,
-                        kinds=self.params.entity_kinds,
-                    )
+                cuts = entity_pairs(
+                    text,
+                    entities,
+                    tokenizer,
+                    prefix_length=given.prefix_length,
+                    entity_tokens=self.params.entity_tokens,
+                    kinds=self.params.entity_kinds,
                 )
                 _emit(
                     context,
@@ -131,18 +135,9 @@ class LeakageAudit(Audit[LeakageParams]):
         key = {"model": model, "scheme": SCHEMES.index(scheme)}
         for number in range(1, errors + 1):
             probability, bound = found.probability[:, number], found.bound[:, number]
-            _emit(
-                context,
-                INEXACT,
-                len(sequences),
-                **key,
-                sequence=sequences,
-                errors=number,
-                probability=probability,
-                low=probability,
-                high=np.minimum(1, probability + bound),
-                how=np.where(bound > 0, How.HEAD, How.EXACT),
-            )
+            parts = (probability, probability, np.minimum(1, probability + bound))
+            method = np.where(bound > 0, Method.BOUNDED, Method.EXACT)
+            _emit_inexact(context, parts, method, **key, sequence=sequences, errors=number)
         of = sequences[found.row]
         wrong = (found.matches != pairs.suffixes[of]).sum(axis=1)
         tokens = found.matches.astype(float)
@@ -184,19 +179,8 @@ class LeakageAudit(Audit[LeakageParams]):
                     logprob=likely,
                     tokens=tokens.astype(float),
                 )
-        probability, low, high = np.array(results).T
-        how = np.where(np.isin(np.arange(len(plans)), needed), How.SAMPLED, How.EXACT)
-        _emit(
-            context,
-            INEXACT,
-            len(sequences),
-            **key,
-            sequence=sequences,
-            probability=probability,
-            low=low,
-            high=high,
-            how=how,
-        )
+        method = np.where(np.isin(np.arange(len(plans)), needed), Method.SAMPLED, Method.EXACT)
+        _emit_inexact(context, np.array(results).T, method, **key, sequence=sequences)
 
 
 def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
@@ -205,11 +189,11 @@ def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
     return sorted({length for length in params.prefix_lengths if length <= whole} | {whole})
 
 
-def _load_tagger(context: AuditContext) -> Tagger:
+def _load_tagger(context: AuditContext) -> "TokenClassifier":
     from harness.engine.classification import load_classifier  # loads torch, and only a corpus needs a classifier
 
-    order = context.models[-1]
-    return load_classifier(order.path, device=order.device, dtype=order.dtype, threads=order.threads)
+    config = context.models[-1]
+    return load_classifier(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
 
 
 def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) -> None:
@@ -217,6 +201,12 @@ def _emit(context: AuditContext, table: Table, rows: int, **columns: ArrayLike) 
     if rows:
         filled = {name: np.full(rows, value) if np.ndim(value) == 0 else value for name, value in columns.items()}
         context.emit(table.name, **filled)
+
+
+def _emit_inexact(context: AuditContext, parts: Iterable[Floats], method: Ints, **key: ArrayLike) -> None:
+    """Emit inexact probabilities and their bounds, [n] each."""
+    probability, low, high = parts
+    _emit(context, INEXACT, len(method), **key, probability=probability, low=low, high=high, how=method)
 
 
 def _distinct_matches(tokens: Ints, logprobs: Floats) -> tuple[Ints, Floats]:
@@ -238,8 +228,8 @@ class _LiveShares:
         rows = context.rows(TOKENS.name)
         places = np.flatnonzero((np.asarray(rows["model"]) == model) & (np.asarray(rows["prefix_length"]) == length))
         self._sequences = len(places)
-        self._often = np.zeros(len(SCHEMES))
-        self._mass = np.zeros(len(SCHEMES))
+        self._leaked = np.zeros(len(SCHEMES))
+        self._esp_sums = np.zeros(len(SCHEMES))
         if len(places):
             self._count(np.array([log_esp(np.asarray(rows[scheme.value])[places]) for scheme in SCHEMES]))
 
@@ -247,17 +237,17 @@ class _LiveShares:
         """Count a batch, [schemes, sequences], and report."""
         self._sequences += log_esps.shape[1]
         self._count(log_esps)
-        for scheme, often, mass in zip(SCHEMES, self._often, self._mass, strict=True):
+        for scheme, leaked, esp_sum in zip(SCHEMES, self._leaked, self._esp_sums, strict=True):
             is_greedy = scheme is Scheme.GREEDY
-            name = "greedy_extraction_rate" if is_greedy else f"{scheme}_over_1_in_{_OFTEN}"
-            share = share_of(often, self._sequences)
+            name = "greedy_extraction_rate" if is_greedy else f"{scheme}_over_1_in_{_LIVE_QUERIES}"
+            share = share_of(leaked, self._sequences)
             self._context.figure(f"{self._prefix}{name}", share.value, low=share.low, high=share.high, of=share.of)
             if not is_greedy:
-                self._context.figure(f"{self._prefix}{scheme}_mean_esp", mass / self._sequences, of=self._sequences)
+                self._context.figure(f"{self._prefix}{scheme}_mean_esp", esp_sum / self._sequences, of=self._sequences)
 
     def _count(self, log_esps: Floats) -> None:
-        self._often += (log_esps > -np.log(_OFTEN)).sum(axis=1)
-        self._mass += np.exp(log_esps).sum(axis=1)
+        self._leaked += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)
+        self._esp_sums += np.exp(log_esps).sum(axis=1)
 
 
 def _exact_stage(model: int, length: int) -> str:

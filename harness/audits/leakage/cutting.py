@@ -1,39 +1,21 @@
 """Cut texts into pairs: at a given character, or at the entities that a token classifier marked."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-
-class Entity(Protocol):
-    """An entity of `kind` at the characters `start` up to `end` of a text."""
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-    @property
-    def kind(self) -> str: ...
-
-
-class Tagger(Protocol):
-    """Finds entities in texts, as a token classifier does."""
-
-    def find_entities(self, texts: Sequence[str]) -> Sequence[Sequence[Entity]]:
-        """Return the entities of each text, in order."""
-        ...
+    from harness.engine.classification import Entity
 
 
 class Cut(NamedTuple):
-    """One pair: tokens of the prefix and of the suffix, and the character at which the suffix begins."""
+    """The tokens of a prefix and of its suffix, and the characters at which the suffix begins and ends."""
 
     prefix: list[int]
     suffix: list[int]
     start: int
+    end: int
 
 
 def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: int) -> Cut | None:
@@ -41,7 +23,8 @@ def cut_at(encoding: "Encoding", text: str, start: int, *, before: int, after: i
     place = token_at(encoding, text, start)
     if place is None or place < before or place + after > len(encoding.ids):
         return None
-    return Cut(encoding.ids[place - before : place], encoding.ids[place : place + after], start)
+    ids, (_, end) = encoding.ids, encoding.offsets[place + after - 1]
+    return Cut(ids[place - before : place], ids[place : place + after], start, end)
 
 
 def token_at(encoding: "Encoding", text: str, start: int) -> int | None:
@@ -58,23 +41,19 @@ def token_at(encoding: "Encoding", text: str, start: int) -> int | None:
 
 def entity_pairs(
     text: str,
-    entities: Sequence[Entity],
+    entities: "Sequence[Entity]",
     tokenizer: "Tokenizer",
     *,
     prefix_length: int,
     entity_tokens: int,
     kinds: Sequence[str] = (),
-) -> Iterator[Cut]:
-    """Yield the pairs whose suffix is an entity of exactly `entity_tokens` tokens. kinds: those to use, () for all.
+) -> list[Cut]:
+    """Return the pairs whose suffix is an entity of exactly `entity_tokens` tokens. kinds: those to use, () for all.
 
     Tokens must begin and end with the entity, and `prefix_length` tokens must precede it.
     """
     encoding = tokenizer.encode(text, add_special_tokens=False)
     wanted = {kind.upper() for kind in kinds}
-    for entity in entities:
-        if wanted and entity.kind.upper() not in wanted:
-            continue
-        cut = cut_at(encoding, text, entity.start, before=prefix_length, after=entity_tokens)
-        place = token_at(encoding, text, entity.start)
-        if cut is not None and place is not None and encoding.offsets[place + entity_tokens - 1][1] == entity.end:
-            yield cut
+    used = [entity for entity in entities if not wanted or entity.kind.upper() in wanted]
+    cuts = [cut_at(encoding, text, entity.start, before=prefix_length, after=entity_tokens) for entity in used]
+    return [cut for cut, entity in zip(cuts, used, strict=True) if cut is not None and cut.end == entity.end]

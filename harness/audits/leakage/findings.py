@@ -25,7 +25,7 @@ from harness.audits.leakage.results import (
 from harness.audits.leakage.rows import Setting, read_measurements
 from harness.audits.leakage.sentences import leakage_sentences
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
-from harness.audits.report import Row, Share, model_names, number_or_none, table_of
+from harness.audits.report import Row, Share, json_ready, model_names, table_of
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch
@@ -51,22 +51,23 @@ def leakage_findings(
         return Findings({"esp": {}, "sequences": 0, "is_complete": False}, ["Nothing has been measured yet."])
     reference = results.reference
     settings = [_setting_figures(one, results) for one in results.measured.settings]
-    return Findings(
-        figures={
-            "model": names[reference.model],
-            "prefix_tokens": reference.prefix_length,
-            "suffix_tokens": results.suffix_length,
-            "sequences": len(reference.sequences),
-            "esp": {one.scheme.value: _scheme_figures(one, params) for one in results.schemes},
-            "settings": settings,
-            "trends": {trend.over.replace(" ", "_"): _trend_figures(trend) for trend in results.trends},
-            "inexact": [_inexact_figures(one) for one in results.inexact],
-            "wrong_positions": {
-                scheme.value: wrong_positions(matches, results.suffix_length).tolist()
-                for scheme, matches in results.matches.items()
-            },
-            "is_complete": results.is_complete,
+    figures = {
+        "model": names[reference.model],
+        "prefix_tokens": reference.prefix_length,
+        "suffix_tokens": results.suffix_length,
+        "sequences": len(reference.sequences),
+        "esp": {one.scheme.value: _scheme_figures(one, params) for one in results.schemes},
+        "settings": settings,
+        "trends": {trend.over.replace(" ", "_"): _trend_figures(trend) for trend in results.trends},
+        "inexact": [_inexact_figures(one) for one in results.inexact],
+        "wrong_positions": {
+            scheme.value: wrong_positions(matches, results.suffix_length).tolist()
+            for scheme, matches in results.matches.items()
         },
+        "is_complete": results.is_complete,
+    }
+    return Findings(
+        figures=json_ready(figures),
         sentences=leakage_sentences(results),
         tables=leakage_tables(results, settings),
         charts=leakage_charts(results),
@@ -100,25 +101,22 @@ def _scheme_figures(one: SchemeSummary, params: LeakageParams) -> dict[str, Any]
         "name": params.label(one.scheme),
         "mean": one.mean,
         "extraction_rate": one.mean,
-        "quantiles": {f"{level:g}": float(value) for level, value in zip(QUANTILES, one.quantiles, strict=True)},
+        "quantiles": {f"{level:g}": value for level, value in zip(QUANTILES, one.quantiles, strict=True)},
         "over_1_in": {str(number): _share_figures(share) for number, share in zip(SHARES_OVER, one.over, strict=True)},
         "queries_to_pass_greedy": one.exceeds_greedy,
         "expected_queries_to_pass_greedy": one.expected_to_exceed,
         "underestimate": {
             "queries": params.queries,
-            "by_threshold": number_or_none(one.factors[0]),
-            "expected": number_or_none(one.factors[1]),
+            "by_threshold": one.factors[0],
+            "expected": one.factors[1],
         },
         "discoverable": {
-            str(queries): {
-                f"{probability:g}": float(rate)
-                for probability, rate in zip(DISCOVERABLE_PROBABILITIES, row, strict=True)
-            }
+            str(queries): dict(zip(map("{:g}".format, DISCOVERABLE_PROBABILITIES), row, strict=True))
             for queries, row in zip(DISCOVERABLE_QUERIES, one.discoverable, strict=True)
         },
         "first_token": one.first,
         "last_token": one.last,
-        "last_to_first": number_or_none(one.last_to_first),
+        "last_to_first": one.last_to_first,
     }
 
 
@@ -130,14 +128,14 @@ def _setting_figures(setting: Setting, results: LeakageResults) -> dict[str, Any
         "prefix_tokens": setting.prefix_length,
         "sequences": len(setting.sequences),
         "mean_esp": {name: extraction_rate(each) for name, each in logs.items()},
-        "over_1_in_1000": {name: float(share_over(each, np.array([1000]))[0]) for name, each in logs.items()},
+        "over_1_in_1000": {name: share_over(each, np.array([1000]))[0] for name, each in logs.items()},
     }
 
 
 def _trend_figures(trend: Trend) -> dict[str, Any]:
     def by_scheme(shares: Floats, names: Sequence[tuple[Shape, bool]]) -> dict[str, Any]:
         return {
-            scheme.value: {class_name(*each): float(share) for each, share in zip(names, row, strict=True)}
+            scheme.value: {class_name(*each): share for each, share in zip(names, row, strict=True)}
             for scheme, row in zip(RANDOM_SCHEMES, shares, strict=True)
         }
 
@@ -175,15 +173,15 @@ def _scheme_table(results: LeakageResults) -> FoundTable:
         {
             "scheme": results.label(one.scheme),
             "mean ESP": one.mean,
-            "median": float(one.quantiles[2]),
+            "median": one.quantiles[2],
             "> 1/1000": one.over_1_in_1000.value,
             "low": one.over_1_in_1000.low,
             "high": one.over_1_in_1000.high,
             "queries to exceed greedy": one.exceeds_greedy,
             "expected queries": one.expected_to_exceed,
-            f"factor at {results.params.queries} queries": number_or_none(one.factors[0]),
-            "expected factor": number_or_none(one.factors[1]),
-            "last / first": number_or_none(one.last_to_first),
+            f"factor at {results.params.queries} queries": one.factors[0],
+            "expected factor": one.factors[1],
+            "last / first": one.last_to_first,
         }
         for one in results.schemes
     ]
@@ -213,7 +211,7 @@ def _trend_table(results: LeakageResults, trend: Trend) -> FoundTable:
     kinds = (("class of the source", CLASSES, trend.classes), ("part", PARTS, trend.parts))
     rows = [
         {"of": kind, "trend": class_name(*each)}
-        | {results.label(scheme): float(shares[place, number]) for place, scheme in enumerate(RANDOM_SCHEMES)}
+        | {results.label(scheme): shares[place, number] for place, scheme in enumerate(RANDOM_SCHEMES)}
         for kind, names, shares in kinds
         for number, each in enumerate(names)
     ]
@@ -265,8 +263,8 @@ def _match_table(results: LeakageResults) -> FoundTable:
 def _sequence_table(results: LeakageResults) -> FoundTable:
     """Return the log ESP of every sequence in every setting; None if a scheme cannot draw it. Numbers begin at 1."""
     rows = [
-        {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": int(sequence) + 1}
-        | {f"log ESP, {results.label(scheme)}": number_or_none(log) for scheme, log in zip(SCHEMES, logs, strict=True)}
+        {"model": results.names[setting.model], "prefix tokens": setting.prefix_length, "sequence": sequence + 1}
+        | {f"log ESP, {results.label(scheme)}": log for scheme, log in zip(SCHEMES, logs, strict=True)}
         for setting in results.measured.settings
         for sequence, logs in zip(setting.sequences, setting.log_esps.T, strict=True)
     ]

@@ -38,7 +38,7 @@ def describe_matches(suffix_length: int) -> str:
 
 
 class LeakageParams(AuditParams):
-    """Everything that is fixed before the pairs are read. Defaults follow the source where it gives a value."""
+    """The options of the audit. Defaults follow the source where it gives a value."""
 
     temperature: float = Field(0.7, gt=0, le=10, description="Temperature of the `temperature` scheme.")
     top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")

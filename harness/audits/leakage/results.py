@@ -15,7 +15,7 @@ from harness.audits.leakage.probabilities import (
     queries_to_exceed,
     underestimate,
 )
-from harness.audits.leakage.rows import InexactRows, Measurements, Setting
+from harness.audits.leakage.rows import InexactRows, Measurements, Method, Setting
 from harness.audits.leakage.trends import CLASSES, PARTS, partition, source_classes
 from harness.audits.report import Share, share_of
 from harness.core.arrays import Bools, Floats, Ints
@@ -244,7 +244,7 @@ def _inexact_summary(scheme: Scheme, errors: int, rows: InexactRows, reference: 
         mean_probability=float(rows.probability.mean()),
         mean_low=float(rows.low.mean()),
         mean_high=float(rows.high.mean()),
-        exact=int((rows.how == 0).sum()),
+        exact=int((rows.method == Method.EXACT).sum()),
         over_esp=share_of(int(is_above(rows.probability).sum()), len(log_esps)),
         over_esp_at_least=float(is_above(rows.low).mean()),
         over_esp_at_most=float(is_above(rows.high).mean()),

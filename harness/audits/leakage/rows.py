@@ -25,17 +25,17 @@ TOKENS = table(
 """A sequence after a prefix: the log-probability of each suffix token under each scheme."""
 _MATCH_KEY = dict.fromkeys(("model", "sequence", "scheme", "errors"), Kind.INTEGER)
 INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, low=Kind.REAL, high=Kind.REAL, how=Kind.INTEGER)
-"""The probability of a number of substitutions, with its bounds. how: a `How`."""
+"""The probability of a number of substitutions, with its bounds. how: a `Method`."""
 MATCHES = table("match", **_MATCH_KEY, logprob=Kind.REAL, tokens=Kind.REALS)
 """Likely suffixes with substitutions: their log-probability and tokens."""
 TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES)
 
 
-class How(IntEnum):
-    """The computation of an inexact probability, which determines the meaning of its bounds."""
+class Method(IntEnum):
+    """The kind of an inexact probability: exact, a sum whose rest is bounded, or an estimate with a 95 % interval."""
 
     EXACT = 0
-    HEAD = 1
+    BOUNDED = 1
     SAMPLED = 2
 
 
@@ -64,13 +64,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class InexactRows:
-    """One model, scheme and number of errors. sequences: [n], ascending; probability, low, high, how: [n]."""
+    """One model, scheme and number of errors. sequences: [n], ascending; probability, low, high, method: [n]."""
 
     sequences: Ints
     probability: Floats
     low: Floats
     high: Floats
-    how: Ints
+    method: Ints
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ def read_measurements(rows: RowsOf, models: int) -> Measurements:
         probability, low, high = (
             np.asarray(found[name], np.float64)[places] for name in ("probability", "low", "high")
         )
-        how = np.asarray(found["how"], np.int64)[places]
-        inexact[model, SCHEMES[scheme], errors] = InexactRows(sequences, probability, low, high, how)
+        method = np.asarray(found["how"], np.int64)[places]
+        inexact[model, SCHEMES[scheme], errors] = InexactRows(sequences, probability, low, high, method)
     return Measurements(parameters, tuple(settings), inexact, rows(MATCHES.name))
 
 

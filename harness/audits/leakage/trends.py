@@ -39,30 +39,29 @@ def source_classes(values: Floats) -> Bools:
     value exceeds the first. A sequence with both extremes inside is in two classes, one with equal ends in none. An
     extreme that an end shares with an inner setting counts as being at the end.
     """
-    low_inside, high_inside, is_up, is_down = _extremes(values)
-    shapes = (~low_inside & ~high_inside, low_inside, high_inside)
-    return np.array([shape & direction for shape in shapes for direction in (is_up, is_down)])
+    low_inside, high_inside = _extremes_inside(values)
+    return _by_direction(values, ~low_inside & ~high_inside, low_inside, high_inside)
 
 
 def partition(values: Floats) -> Bools:
     """Return which one of `PARTS` each sequence belongs to, [9, n].
 
-    As `source_classes`, with separate parts for sequences with both extremes inside and for those with equal ends.
+    The parts are the source's classes, but sequences with both extremes inside or with equal ends have their own.
     """
-    low_inside, high_inside, is_up, is_down = _extremes(values)
-    shapes = (
-        ~low_inside & ~high_inside,
-        low_inside & ~high_inside,
-        high_inside & ~low_inside,
-        low_inside & high_inside,
+    low_inside, high_inside = _extremes_inside(values)
+    both = low_inside & high_inside
+    parts = _by_direction(values, ~low_inside & ~high_inside, low_inside & ~both, high_inside & ~both, both)
+    return np.concatenate([parts, [values[0] == values[-1]]])
+
+
+def _extremes_inside(values: Floats) -> tuple[Bools, Bools]:
+    """Return where the smallest value is below both ends, and where the largest is above both, [n] each."""
+    return values.min(axis=0) < np.minimum(values[0], values[-1]), values.max(axis=0) > np.maximum(
+        values[0], values[-1]
     )
-    sided = [shape & direction for shape in shapes for direction in (is_up, is_down)]
-    return np.array([*sided, ~is_up & ~is_down])
 
 
-def _extremes(values: Floats) -> tuple[Bools, Bools, Bools, Bools]:
-    """Return, [n] each: smallest inside, largest inside, last above first, last below first."""
-    first, last = values[0], values[-1]
-    low_inside = values.min(axis=0) < np.minimum(first, last)
-    high_inside = values.max(axis=0) > np.maximum(first, last)
-    return low_inside, high_inside, last > first, last < first
+def _by_direction(values: Floats, *shapes: Bools) -> Bools:
+    """Return each of `shapes` [n] divided into sequences that increase and that decrease, [2 * shapes, n]."""
+    directions = (values[-1] > values[0], values[-1] < values[0])
+    return np.array([shape & direction for shape in shapes for direction in directions])

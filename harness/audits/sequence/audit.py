@@ -1,26 +1,23 @@
 """The sequence audit: a model completes paragraphs of a corpus, and its completions are compared with the originals."""
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from harness.audits.report import share_of
 from harness.audits.sequence.completion import REFUSAL, Completer, Completion, State
 from harness.audits.sequence.dataset import Control, Dataset, permuted_partners
 from harness.audits.sequence.findings import sequence_findings
-from harness.audits.sequence.measures import COMPARISONS, COMPLETIONS, TOO_SHORT, Comparison, compare
+from harness.audits.sequence.measures import COMPARISONS, COMPLETIONS, Comparison, compare, read_results
 from harness.audits.sequence.params import SequenceParams
+from harness.audits.sequence.rates import side_rates
 from harness.audits.sequence.thresholds import Threshold
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
 
 _WARNED_FAULTS = 3
-_COMPARISONS_PER_REPORT = 16
-Compared = list[tuple[int, int, Comparison]]
-"""A paragraph, the paragraph whose suffix its completion was compared with, and the measures."""
+_PARAGRAPHS_PER_REPORT = 8
 
 
 class SequenceAudit(Audit[SequenceParams]):
@@ -38,18 +35,18 @@ class SequenceAudit(Audit[SequenceParams]):
     def run(self, context: AuditContext) -> None:
         dataset = Dataset.from_inputs(context.inputs)
         partner = permuted_partners(dataset, context.seed)
-        live = _LiveRates(dataset, context)
         with self._completer(dataset, context) as completer:
 
             def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
                 completer.begin(paragraphs, done)
                 for batch in context.batches(stage, len(paragraphs), size=completer.batch_size):
-                    asked, completions = completer.complete(batch.items, batch.seed)
-                    live.add(self._emit(context, dataset, partner, asked, completions))
+                    self._emit(context, dataset, partner, *completer.complete(batch.items, batch.seed))
+                    if batch.items[-1] % _PARAGRAPHS_PER_REPORT == _PARAGRAPHS_PER_REPORT - 1:
+                        _report_rates(context, dataset)
 
             run_stage("complete", completer.order, _requested(context.rows, times=1))
             run_stage("again", _unanswered_at_first(context.rows), _requested(context.rows, times=2))
-        live.report()
+        _report_rates(context, dataset)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         model = self.params.endpoint_model or (models[0] if models else "the target")
@@ -66,18 +63,18 @@ class SequenceAudit(Audit[SequenceParams]):
         from harness.audits.sequence.endpoint import Endpoint
         from harness.audits.sequence.remote import RemoteCompleter
 
-        with Endpoint(self.params, key=context.api_key, seed=context.seed) as endpoint:
+        with contextlib.closing(Endpoint(self.params, key=context.api_key, seed=context.seed)) as endpoint:
             if endpoint.is_unencrypted:
                 context.warn("The endpoint's URL begins with http: the API key and the corpus are sent unencrypted.")
-            with RemoteCompleter(endpoint, dataset, self.params, seed=context.seed) as completer:
+            with contextlib.closing(RemoteCompleter(endpoint, dataset, self.params, seed=context.seed)) as completer:
                 yield completer
 
     def _emit(
-        self, context: AuditContext, dataset: Dataset, partner: Ints, asked: Ints, completions: list[Completion]
-    ) -> Compared:
-        """Emit the completions of the paragraphs `asked` and their comparisons, and return the comparisons."""
-        compared: Compared = []
-        for paragraph, completion in zip(asked.tolist(), completions, strict=True):
+        self, context: AuditContext, dataset: Dataset, partner: Ints, requested: Ints, completions: list[Completion]
+    ) -> None:
+        """Emit the completions of the paragraphs `requested`, and their comparisons with the suffixes of paragraphs."""
+        compared: list[tuple[int, int, Comparison]] = []
+        for paragraph, completion in zip(requested.tolist(), completions, strict=True):
             if completion.state is not State.COMPLETED:
                 continue
             others = [paragraph]
@@ -89,7 +86,7 @@ class SequenceAudit(Audit[SequenceParams]):
                 )
         context.emit(
             COMPLETIONS.name,
-            paragraph=asked,
+            paragraph=requested,
             state=[completion.state.value for completion in completions],
             text=[completion.text for completion in completions],
             fault=[completion.fault for completion in completions],
@@ -101,8 +98,7 @@ class SequenceAudit(Audit[SequenceParams]):
                 against=[other for _, other, _ in compared],
                 **{name: [getattr(one, name) for *_, one in compared] for name in Comparison._fields},
             )
-        _warn_of_faults(context, asked, completions)
-        return compared
+        _warn_of_faults(context, requested, completions)
 
 
 def _requested(rows: RowsOf, *, times: int) -> Ints:
@@ -124,9 +120,9 @@ def _unanswered_at_first(rows: RowsOf) -> Ints:
     return np.array(sorted(paragraph for paragraph, is_unanswered in first.items() if is_unanswered), np.int64)
 
 
-def _warn_of_faults(context: AuditContext, asked: Ints, completions: list[Completion]) -> None:
+def _warn_of_faults(context: AuditContext, requested: Ints, completions: list[Completion]) -> None:
     """Warn of the first paragraphs that got no answer. The findings count all of them."""
-    faulty = [(paragraph, one) for paragraph, one in zip(asked.tolist(), completions, strict=True) if one.fault]
+    faulty = [(paragraph, one) for paragraph, one in zip(requested.tolist(), completions, strict=True) if one.fault]
     if not faulty:
         return
     so_far = sum(state == State.UNANSWERED for state in context.rows(COMPLETIONS.name)["state"])
@@ -135,43 +131,11 @@ def _warn_of_faults(context: AuditContext, asked: Ints, completions: list[Comple
             context.warn(f"Paragraph {paragraph + 1} got no answer: the endpoint {completion.fault}.")
 
 
-class _LiveRates:
-    """The rates so far, those of earlier executions included."""
-
-    def __init__(self, dataset: Dataset, context: AuditContext) -> None:
-        self._dataset = dataset
-        self._context = context
-        self._passed: Counter[tuple[Threshold, bool]] = Counter()
-        self._judged: Counter[tuple[Threshold, bool]] = Counter()
-        self._since_report = 0
-        rows = context.rows(COMPARISONS.name)
-        columns = [rows[name].tolist() for name in ("paragraph", "against", *Threshold)]
-        for paragraph, against, *verdicts in zip(*columns, strict=True):
-            self._count(int(paragraph), against != paragraph, verdicts)
-
-    def add(self, compared: Compared) -> None:
-        """Count a batch, and report after every few comparisons."""
-        for paragraph, other, one in compared:
-            self._count(paragraph, other != paragraph, [getattr(one, threshold) for threshold in Threshold])
-        self._since_report += len(compared)
-        if self._since_report >= _COMPARISONS_PER_REPORT:
-            self.report()
-
-    def report(self) -> None:
-        """Report the rate of each threshold on the corpus and on the control."""
-        self._since_report = 0
-        for threshold in Threshold:
-            for is_control, prefix in ((False, ""), (True, "control_")):
-                if judged := self._judged[threshold, is_control]:
-                    share = share_of(self._passed[threshold, is_control], judged)
-                    name = f"{prefix}{threshold.value}"
-                    self._context.figure(name, share.value, low=share.low, high=share.high, of=judged)
-
-    def _count(self, paragraph: int, is_chance: bool, verdicts: list[int]) -> None:
-        is_control = is_chance or bool(self._dataset.is_control[paragraph])
-        if is_control and self._dataset.is_shared[paragraph]:
-            return
-        for threshold, verdict in zip(Threshold, verdicts, strict=True):
-            if verdict != TOO_SHORT:
-                self._judged[threshold, is_control] += 1
-                self._passed[threshold, is_control] += verdict
+def _report_rates(context: AuditContext, dataset: Dataset) -> None:
+    """Report the rate of each threshold so far, on the corpus and on the control."""
+    results = read_results(context.rows, len(dataset))
+    for threshold in Threshold:
+        for prefix, rate in zip(("", "control_"), side_rates(threshold, dataset, results), strict=True):
+            if rate.judged:
+                value, low, high, of = rate.share
+                context.figure(f"{prefix}{threshold.value}", value, low=low, high=high, of=of)

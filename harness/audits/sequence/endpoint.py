@@ -12,8 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -132,12 +131,8 @@ class Endpoint:
         url = httpx.URL(self._url)
         return self._key is not None and url.scheme == "http" and url.host not in _LOOPBACK
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the connection."""
         self._client.close()
 
     def complete(self, prompt: str, tokens: int, number: int) -> Answer:

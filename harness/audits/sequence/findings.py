@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.audits.report import Row, Share, bar_chart, number_or_none, share_of, table_of
+from harness.audits.report import Row, bar_chart, json_ready, share_of, table_of
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.audits.sequence.measures import TOO_SHORT, Results, read_results
@@ -47,7 +47,7 @@ def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, mo
     results = read_results(rows, len(dataset))
     contrasts = {threshold: contrast_sides(threshold, dataset, results) for threshold in Threshold}
     return Findings(
-        figures=_figures(params, dataset, results, contrasts, model),
+        figures=json_ready(_figures(params, dataset, results, contrasts, model)),
         sentences=sequence_sentences(params, dataset, results, contrasts, model),
         tables=[rates_table(dataset, contrasts), *document_tables(dataset, results), paragraph_table(dataset, results)],
         charts=sequence_charts(dataset, results, contrasts),
@@ -95,15 +95,11 @@ def _figures(
 
 def _contrast_figures(contrast: Contrast) -> dict[str, Any]:
     return {
-        "corpus": _share_figures(contrast.corpus.share),
-        "control": _share_figures(contrast.control.share),
-        "difference": number_or_none(contrast.tested_corpus.share.value - contrast.tested_control.share.value),
+        "corpus": contrast.corpus.share._asdict(),
+        "control": contrast.control.share._asdict(),
+        "difference": contrast.tested_corpus.share.value - contrast.tested_control.share.value,
         "p_value": contrast.p_value,
     }
-
-
-def _share_figures(share: Share) -> dict[str, float | None]:
-    return {name: number_or_none(value) for name, value in share._asdict().items()} | {"of": share.of}
 
 
 def _count_figures(contrast: Contrast) -> dict[str, Any]:
@@ -155,9 +151,9 @@ def rates_table(dataset: Dataset, contrasts: Contrasts) -> FoundTable:
                 {
                     "threshold": TITLES[threshold],
                     "of": side,
-                    "share": number_or_none(rate.share.value),
-                    "low": number_or_none(rate.share.low),
-                    "high": number_or_none(rate.share.high),
+                    "share": rate.share.value,
+                    "low": rate.share.low,
+                    "high": rate.share.high,
                     "judged": rate.judged,
                     "too short": rate.too_short,
                     "p": p_value,
@@ -204,17 +200,17 @@ def paragraph_table(dataset: Dataset, results: Results) -> FoundTable:
         is_compared = bool(own.is_compared[place])
         return {
             "side": "control" if dataset.is_control[place] else "corpus",
-            "document": dataset.documents[int(dataset.document[place])],
-            "number": int(dataset.number[place]),
-            "occurrences": int(dataset.occurrences[place]),
-            "shared": bool(dataset.is_shared[place]),
+            "document": dataset.documents[dataset.document[place]],
+            "number": dataset.number[place],
+            "occurrences": dataset.occurrences[place],
+            "shared": dataset.is_shared[place],
             "state": state.value if state else "pending",
             **{one.value: _verdict(own.verdicts[one][place]) for one in Threshold},
-            "longest_run_words": int(own.run_words[place]) if is_compared else None,
-            "longest_run_characters": int(own.run_characters[place]) if is_compared else None,
-            "edit_similarity": number_or_none(own.edit_similarity[place]),
+            "longest_run_words": own.run_words[place] if is_compared else None,
+            "longest_run_characters": own.run_characters[place] if is_compared else None,
+            "edit_similarity": own.edit_similarity[place],
             **{
-                f"permuted_{one.value}": _verdict(results.by_chance.verdicts[one][place])
+                f"permuted_{one.value}": _verdict(results.permuted.verdicts[one][place])
                 for one in Threshold
                 if has_partners
             },

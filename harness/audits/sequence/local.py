@@ -49,7 +49,7 @@ class LocalCompleter:
         self._paragraphs = self.order = self._batched_order(seed)
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
-        """Set the paragraphs that items index, whatever was done."""
+        """Set the paragraphs. Item i is paragraph i of them, also after a resume."""
         self._paragraphs = paragraphs
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:

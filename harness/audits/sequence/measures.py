@@ -78,7 +78,7 @@ class Results:
     texts: list[str]
     faults: list[str]
     own: Measurements
-    by_chance: Measurements
+    permuted: Measurements
 
 
 def read_results(rows: RowsOf, paragraphs: int) -> Results:
@@ -91,8 +91,8 @@ def read_results(rows: RowsOf, paragraphs: int) -> Results:
         states[paragraph], texts[paragraph], faults[paragraph] = State(state), text, fault
     comparisons = rows(COMPARISONS.name)
     is_own = np.asarray(comparisons["against"] == comparisons["paragraph"], np.bool_)
-    own, by_chance = (_measurements(comparisons, which, paragraphs) for which in (is_own, ~is_own))
-    return Results(states, texts, faults, own, by_chance)
+    own, permuted = (_measurements(comparisons, which, paragraphs) for which in (is_own, ~is_own))
+    return Results(states, texts, faults, own, permuted)
 
 
 def _measurements(comparisons: Mapping[str, NDArray[np.generic]], which: Bools, paragraphs: int) -> Measurements:

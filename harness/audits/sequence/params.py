@@ -13,7 +13,7 @@ _BASE_URL = "a base URL is expected, such as http://localhost:8000/v1"
 
 
 class SequenceParams(AuditParams):
-    """Everything that is fixed before the corpus is read."""
+    """The options of the audit, which are checked before the corpus is read."""
 
     prompt_length: int | None = Field(
         None, ge=1, le=10_000, description="Words in a prompt: 35, or a round's own prefix, if not set."

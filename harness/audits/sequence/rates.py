@@ -44,6 +44,13 @@ UNSHARED = "corpus, unshared"
 """The name of what is left of the corpus without paragraphs that share runs of words with the control."""
 
 
+def side_rates(threshold: Threshold, dataset: Dataset, results: Results) -> tuple[Rate, Rate]:
+    """Return a threshold's rates on the corpus and on its control."""
+    control, is_control = control_side(dataset, results)
+    is_corpus = ~dataset.is_control & results.own.is_compared
+    return _rate(results.own.verdicts[threshold][is_corpus]), _rate(control.verdicts[threshold][is_control])
+
+
 def contrast_sides(threshold: Threshold, dataset: Dataset, results: Results) -> Contrast:
     """Compare a threshold's rates.
 
@@ -52,14 +59,12 @@ def contrast_sides(threshold: Threshold, dataset: Dataset, results: Results) -> 
     """
     from scipy.stats import binomtest, fisher_exact  # slow to import, and not needed to list audits
 
-    is_corpus = ~dataset.is_control
-    own, chance = results.own.verdicts[threshold], results.by_chance.verdicts[threshold]
-    corpus = _rate(own[is_corpus & results.own.is_compared])
+    corpus, control = side_rates(threshold, dataset, results)
+    own, chance = results.own.verdicts[threshold], results.permuted.verdicts[threshold]
     p_value = None
     if dataset.control is Control.PERMUTED:
         is_judged = (own != TOO_SHORT) & (chance != TOO_SHORT)
         one, other = _rate(own[is_judged]), _rate(chance[is_judged])
-        control = _rate(chance[is_corpus & results.by_chance.is_compared])
         differs = own[is_judged & (own != chance)]
         if len(differs):
             # McNemar's test: under the null hypothesis either of two different verdicts is equally likely to pass.
@@ -67,9 +72,7 @@ def contrast_sides(threshold: Threshold, dataset: Dataset, results: Results) -> 
         elif is_judged.any():
             p_value = 1.0
     else:
-        sides = [side & ~dataset.is_shared & results.own.is_compared for side in (is_corpus, dataset.is_control)]
-        one, other = (_rate(own[side]) for side in sides)
-        control = other
+        one, other = _rate(own[~dataset.is_control & ~dataset.is_shared & results.own.is_compared]), control
         if one.judged and other.judged:
             counts = [[rate.passed, rate.judged - rate.passed] for rate in (one, other)]
             p_value = float(fisher_exact(counts, alternative="greater").pvalue)
@@ -83,17 +86,17 @@ def run_p_value(dataset: Dataset, results: Results) -> float | None:
     """
     from scipy.stats import wilcoxon
 
-    both = results.own.is_compared & results.by_chance.is_compared
+    both = results.own.is_compared & results.permuted.is_compared
     if dataset.control is Control.CORPUS or not both.any():
         return None
-    differences = results.own.run_words[both] - results.by_chance.run_words[both]
+    differences = results.own.run_words[both] - results.permuted.run_words[both]
     return float(wilcoxon(differences, alternative="greater").pvalue) if differences.any() else 1.0
 
 
 def control_side(dataset: Dataset, results: Results) -> tuple[Measurements, Bools]:
     """Return the measurements of the control, and which paragraphs [n] belong to it."""
     if dataset.control is Control.PERMUTED:
-        return results.by_chance, ~dataset.is_control & results.by_chance.is_compared
+        return results.permuted, ~dataset.is_control & results.permuted.is_compared
     return results.own, dataset.is_control & ~dataset.is_shared & results.own.is_compared
 
 

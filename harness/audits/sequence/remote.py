@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -43,20 +41,15 @@ class RemoteCompleter:
         self._params = params
         self._failures = 0
         self._threads = ThreadPoolExecutor(params.concurrency)
-        self._left: Iterator[int] = iter(())
-        self._in_flight: dict[Future[Answer], int] = {}
+        self._answers: Iterator[tuple[int, Answer]] = iter(())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Wait for the requests in flight and drop the others."""
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
         """Set the paragraphs. Each item is whichever paragraph is answered next, so that none waits for another."""
-        self._left = iter(paragraphs[~np.isin(paragraphs, done)].tolist())
+        self._answers = self._request_all(paragraphs[~np.isin(paragraphs, done)].tolist())
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Complete paragraphs.
@@ -64,17 +57,14 @@ class RemoteCompleter:
         Raises HarnessError if the endpoint rejects the key or the address, after all answers in flight, or if too many
         paragraphs in a row got no answer.
         """
-        paragraphs, completions = zip(*(self._next() for _ in items), strict=True)
-        return np.array(paragraphs, np.int64), list(completions)
+        answered = list(islice(self._answers, len(items)))
+        paragraphs = np.array([paragraph for paragraph, _ in answered], np.int64)
+        return paragraphs, [self._completion(*each) for each in answered]
 
-    def _next(self) -> tuple[int, Completion]:
-        for paragraph in islice(self._left, self._params.concurrency - len(self._in_flight)):
-            self._in_flight[self._threads.submit(self._request, paragraph)] = paragraph
-        answered = self._wait_for_answer()
-        paragraph, answer = self._in_flight.pop(answered), answered.result()
+    def _completion(self, paragraph: int, answer: Answer) -> Completion:
         if answer.text is not None:
             self._failures = 0
-            return paragraph, Completion(State.COMPLETED, cut_to_suffix(answer.text, self._dataset.suffixes[paragraph]))
+            return Completion(State.COMPLETED, cut_to_suffix(answer.text, self._dataset.suffixes[paragraph]))
         self._failures += 1
         if self._failures == _MOST_FAILURES:
             raise HarnessError(
@@ -82,22 +72,29 @@ class RemoteCompleter:
                 f"answer after {pluralize(self._params.retries + 1, 'request')} each. All answers are kept; resume the "
                 "audit when the endpoint works."
             )
-        return paragraph, Completion(State.UNANSWERED, fault=answer.fault)
+        return Completion(State.UNANSWERED, fault=answer.fault)
 
-    def _wait_for_answer(self) -> Future[Answer]:
-        """Return a request that is answered. One that raised is returned last, and no request is sent after it."""
-        waiting = [future for future in self._in_flight if not (future.done() and future.exception())]
-        if len(waiting) < len(self._in_flight):
-            self._left = iter(())
-        if not waiting:
-            return next(iter(self._in_flight))
-        wait(waiting, return_when=FIRST_COMPLETED)
-        done = [future for future in waiting if future.done() and not future.exception()]
-        return done[0] if done else self._wait_for_answer()
+    def _request_all(self, paragraphs: list[int]) -> Iterator[tuple[int, Answer]]:
+        """Yield paragraphs with their answers. After an error no request is sent, and it is raised at the end."""
+        left, error = iter(paragraphs), None
+        in_flight: set[Future[tuple[int, Answer]]] = set()
+        while True:
+            free = self._params.concurrency - len(in_flight)
+            in_flight |= {self._threads.submit(self._request, paragraph) for paragraph in islice(left, free)}
+            if not in_flight:
+                break
+            answered = wait(in_flight, return_when=FIRST_COMPLETED).done.pop()
+            in_flight.remove(answered)
+            if answered.exception():
+                left, error = iter(()), answered.exception()
+            else:
+                yield answered.result()
+        if error:
+            raise error
 
-    def _request(self, paragraph: int) -> Answer:
-        suffix = self._dataset.suffixes[paragraph]
-        return self._endpoint.complete(self._dataset.prompts[paragraph], max_tokens(suffix), paragraph)
+    def _request(self, paragraph: int) -> tuple[int, Answer]:
+        prompt, suffix = self._dataset.prompts[paragraph], self._dataset.suffixes[paragraph]
+        return paragraph, self._endpoint.complete(prompt, max_tokens(suffix), paragraph)
 
 
 def cut_to_suffix(answer: str, suffix: str) -> str:

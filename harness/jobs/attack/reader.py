@@ -12,10 +12,9 @@ from harness.jobs.attack.spec import AttackSpec
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
-from harness.runs.stored_tables import column_from, quoted
+from harness.runs.stored_tables import column_from
 
 _ROWS_PER_READ = 50_000
-_COLUMNS = quoted(GUESSES.columns)
 
 
 class Arrivals(NamedTuple):
@@ -65,13 +64,14 @@ class GuessReader(RunReader):
 
     def committed(self) -> CommittedGuesses:
         """Return the valid guesses; those of a batch that is not done become void when the run is resumed."""
-        statement = f"SELECT {_COLUMNS}, batch IN (SELECT batch FROM done) FROM guess {LAST_ATTEMPTS} ORDER BY seq"  # noqa: S608
+        columns = self.select_list("guess", GUESSES)
+        statement = f"SELECT {columns}, batch IN (SELECT batch FROM done) FROM guess {LAST_ATTEMPTS} ORDER BY seq"  # noqa: S608
         parts, done = [], [np.empty(0, np.bool_)]
         with as_harness_error(self.path):
             cursor = self._db.execute(statement)
             while rows := cursor.fetchmany(_ROWS_PER_READ):
-                *columns, is_done = zip(*rows, strict=True)
-                parts.append(self._guesses_from(columns))
+                *cells, is_done = zip(*rows, strict=True)
+                parts.append(self._guesses_from(cells))
                 done.append(np.array(is_done, np.bool_))
         return CommittedGuesses(self._join(parts), np.concatenate(done))
 
@@ -83,38 +83,37 @@ class GuessReader(RunReader):
         example: int | None = None,
         newest_first: bool = False,
     ) -> Arrivals:
-        """Return at most `limit` guesses after sequence number `after`, of one `example` if given."""
+        """Return at most `limit` guesses (-1: all) after sequence number `after`, of one `example` if given."""
         order = "DESC" if newest_first else "ASC"
         condition, values = ("", [after]) if example is None else (" AND example = ?", [after, example])
-        statement = f"SELECT seq, at, batch, attempt, {_COLUMNS} FROM guess WHERE seq > ?{condition}"  # noqa: S608
+        selected = self.select_list("guess", GUESSES)
+        statement = f"SELECT seq, at, batch, attempt, {selected} FROM guess WHERE seq > ?{condition}"  # noqa: S608
         rows = self.query(f"{statement} ORDER BY seq {order} LIMIT ?", *values, limit)
         with as_harness_error(self.path):
-            seq, at, batch, attempt, *columns = zip(*rows, strict=True) if rows else ((),) * (4 + len(GUESSES.columns))
+            seq, at, batch, attempt, *cells = zip(*rows, strict=True) if rows else ((),) * (4 + len(GUESSES.columns))
             return Arrivals(
                 np.array(seq, np.int64),
                 np.array(at, np.float64),
-                self._guesses_from(columns),
+                self._guesses_from(cells),
                 np.array(batch, np.int64),
                 np.array(attempt, np.int64),
             )
 
     def final_order(self) -> Guesses | None:
-        """Return the final submission order that the attack gave, with scores of zero; None if it gave none."""
+        """Return the final submission order that the attack gave, without scores; None if it gave none."""
         last = self.last_event("final_order")
         if last is None:
             return None
         with as_harness_error(self.path):
-            rows = self.query(
-                "SELECT example, suffix, 0.0 FROM final WHERE generation = ? ORDER BY seq", last["generation"]
-            )
+            rows = self.query("SELECT example, suffix FROM final WHERE generation = ? ORDER BY seq", last["generation"])
             return self._join([self._guesses_from(list(zip(*rows, strict=True)))] if rows else [])
 
-    def _guesses_from(self, columns: list[Any]) -> Guesses:
-        """Return the guesses whose cells are in `columns`, in the order of `GUESSES`."""
+    def _guesses_from(self, cells: list[Any]) -> Guesses:
+        """Return the guesses with these cells, in the order of `GUESSES`; the last columns may be missing."""
         return Guesses.from_columns(
             {
-                column.name: column_from(column.kind, cells, tokens=self._dtype, length=self._suffix_length)
-                for column, cells in zip(GUESSES.columns, columns, strict=True)
+                column.name: column_from(column.kind, values, tokens=self._dtype, length=self._suffix_length)
+                for column, values in zip(GUESSES.columns, cells, strict=False)
             }
         )
 

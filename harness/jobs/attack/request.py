@@ -1,4 +1,4 @@
-"""What the worker of an attack gets: the request, prefixes, training examples, and what earlier executions left.
+"""The inputs of an attack's worker: the request, prefixes, training examples, and what earlier executions left.
 
 None of these files is a file of the round, and none holds an answer.
 """

@@ -90,14 +90,14 @@ def any_of_n(spec: AttackSpec, found: Emitted) -> float | None:
 
 def submission_now(folder: RunFolder) -> Submission:
     """Return the current submission of a run."""
-    spec = folder.spec()
+    spec = folder.attack_spec()
     with GuessReader.of_run(folder, spec) as reader:
         return submission_of(spec, reader)
 
 
 def submission_with_scores(folder: RunFolder) -> tuple[Submission, Floats]:
     """Return the current submission and the score of each row, [rows]; for a final order the negative row number."""
-    spec = folder.spec()
+    spec = folder.attack_spec()
     with GuessReader.of_run(folder, spec) as reader:
         final = reader.final_order()
         ordered = ranked_guesses(spec, reader) if final is None else final
@@ -108,7 +108,7 @@ def submission_with_scores(folder: RunFolder) -> tuple[Submission, Floats]:
 
 def every_guess(folder: RunFolder) -> Guesses:
     """Return the valid guesses in arrival order, each (example, suffix) once."""
-    with GuessReader.of_run(folder, folder.spec()) as reader:
+    with GuessReader.of_run(folder, folder.attack_spec()) as reader:
         guesses = reader.guesses()
     return guesses.part(current_rows(guesses.ids, guesses.suffixes))
 

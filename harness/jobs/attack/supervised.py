@@ -163,8 +163,7 @@ class GuessIntake(Intake):
         self._store.add_kept(_kept_name(frame), array.reshape(shape))
 
     def _final(self, frame: Frame) -> None:
-        columns = dict(frame.columns)
-        order = self._checked(Guesses(columns["example"], columns["suffix"], [0.0] * frame.rows))
+        order = self._checked(Guesses.from_columns(frame.columns))
         self._store.add_final(order.ids, order.suffixes)
         self._live.set_final(order)
         self.has_changed = True

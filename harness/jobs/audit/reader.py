@@ -9,7 +9,7 @@ from harness.core.arrays import Floats, Ints
 from harness.core.rows import Table
 from harness.runs.errors import as_harness_error
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
-from harness.runs.stored_tables import column_from, quoted
+from harness.runs.stored_tables import column_from
 
 
 class AuditFigure(NamedTuple):
@@ -42,9 +42,10 @@ class AuditReader(RunReader):
 
     def audit_rows(self, table: Table, *, after: int = 0, only_done: bool = False) -> AuditRows:
         """Return the valid rows of `table` after sequence number `after`; with `only_done`, only of done batches."""
+        name = f"audit_{table.name}"
         done = "AND batch IN (SELECT batch FROM done) " if only_done else ""
         rows = self.query(
-            f"SELECT seq, at, {quoted(table.columns)} FROM audit_{table.name} {LAST_ATTEMPTS} "  # noqa: S608
+            f"SELECT seq, at, {self.select_list(name, table)} FROM {name} {LAST_ATTEMPTS} "  # noqa: S608
             f"WHERE seq > ? {done}ORDER BY seq",
             after,
         )

@@ -1,4 +1,4 @@
-"""What the worker of an audit gets: the request and the rows of batches that are done."""
+"""The inputs of an audit's worker: the request and the rows of batches that are done."""
 
 from collections.abc import Mapping
 from pathlib import Path

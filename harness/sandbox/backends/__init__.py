@@ -8,6 +8,7 @@ from harness.sandbox.backend import SandboxBackend
 from harness.sandbox.backends.bubblewrap import Bubblewrap
 from harness.sandbox.backends.landlock import Landlock
 from harness.sandbox.backends.none import NoSandbox
+from harness.sandbox.launching import is_available
 
 BACKENDS: tuple[SandboxBackend, ...] = (Bubblewrap(), Landlock(), NoSandbox())
 """All backends. `detect_backend` takes the first that is available, so the strongest comes first."""
@@ -26,12 +27,12 @@ def detect_backend() -> SandboxBackend:
     """
     requested = os.environ.get("HARNESS_SANDBOX", "")
     if not requested:
-        return next(backend for backend in BACKENDS if backend.is_available())
+        return next(backend for backend in BACKENDS if is_available(backend))
     try:
         backend = backend_named(requested)
     except KeyError:
         names = ", ".join(backend.name for backend in BACKENDS)
         raise HarnessError(f"HARNESS_SANDBOX={requested} is not a sandbox backend. Use one of: {names}.") from None
-    if not backend.is_available():
-        raise HarnessError(f"HARNESS_SANDBOX={requested} does not work on this machine. {backend.requirement}")
+    if not is_available(backend):
+        raise HarnessError(f"HARNESS_SANDBOX={requested} does not work on this machine. {backend.advice}")
     return backend

@@ -2,12 +2,10 @@
 
 import functools
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 from harness.sandbox.backend import LauncherSetup
-from harness.sandbox.launching import can_start_process
 from harness.sandbox.policy import SHARED_MEMORY_BYTES, SandboxPolicy
 from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
 
@@ -18,18 +16,14 @@ class Bubblewrap:
     """Run the command under bwrap."""
 
     name = "bwrap"
-    promise = "own root without answers, data and home; read-only system, no network, own processes"
-    requirement = "It needs bubblewrap and the permission to create namespaces."
+    description = "own root without answers, data and home; read-only system, no network, own processes"
+    advice = "Install bubblewrap (Debian: apt-get install bubblewrap), and allow user namespaces."
     is_sandbox = True
-    namespaces = frozenset({"mount", "pid", "ipc", "net"})
-
-    def is_available(self) -> bool:
-        """Return True if bwrap is installed and may create namespaces."""
-        return shutil.which("bwrap") is not None and can_start_process(self)
+    namespaces = frozenset({"user", "mount", "pid", "ipc", "net"})
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
-        """Return a setup for the inside of bwrap, which creates a user namespace unless root starts it."""
-        return LauncherSetup(has_user_namespace=True)
+        """Return an empty setup: bwrap isolates files and creates the namespaces."""
+        return LauncherSetup()
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return the bwrap command that starts `command` in `cwd`."""

@@ -5,8 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.sandbox.backend import LandlockRule, LauncherSetup
-from harness.sandbox.launching import can_start_process
+from harness.sandbox.backend import FileRule, LauncherSetup
 from harness.sandbox.policy import SandboxPolicy
 from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
 
@@ -17,25 +16,21 @@ class Landlock:
     """Run the command under landlock rules, which the launcher applies to itself."""
 
     name = "landlock"
-    promise = "answers, data and home unreadable; read-only system, no network; file names visible"
-    requirement = "It needs a kernel with landlock and seccomp."
+    description = "answers, data and home unreadable; read-only system, no network; file names visible"
+    advice = "Use a kernel with landlock and seccomp (Linux 5.13 or newer)."
     is_sandbox = True
     namespaces: frozenset[str] = frozenset()
 
-    def is_available(self) -> bool:
-        """Return True if the kernel accepts the rules and the seccomp filter."""
-        return can_start_process(self)
-
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
-        """Return a setup with one landlock rule for each path that `policy` shows."""
-        return LauncherSetup(landlock_rules=landlock_rules(file_view(policy)))
+        """Return a setup with a rule for each path that `policy` shows."""
+        return LauncherSetup(creates_namespaces=True, file_rules=file_rules(file_view(policy)))
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return `command` itself: the launcher does all the work."""
         return command
 
 
-def landlock_rules(view: FileView) -> list[LandlockRule]:
+def file_rules(view: FileView) -> list[FileRule]:
     """Return the rules that allow what `view` shows.
 
     A landlock rule allows a directory with everything below it. So a directory that contains a hidden path is allowed
@@ -51,7 +46,7 @@ def landlock_rules(view: FileView) -> list[LandlockRule]:
     return rules
 
 
-def _rules_below(path: Path, access: Access, view: FileView) -> Iterator[LandlockRule]:
+def _rules_below(path: Path, access: Access, view: FileView) -> Iterator[FileRule]:
     if not any(other is Access.HIDDEN and path in below.parents for below, other in view.paths.items()):
         yield str(path), access.value
         return

@@ -10,18 +10,14 @@ class NoSandbox:
     """Run the command without isolation: every file is readable and the network is open."""
 
     name = "none"
-    promise = "no sandbox: an attack could read the answers by path; only its resources are limited"
-    requirement = ""
+    description = "no sandbox: an attack could read the answers by path; only its resources are limited"
+    advice = ""
     is_sandbox = False
     namespaces: frozenset[str] = frozenset()
 
-    def is_available(self) -> bool:
-        """Return True."""
-        return True
-
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
-        """Return a setup that only limits resources."""
-        return LauncherSetup(filters_system_calls=False)
+        """Return an empty setup: only resources are limited."""
+        return LauncherSetup()
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return `command` itself."""

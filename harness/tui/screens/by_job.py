@@ -12,6 +12,6 @@ _SCREENS: dict[str, type[RunScreen | AuditScreen]] = {"guesses": RunScreen, "fig
 def screen_for(folder: RunFolder) -> RunScreen | AuditScreen:
     """Return the screen of the run; a run that cannot be read gets a RunScreen, which shows the error."""
     try:
-        return _SCREENS[job_record(folder.job()).screen](folder)
+        return _SCREENS[job_record(folder.spec()).screen](folder)
     except HarnessError:
         return RunScreen(folder)

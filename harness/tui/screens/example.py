@@ -63,7 +63,8 @@ class ExampleScreen(Screen[None]):
     def _load(self, id_: int) -> None:
         try:
             found = tuple(
-                (folder.id, load_example(folder, id_), text_of_run(folder, folder.spec())) for folder in self._folders
+                (folder.id, load_example(folder, id_), text_of_run(folder, folder.attack_spec()))
+                for folder in self._folders
             )
             self.call_later(self._show, id_, found)
         except HarnessError as error:

@@ -24,7 +24,7 @@ from harness.tui.widgets.form_fields import FormFields
 
 
 class Phase(Enum):
-    """What the screen waits for: the attack's schema, a retry, the user, or the run."""
+    """The event that the screen waits for: the attack's schema, a retry, the user, or the run."""
 
     LOADING = "loading"
     FAILED = "failed"

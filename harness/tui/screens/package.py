@@ -30,7 +30,7 @@ _CLOCK_SECONDS = 0.5
 
 
 class Phase(Enum):
-    """What the screen waits for: the initial values, the user, or the zip."""
+    """The event that the screen waits for: the initial values, the user, or the zip."""
 
     OPENING = "opening"
     EDITING = "editing"

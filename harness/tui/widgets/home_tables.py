@@ -84,7 +84,7 @@ def sort_key_of_column(label: str) -> str:
 
 def _run_columns(overview: Overview, *, is_narrow: bool) -> tuple[str, ...]:
     caps = {run.error_cap for run in overview.runs if run.error_cap}
-    recall = f"Recall@{caps.pop()}" if len(caps) == 1 else "Recall@cap"
+    recall = f"Recall@{caps.pop()}" if len(caps) == 1 else "Recall"
     # The id of a run contains its attack and its round.
     if is_narrow:
         return ("  run", "status", recall, "elapsed", "started")

@@ -1,6 +1,6 @@
-"""Computes on every core and yields guesses in batches: under the harness, or in a bare loop as a script.
+"""An attack that computes on every core and yields guesses in batches. As a script, the same work in a plain loop.
 
-python computing.py EXAMPLES LENGTH ITERATIONS   prints the seconds that the loop took
+`python computing.py EXAMPLES LENGTH ITERATIONS` prints the seconds of the loop.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ CORES = len(os.sched_getaffinity(0))
 
 
 class ComputingParams(Params):
-    iterations: int = Field(1000, ge=1, description="Work of each core for a batch, in rounds of a hash.")
+    iterations: int = Field(1000, ge=1, description="Hash iterations per core and batch.")
 
 
 class Computing(Attack[ComputingParams]):
@@ -27,28 +27,28 @@ class Computing(Attack[ComputingParams]):
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        started = time.perf_counter()
+        start = time.perf_counter()
         with ThreadPoolExecutor(CORES) as pool:
             for batch in context.batches(size=BATCH):
-                yield computed(batch.ids, context.suffix_length, self.params.iterations, pool)
-        print("seconds", time.perf_counter() - started)
+                yield compute(batch.ids, context.suffix_length, self.params.iterations, pool)
+        print("seconds", time.perf_counter() - start)
 
 
-def computed(ids: np.ndarray, length: int, iterations: int, pool: ThreadPoolExecutor) -> Guesses:
-    """Guesses for `ids`, after each core has hashed for a while with the interpreter let go."""
+def compute(ids: np.ndarray, length: int, iterations: int, pool: ThreadPoolExecutor) -> Guesses:
+    """Return guesses for `ids` after each core has computed hashes, with the GIL released."""
     list(pool.map(lambda core: hashlib.pbkdf2_hmac("sha256", b"work", bytes([core]), iterations), range(CORES)))
     suffixes = (ids[:, None] * 7919 + np.arange(length) * 31) % 50257
     return Guesses(ids, suffixes.astype(np.uint16), score=(ids * 104729 % 65536) / 65536)
 
 
-def bare_loop(examples: int, length: int, iterations: int) -> float:
-    """Seconds of the same work with nobody to take the guesses."""
-    started = time.perf_counter()
+def plain_loop(examples: int, length: int, iterations: int) -> float:
+    """Return the seconds for the same work without a harness."""
+    start = time.perf_counter()
     with ThreadPoolExecutor(CORES) as pool:
         for first in range(0, examples, BATCH):
-            computed(np.arange(first, min(first + BATCH, examples)), length, iterations, pool)
-    return time.perf_counter() - started
+            compute(np.arange(first, min(first + BATCH, examples)), length, iterations, pool)
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":
-    print("seconds", bare_loop(*map(int, sys.argv[1:])))
+    print("seconds", plain_loop(*map(int, sys.argv[1:])))

@@ -1,4 +1,4 @@
-"""Deterministic draws in two stages, slow enough to be killed in the middle of either."""
+"""An attack with deterministic draws in two stages, slow enough to be killed in each."""
 
 import time
 from collections.abc import Iterator
@@ -10,10 +10,12 @@ from harness import Attack, Context, Field, Guesses, Params
 
 
 class DrawsParams(Params):
-    pause: float = Field(0.05, ge=0, description="Seconds that a batch takes.")
-    trials: int = Field(3, ge=1, description="Draws an example.")
-    file: Path | None = Field(None, description="Any file or folder.")
-    gate: Path | None = Field(None, description="A folder: the attack waits after its first batch until it has a file.")
+    pause: float = Field(0.05, ge=0, description="Seconds per batch.")
+    trials: int = Field(3, ge=1, description="Draws per example.")
+    file: Path | None = Field(None, description="Any file or directory.")
+    gate: Path | None = Field(
+        None, description="Directory: the attack waits after its first batch until it contains a file."
+    )
 
 
 class Draws(Attack[DrawsParams]):
@@ -25,22 +27,22 @@ class Draws(Attack[DrawsParams]):
         for batch in context.batches(trials=self.params.trials, size=8):
             for trial in range(batch.trials):
                 time.sleep(self.params.pause / batch.trials)
-                yield drawn(context, batch.ids, batch.seed + trial)
+                yield draw(context, batch.ids, batch.seed + trial)
             while self.params.gate is not None and not any(self.params.gate.iterdir()):
                 time.sleep(0.05)
         if context.kept("offset") is None:
             context.keep("offset", np.arange(len(context.ids)) % 5)
         offset = context.kept("offset")
         assert offset is not None
-        yield drawn(context, context.ids[:3], 1)
+        yield draw(context, context.ids[:3], 1)
         for batch in context.batches(stage="rank", size=8):
             time.sleep(self.params.pause)
-            first = drawn(context, batch.ids, batch.seed)
+            first = draw(context, batch.ids, batch.seed)
             yield Guesses(batch.ids, first.suffixes, first.score + offset[batch.ids])
 
 
-def drawn(context: Context, ids: np.ndarray, seed: int) -> Guesses:
-    """One suffix for each of `ids`, a pure function of id and seed; scores collide now and then."""
+def draw(context: Context, ids: np.ndarray, seed: int) -> Guesses:
+    """Return one suffix per id, a pure function of id and seed. Some scores are equal."""
     rows = [
         np.random.default_rng([int(id_), seed]).integers(0, context.vocabulary, context.suffix_length) for id_ in ids
     ]

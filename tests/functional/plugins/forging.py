@@ -1,4 +1,4 @@
-"""Finds the pipe that its guesses travel on, and writes to it itself."""
+"""An attack that writes forged frames to the pipe of its guesses."""
 
 import json
 import os
@@ -17,14 +17,14 @@ from harness.core.frames import Frame, encode_frame
 
 
 class Exploding:
-    """Unpickled, it would leave a file where the supervisor works, which is `/`."""
+    """An object that creates a file in `/` when it is unpickled."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return os.system, ("touch /exploded",)
 
 
 class ForgingParams(Params):
-    deed: str = Field(description="What it writes.")
+    action: str = Field(description="Method that writes to the pipe.")
 
 
 class Forging(Attack[ForgingParams]):
@@ -35,7 +35,7 @@ class Forging(Attack[ForgingParams]):
         yield Guesses(context.ids[:5], context.prefixes[:5, : context.suffix_length], np.arange(5))
         pipe = int(sys.argv[1])
         assert stat.S_ISFIFO(os.fstat(pipe).st_mode)
-        getattr(self, f"_{self.params.deed}")(context, pipe)
+        getattr(self, f"_{self.params.action}")(context, pipe)
         time.sleep(600)
 
     def _rubbish(self, context: Context, pipe: int) -> None:
@@ -135,8 +135,8 @@ class Forging(Attack[ForgingParams]):
     def _endless_target(self, context: Context, pipe: int) -> None:
         words = ("architecture", "device", "device_name", "dtype", "torch", "transformers")
         counts = ("vocabulary", "context_length", "rows_at_once", "threads")
-        told = dict.fromkeys(words, "x") | dict.fromkeys(counts, 1) | {"parameters": float("inf")}
-        self._send(pipe, Frame("event", fields={"name": "target", **told}))
+        fields = dict.fromkeys(words, "x") | dict.fromkeys(counts, 1) | {"parameters": float("inf")}
+        self._send(pipe, Frame("event", fields={"name": "target", **fields}))
 
     def _forked_child(self, context: Context, pipe: int) -> None:
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""A million guesses, as fast as they can be made."""
+"""An attack that yields a million guesses as fast as it can."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,8 @@ from harness import Attack, Context, Field, Guesses, Params
 
 
 class MillionParams(Params):
-    guesses: int = Field(1_000_000, ge=1, description="How many in all.")
-    at_once: int = Field(20_000, ge=1, description="How many a yield.")
+    guesses: int = Field(1_000_000, ge=1, description="Number of guesses.")
+    rows: int = Field(20_000, ge=1, description="Number of guesses per yield.")
 
 
 class Million(Attack[MillionParams]):
@@ -19,8 +19,8 @@ class Million(Attack[MillionParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         rng = np.random.default_rng(0)
-        for first in range(0, self.params.guesses, self.params.at_once):
-            number = np.arange(first, min(first + self.params.at_once, self.params.guesses))
+        for first in range(0, self.params.guesses, self.params.rows):
+            number = np.arange(first, min(first + self.params.rows, self.params.guesses))
             suffixes = rng.integers(0, context.vocabulary, (len(number), context.suffix_length))
-            # The score is the number: the best are the last.
+            # Later guesses have higher scores.
             yield Guesses(number % len(context.ids), suffixes, number)

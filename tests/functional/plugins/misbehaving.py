@@ -1,4 +1,4 @@
-"""One misdeed at a time, after a few honest guesses."""
+"""An attack that yields a few valid guesses, and then fails in a given way."""
 
 import ctypes
 import os
@@ -18,10 +18,10 @@ HOSTILE = "\x1b[31mred\x1b]0;title\x07 [/bold] [/\nnext line\u202e \ud800"
 
 
 class MisbehavingParams(Params):
-    deed: str = Field(description="What it does.")
+    action: str = Field(description="Method to call.")
 
 
-class Mute(Exception):
+class InvalidMessage(Exception):
     def __str__(self) -> str:
         raise ValueError
 
@@ -31,16 +31,16 @@ class Misbehaving(Attack[MisbehavingParams]):
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        if self.params.deed == "sleep":
+        if self.params.action == "sleep":
             time.sleep(600)
-        yield from self._honest(context)
-        yield from getattr(self, f"_{self.params.deed}")(context) or ()
+        yield from self._valid(context)
+        yield from getattr(self, f"_{self.params.action}")(context) or ()
 
-    def _honest(self, context: Context) -> Iterator[Guesses]:
+    def _valid(self, context: Context) -> Iterator[Guesses]:
         yield Guesses(context.ids[:5], context.prefixes[:5, : context.suffix_length], np.arange(5))
 
     def _raises(self, context: Context) -> None:
-        raise ValueError("a plain mistake")
+        raise ValueError("an error")
 
     def _hostile_words(self, context: Context) -> None:
         raise RuntimeError(HOSTILE)
@@ -48,8 +48,8 @@ class Misbehaving(Attack[MisbehavingParams]):
     def _long_words(self, context: Context) -> None:
         raise HarnessError("x" * 300_000)
 
-    def _unspeakable(self, context: Context) -> None:
-        raise Mute
+    def _invalid_message(self, context: Context) -> None:
+        raise InvalidMessage
 
     def _segfault_signal(self, context: Context) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -63,10 +63,10 @@ class Misbehaving(Attack[MisbehavingParams]):
     def _silent_exit(self, context: Context) -> None:
         os._exit(0)
 
-    def _polite_exit(self, context: Context) -> None:
+    def _sys_exit(self, context: Context) -> None:
         sys.exit(0)
 
-    def _binary_rubbish(self, context: Context) -> None:
+    def _binary_output(self, context: Context) -> None:
         os.write(1, bytes(range(256)) * 4000)
         os.write(2, np.random.default_rng(0).bytes(1 << 20))
 

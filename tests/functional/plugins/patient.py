@@ -1,4 +1,4 @@
-"""Would go on for minutes, in batches of a tenth of a second."""
+"""An attack that runs for minutes, with batches of a tenth of a second."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Looks for a pattern of bytes wherever a worker can look, and keeps a note of each place that holds it."""
+"""An attack that searches everything a worker can read for a byte pattern, and prints where it is found."""
 
 import os
 import socket
@@ -12,8 +12,10 @@ from harness import Attack, Context, Field, Guesses, Params
 
 
 class SearchingParams(Params):
-    complement: str = Field(description="The pattern with each byte inverted, in hex: so that it stands nowhere.")
-    paths: list[str] = Field([], description="What must not be readable.")
+    complement: str = Field(
+        description="Pattern with each byte inverted, in hex, so that the parameter itself does not contain it."
+    )
+    paths: list[str] = Field([], description="Paths that must not be readable.")
 
 
 class Searching(Attack[SearchingParams]):
@@ -25,11 +27,11 @@ class Searching(Attack[SearchingParams]):
         inverted = bytes.fromhex(self.params.complement)
         print("searched", len(inverted), "bytes")
         for place, content in self._places():
-            if _holds(content, inverted):
+            if _contains(content, inverted):
                 print("FOUND in", place)
         for path in self.params.paths:
             print("READ" if _can_be_read(Path(path)) else "hidden", path)
-        print("socket", _reaches_out())
+        print("socket", _try_to_connect())
         print("descriptors", *(f"{number}={link}" for number, link in _descriptors().items()))
         print("environment", *sorted(os.environ))
         print("parent", Path(f"/proc/{os.getppid()}/cmdline").read_bytes()[:60])
@@ -60,8 +62,8 @@ class Searching(Attack[SearchingParams]):
                         continue
 
 
-def _holds(content: bytes, inverted: bytes) -> bool:
-    """Whether the complement of `inverted` stands in `content`; it is never put together itself."""
+def _contains(content: bytes, inverted: bytes) -> bool:
+    """Return whether `content` contains the complement of `inverted`, without computing the complement."""
     start = content.find(bytes([inverted[0] ^ 255]))
     if start < 0:
         return False
@@ -91,7 +93,7 @@ def _can_be_read(path: Path) -> bool:
         return False
 
 
-def _reaches_out() -> str:
+def _try_to_connect() -> str:
     try:
         with socket.create_connection(("127.0.0.1", int(os.environ.get("TEST_PORT", "9"))), timeout=2):
             return "CONNECTED"

@@ -1,4 +1,4 @@
-"""Two stages: a pass over the training examples whose result is kept, then guesses that a final order turns round."""
+"""An attack with two stages: it keeps a result from the training examples, then orders its guesses itself."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from harness import Attack, Context, Field, Guesses, Params
 
 
 class StagesParams(Params):
-    pause: float = Field(0.0, ge=0, description="Seconds of work a batch.")
+    pause: float = Field(0.0, ge=0, description="Seconds per batch.")
 
 
 class Stages(Attack[StagesParams]):
@@ -21,7 +21,7 @@ class Stages(Attack[StagesParams]):
             time.sleep(self.params.pause)
             total = context.kept("total")
             seen = 0 if total is None else int(total)
-            # A batch that is run again must not count twice, so its own part is kept under its own name.
+            # One name per batch, so that a repeated batch is not counted twice.
             context.keep(f"part-{batch.ids[0]}", context.train.suffixes[batch.ids].astype(np.int64).sum())
             context.keep("total", max(seen, int(batch.ids[0])))
         parts = [context.kept(f"part-{first}") for first in range(0, len(context.train), 16)]

@@ -20,8 +20,3 @@ def test_a_live_run_has_no_recall_in_the_future():
 
 def test_a_run_that_is_over_keeps_its_last_recall():
     assert recall_after(86_400.0, HISTORY, reached=math.inf) == 0.3
-
-
-def test_recall_is_unknown_while_the_round_was_blind():
-    history = [(0.0, 0.0), (2.0, None), (5.0, 0.3)]
-    assert [recall_after(seconds, history, math.inf) for seconds in (1.0, 3.0, 5.0)] == [0.0, None, 0.3]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis import replay
-from harness.analysis.contrast import Part
+from harness.analysis.parts import Part
 from harness.analysis.replay import recall_after_guesses
 from harness.core.examples import load_answers
 from harness.core.scoring import correct_rows
@@ -70,7 +70,7 @@ def test_the_read_size_does_not_change_the_recall(run: Recorded, at_once: int, m
 
 
 def _replayed(run: Recorded, counts: list[int], part: Part) -> list[float]:
-    spec = run.folder.spec()
+    spec = run.folder.attack_spec()
     answers = load_answers(spec.round)
     assert answers is not None
     with GuessReader.of_run(run.folder, spec) as reader:
@@ -78,7 +78,7 @@ def _replayed(run: Recorded, counts: list[int], part: Part) -> list[float]:
 
 
 def _recall(run: Recorded, part: Part) -> float:
-    spec = run.folder.spec()
+    spec = run.folder.attack_spec()
     answers = load_answers(spec.round)
     assert answers is not None
     with GuessReader.of_run(run.folder, spec) as reader:

@@ -8,7 +8,7 @@ from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.training import Training
 from tests.unit.attacks.running import SmallContext, attack_of, run
-from tests.unit.engine.exact import exact_probabilities
+from tests.unit.engine.reference import exact_probabilities
 
 LENGTH = 6
 

@@ -1,114 +1,124 @@
 """An audit context in memory, without a process or a store, which can be killed and resumed."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.core.audit import FIGURES, Audit, AuditBatch, AuditContext, AuditInputs
-from harness.core.rows import Kind, Rows, Table
+from harness.core.findings import Findings
+from harness.core.rows import Rows, concatenate_rows, validate_columns
 from harness.core.spec import TargetConfig
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 
 
-class Cut(Exception):
+class Killed(Exception):
     """The process was killed."""
 
 
+def target_configs(*folders: Path) -> tuple[TargetConfig, ...]:
+    """Return the configuration of each model for one thread of a CPU."""
+    return tuple(TargetConfig(path=folder, device="cpu", dtype="float32", threads=1) for folder in folders)
+
+
 class InMemory(AuditContext):
-    """After `cut_after` batches the audit is killed. Rows of finished batches are kept for `again`."""
+    """An audit that is killed after `batches` batches. `resumed` keeps the rows of the batches that ended."""
 
     def __init__(
         self,
         audit: Audit[Any],
         inputs: AuditInputs,
-        orders: tuple[TargetConfig, ...] = (),
+        models: tuple[TargetConfig, ...] = (),
         *,
-        secret: str | None = None,
+        api_key: str | None = None,
         seed: int = 0,
-        cut_after: int | None = None,
+        batches: int | None = None,
     ) -> None:
         self.audit = audit
         self.inputs = inputs
         self.seed = seed
         self.figures: dict[str, float] = {}
         self.warnings: list[str] = []
-        self._orders = orders
-        self._secret = secret
-        self._cut_after = cut_after
-        self._tables: dict[str, Table] = {one.name: one for one in (*audit.tables, FIGURES)}
+        self.announced: dict[str, int] = {}
+        self._models = models
+        self._api_key = api_key
+        self._batches = batches
+        self._tables = {table.name: table for table in (*audit.tables, FIGURES)}
         self._done: set[str] = set()
         self._rows: list[tuple[str, str, dict[str, Any]]] = []
         self._open: str | None = None
         self._loaded: tuple[int, Target] | None = None
 
-    def again(self) -> "InMemory":
-        """Return the resumed audit, without rows of unfinished batches."""
-        resumed = InMemory(self.audit, self.inputs, self._orders, secret=self._secret, seed=self.seed)
+    def run(self) -> Self:
+        """Run the audit and return this context."""
+        self.audit.run(self)
+        return self
+
+    def resumed(self) -> "InMemory":
+        """Return a context for the same audit without the rows of unfinished batches."""
+        resumed = InMemory(self.audit, self.inputs, self._models, api_key=self._api_key, seed=self.seed)
         resumed._done = set(self._done)
         resumed._rows = [row for row in self._rows if row[1] in self._done]
         return resumed
 
+    def findings(self, *models: str) -> Findings:
+        """Return the findings of the rows so far, with the names of the models."""
+        return self.audit.findings(self.inputs, self.rows, models)
+
+    def findings_of_shuffled_rows(self, *models: str) -> Findings:
+        """Return the findings of the rows in another order."""
+
+        def shuffled(table: str) -> Rows:
+            rows = self.rows(table)
+            order = np.random.default_rng(1).permutation(len(next(iter(rows.values()))))
+            return {
+                name: [values[place] for place in order] if isinstance(values, list) else values[order]
+                for name, values in rows.items()
+            }
+
+        return self.audit.findings(self.inputs, shuffled, models)
+
     @property
     def models(self) -> tuple[TargetConfig, ...]:
-        return self._orders
+        return self._models
 
     @property
     def api_key(self) -> str | None:
-        return self._secret
+        return self._api_key
 
     def target(self, number: int = 0) -> Target:
         if self._loaded is None or self._loaded[0] != number:
-            order = self._orders[number]
-            target = load_target(order.path, device=order.device, dtype=order.dtype, threads=order.threads)
+            config = self._models[number]
+            target = load_target(config.path, device=config.device, dtype=config.dtype, threads=config.threads)
             self._loaded = (number, target)
         return self._loaded[1]
 
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:
         assert items >= 0 and weight > 0
+        self.announced[stage] = items
 
     def batches(self, stage: str, items: int, *, size: int, weight: float = 1.0) -> Iterator[AuditBatch]:
         for first in range(0, items, size):
             key = f"{stage}/0/{first}"
             if key in self._done:
                 continue
-            if self._cut_after is not None and len(self._done) >= self._cut_after:
-                raise Cut
+            if self._batches is not None and len(self._done) >= self._batches:
+                raise Killed
             self._open = key
             yield AuditBatch(np.arange(first, min(first + size, items)), self.seed, stage)
             self._open = None
             self._done.add(key)
 
     def emit(self, table: str, **columns: ArrayLike | list[str]) -> None:
-        declared = self._tables[table]
-        assert self._open is not None, "rows are emitted under a batch"
-        assert set(columns) == {column.name for column in declared.columns}
-        made: dict[str, Any] = {}
-        for column in declared.columns:
-            values = columns[column.name]
-            if column.kind is Kind.TEXT:
-                assert isinstance(values, list)
-                assert all(isinstance(text, str) for text in values)
-                made[column.name] = list(values)
-            else:
-                dtype = np.int64 if column.kind is Kind.INTEGER else np.float64
-                made[column.name] = np.asarray(values, dtype)
-                assert made[column.name].ndim == (2 if column.kind is Kind.REALS else 1)
-        assert len({len(values) for values in made.values()}) == 1
-        self._rows.append((table, self._open, made))
+        assert self._open is not None, "rows are emitted in a batch"
+        self._rows.append((table, self._open, validate_columns(self._tables[table], columns)))
 
     def rows(self, table: str) -> Rows:
-        columns: dict[str, Any] = {}
-        for column in self._tables[table].columns:
-            parts = [row[column.name] for name, _, row in self._rows if name == table]
-            if column.kind is Kind.TEXT:
-                columns[column.name] = [text for part in parts for text in part]
-            else:
-                empty = np.empty((0,) + (() if column.kind is not Kind.REALS else (0,)), np.float64)
-                columns[column.name] = np.concatenate(parts) if parts else empty
-        return columns
+        return concatenate_rows(self._tables[table], [columns for name, _, columns in self._rows if name == table])
 
     def figure(self, name: str, value: float, *, low: float = np.nan, high: float = np.nan, of: int = 0) -> None:
         assert np.isnan(low) or low <= value <= high
@@ -117,3 +127,17 @@ class InMemory(AuditContext):
     def warn(self, sentence: str) -> None:
         assert sentence.endswith(".")
         self.warnings.append(sentence)
+
+
+def plain(value: Any) -> Any:
+    """Return findings, or a part of them, as plain data that can be compared."""
+    if isinstance(value, Findings):
+        return plain(asdict(value))
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    # NaN is not equal to itself.
+    return "nan" if isinstance(value, float) and np.isnan(value) else value

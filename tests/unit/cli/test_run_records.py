@@ -10,7 +10,7 @@ import typer
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.runs.tuning import Tuning, begin_tuning
-from harness.supervisor.gpus import Gpu
+from harness.supervisor.devices import Device
 from tests.unit.cli.command_line import CommandLine
 from tests.unit.tui.recorded import recorded_run
 
@@ -127,7 +127,7 @@ def test_a_gpu_that_is_absent_is_refused(
     from harness.cli import resolving
     from harness.cli.options import DeviceOptions
 
-    monkeypatch.setattr(resolving, "visible_gpus", lambda: [Gpu(number, str(number), "") for number in range(gpus)])
+    monkeypatch.setattr(resolving, "visible_gpus", lambda: [Device(f"cuda:{number}") for number in range(gpus)])
     if not is_absent:
         assert resolving.require_device(DeviceOptions(device)) == device
         return

@@ -155,25 +155,30 @@ def test_a_compressed_pile_is_recognized(pile, tokenizer):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("1,2,3", "12 integers"),
-        ("1,0,np.int64(3),0,5,0,0,0,200,-1,-1,-1", "line_offset"),
-        ("1,0, 3,0,5,0,0,0,200,-1,-1,-1", "line_offset"),
-        ("1,30,3,0,5,0,0,0,200,-1,-1,-1", "file is 30"),
+        ("1,2,3", "number of columns changed"),
+        ("1,0,np.int64(3),0,5,0,0,0,200,-1,-1,-1", "could not convert string 'np.int64"),
         ("1,0,-3,0,5,0,0,0,200,-1,-1,-1", "negative"),
-        ("1,0,3,0,5,0,0,0,999999,-1,-1,-1", "size"),
-        ("1,0,3,-1,5,0,0,0,200,-1,-1,-1", "negative"),
-        ("1,0,3,9,5,0,0,0,200,-1,-1,-1", "end is before start"),
-        ("1,0,3,-1,-1,-1,-1,-1,200,4,999,-1", "end_token"),
-        ("9" * 300 + ",0,3,9,5,0,0,0,200,-1,-1,-1", "12 integers"),
-        ("4,0,3,0,5,0,0,0,200,-1,-1,-1", "is already on line 1"),
+        ("9" * 300 + ",0,3,9,5,0,0,0,200,-1,-1,-1", "could not convert string"),
+        ("4,0,3,0,5,0,0,0,200,-1,-1,-1", "an example twice"),
     ],
 )
-def test_a_faulty_pointer_is_refused_with_its_line(tmp_path, line, reason):
+def test_a_faulty_pointer_is_refused(tmp_path, line, reason):
     path = tmp_path / "pointers.csv"
     path.write_text(f"4,0,3,0,5,0,0,0,200,-1,-1,-1\n{line}\n")
     with pytest.raises(HarnessError, match=reason) as caught:
         read_pointers(path)
-    assert "line 2" in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
+
+
+def test_lines_of_other_than_twelve_integers_are_refused(tmp_path):
+    (path := tmp_path / "pointers.csv").write_text("1,2,3\n")
+    with pytest.raises(HarnessError, match="expected lines of 12 integers, found 1 lines of 3"):
+        read_pointers(path)
+
+
+@pytest.mark.parametrize("positions", [(0, 3, 0, 0, 0, 999999, -1, -1), (9, 5, 0, 0, 0, 200, -1, -1)])
+def test_a_pointer_to_other_than_200_tokens_is_refused(pile, tokenizer, positions):
+    assert "tokens instead of 200" in refusal(pile, tokenizer, pile.pointers((1, (0, 0), *positions)))
 
 
 @given(st.binary(max_size=300))

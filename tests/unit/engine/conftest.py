@@ -2,66 +2,66 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import Gemma2Config, GPT2Config, GPTNeoConfig, PreTrainedConfig
+from transformers import Gemma2Config, GPT2Config, GPTNeoConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.engine import Target, load_target, model_runner
 from tests.tiers import first_is_fast
 
+OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
+
+
+def configurations(vocabulary: int, *, width: int, heads: int, window: int, spread: float) -> dict[str, Any]:
+    """Return small models of three architectures with large random weights."""
+    common = {"vocab_size": vocabulary, "initializer_range": spread, "bos_token_id": 0, "eos_token_id": 0}
+    return {
+        "neo": GPTNeoConfig(
+            **common,
+            hidden_size=width,
+            num_layers=2,
+            attention_types=[[["global", "local"], 1]],
+            num_heads=heads,
+            window_size=window,
+            max_position_embeddings=64,
+        ),
+        "gpt2": GPT2Config(**common, n_embd=width, n_layer=2, n_head=heads, n_positions=64),
+        # Its logits are not a plain product with the output embedding, and half of its layers have a sliding window.
+        "gemma2": Gemma2Config(
+            **common,
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=2,
+            num_attention_heads=heads,
+            num_key_value_heads=2,
+            head_dim=8,
+            sliding_window=window,
+            query_pre_attn_scalar=8,
+            final_logit_softcapping=4.0,
+            max_position_embeddings=64,
+        ),
+    }
+
+
 VOCABULARY = 61
-CONFIGURATIONS: dict[str, PreTrainedConfig] = {
-    "neo": GPTNeoConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_layers=2,
-        attention_types=[[["global", "local"], 1]],
-        num_heads=4,
-        window_size=8,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-        bos_token_id=0,
-        eos_token_id=0,
-    ),
-    "gpt2": GPT2Config(
-        vocab_size=VOCABULARY,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        n_positions=64,
-        initializer_range=0.3,
-        bos_token_id=0,
-        eos_token_id=0,
-    ),
-    # Its logits are not a plain product with the output embedding, and half of its layers have a sliding window.
-    "gemma2": Gemma2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        sliding_window=8,
-        query_pre_attn_scalar=8,
-        final_logit_softcapping=4.0,
-        max_position_embeddings=64,
-        initializer_range=0.3,
-    ),
-}
+CONFIGURATIONS = configurations(VOCABULARY, width=32, heads=4, window=8, spread=0.3)
+
+
+def save_model(configuration: Any, folder: Path, seed: int) -> Path:
+    """Save a model with random weights and return its folder."""
+    torch.manual_seed(seed)
+    AutoModelForCausalLM.from_config(configuration).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    made = {}
-    for name, configuration in CONFIGURATIONS.items():
-        torch.manual_seed(7)
-        made[name] = tmp_path_factory.mktemp("models") / name
-        AutoModelForCausalLM.from_config(configuration).save_pretrained(made[name])
-    return made
+    root = tmp_path_factory.mktemp("models")
+    return {name: save_model(each, root / name, seed=7) for name, each in CONFIGURATIONS.items()}
 
 
 @pytest.fixture(scope="session")
@@ -101,16 +101,22 @@ def surrogate_folder() -> Path:
 
 
 @pytest.fixture
-def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Return a function of a number of rows: from then on, passes with more rows run out of memory."""
-    whole_pass = model_runner.forward_pass
+def fail_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes the passes raise an error, out of memory by default, if a condition holds."""
+    forward_pass = model_runner.forward_pass
 
-    def limited(most: int) -> None:
-        def scarce(call, rows, *rest, **inputs):
-            if len(rows) > most:
-                raise torch.OutOfMemoryError("CUDA out of memory.")
-            return whole_pass(call, rows, *rest, **inputs)
+    def fail_if(condition: Callable[[torch.Tensor], bool], error: Exception = OUT_OF_MEMORY) -> None:
+        def failing(call, rows, *rest, **inputs):
+            if condition(rows):
+                raise error
+            return forward_pass(call, rows, *rest, **inputs)
 
-        monkeypatch.setattr(model_runner, "forward_pass", scarce)
+        monkeypatch.setattr(model_runner, "forward_pass", failing)
 
-    return limited
+    return fail_if
+
+
+@pytest.fixture(scope="session")
+def neo_for_laws(folders: dict[str, Path]) -> Target:
+    """A GPT-Neo of its own for tests that change its rows at once."""
+    return load_target(folders["neo"], device="cpu")

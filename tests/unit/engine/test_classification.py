@@ -1,24 +1,25 @@
 """Token classifiers: confidences, entities, attention, and errors for invalid models."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Encoding
 
 from harness.core.errors import HarnessError
 from harness.engine.classification import Entity, Span, TokenClassifier, load_classifier, tokens_covering
-from tests.demo_target.classifiers import Family, fine_tune, invented_names
+from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled
 
 NAMES = invented_names(12)
 FAMILIES = list(Family)
+LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Family, Path]:
-    """Barely trained: what they say is arbitrary, and the same each time."""
+    """Barely trained models, whose predictions are arbitrary and reproducible."""
     root = tmp_path_factory.mktemp("classifiers")
     for family in FAMILIES:
         fine_tune(family, NAMES, root / family, steps=2)
@@ -40,13 +41,20 @@ def texts_with(prompt: str, names: list[str]) -> tuple[list[str], list[Span]]:
     return [prompt.replace("MASK", name) for name in names], [Span(start, start + len(name)) for name in names]
 
 
+def label_probabilities(classifier: TokenClassifier, encoding: Encoding) -> np.ndarray:
+    """Return the probabilities of labels of a text that goes through the model alone, [tokens, labels]."""
+    with torch.inference_mode():
+        logits = classifier.model(input_ids=torch.tensor([encoding.ids])).logits[0]
+    return logits.double().softmax(dim=1).numpy()
+
+
 def test_tokens_of_a_name_cover_its_characters(classifier):
     for prompt in ("MASK came.", "We met MASK, once.", "“MASK”"):
         (text,), (span,) = texts_with(prompt, [NAMES.read[0]])
         encoding = classifier.tokenizer.encode(text)
         chosen = tokens_covering(encoding, span)
-        told = "".join(text[slice(*encoding.offsets[token])] for token in np.flatnonzero(chosen))
-        assert told.replace(" ", "") == NAMES.read[0].replace(" ", "")
+        covered = "".join(text[slice(*encoding.offsets[token])] for token in np.flatnonzero(chosen))
+        assert covered.replace(" ", "") == NAMES.read[0].replace(" ", "")
 
 
 def test_confidence_is_the_mean_over_tokens_of_the_best_person_label(classifier):
@@ -55,9 +63,7 @@ def test_confidence_is_the_mean_over_tokens_of_the_best_person_label(classifier)
     found = classifier.confidences(texts, spans, labels)
     for text, span, confidence in zip(texts, spans, found, strict=True):
         encoding = classifier.tokenizer.encode(text)
-        with torch.inference_mode():
-            logits = classifier.model(input_ids=torch.tensor([encoding.ids])).logits[0].double()
-        probabilities = logits.softmax(dim=1).numpy()
+        probabilities = label_probabilities(classifier, encoding)
         wanted = probabilities[tokens_covering(encoding, span)][:, labels].max(axis=1).mean()
         assert confidence == pytest.approx(wanted, abs=1e-6)
 
@@ -75,10 +81,7 @@ def test_by_set_uses_equal_tokens_anywhere_in_the_text(classifiers):
     labels = classifier.label_ids()
     texts, spans = texts_with("MASK, said MASK", [NAMES.read[0]])
     encoding = classifier.tokenizer.encode(texts[0])
-    probabilities = {}
-    with torch.inference_mode():
-        logits = classifier.model(input_ids=torch.tensor([encoding.ids])).logits[0].double()
-    of_token = logits.softmax(dim=1).numpy()[:, labels].max(axis=1)
+    of_token = label_probabilities(classifier, encoding)[:, labels].max(axis=1)
     members = set(classifier.tokenizer.encode(NAMES.read[0], add_special_tokens=False).ids)
     probabilities = of_token[[token in members for token in encoding.ids]]
     assert len(probabilities) == 2 * tokens_covering(encoding, spans[0]).sum()
@@ -101,17 +104,6 @@ def test_an_unknown_label_is_refused_with_the_list_of_labels(classifiers):
         classifier.label_ids(["PERS"])
 
 
-def relabelled(folder: Path, to: Path, labels: list[str]) -> Path:
-    to.mkdir()
-    for file in folder.iterdir():
-        (to / file.name).write_bytes(file.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    config["id2label"] = {str(number): label for number, label in enumerate(labels)}
-    config["label2id"] = {label: number for number, label in enumerate(labels)}
-    (to / "config.json").write_text(json.dumps(config))
-    return to
-
-
 def test_a_model_without_person_labels_is_refused_with_its_labels(folders, tmp_path):
     folder = relabelled(folders[Family.ROBERTA], tmp_path / "other", ["O", "ORG", "LOC"])
     with pytest.raises(HarnessError, match=r"no label for a person\. Its labels are O, ORG, LOC\. Choose with --label"):
@@ -126,7 +118,7 @@ def test_names_without_tokens_are_detected(classifiers):
 
 
 def test_only_texts_that_are_too_long_have_no_confidence(classifier):
-    assert classifier.room == 128
+    assert classifier.max_tokens == 128
     texts, spans = texts_with("We met MASK, once.", [NAMES.read[0]])
     texts, spans = [*texts, NAMES.read[0] + " and so on" * 100], [*spans, Span(0, len(NAMES.read[0]))]
     found = classifier.confidences(texts, spans, classifier.label_ids())
@@ -136,7 +128,7 @@ def test_only_texts_that_are_too_long_have_no_confidence(classifier):
 
 def test_a_text_of_the_maximum_length_has_a_confidence(classifier):
     text = NAMES.read[0]
-    while len(classifier.tokenizer.encode(text + " a").ids) <= classifier.room:
+    while len(classifier.tokenizer.encode(text + " a").ids) <= classifier.max_tokens:
         text += " a"
     span = Span(0, len(NAMES.read[0]))
     assert np.isfinite(classifier.confidences([text], [span], classifier.label_ids())).all()
@@ -157,13 +149,12 @@ def test_attention_to_a_name_is_a_fraction_of_each_tokens_attention(classifier):
         assert np.allclose(attended.to_name, wanted, atol=1e-6)
 
 
-class Said:
-    """Stands in a classifier's model: the label of each token, by the text that it covers."""
+class FakeModel:
+    """A model that labels each token by its text."""
 
     def __init__(self, classifier: TokenClassifier, label_of: dict[str, str]) -> None:
         self.classifier = classifier
         self.label_of = label_of
-        self.texts = 0
 
     def __call__(self, input_ids: torch.Tensor, attention_mask: torch.Tensor):
         logits = torch.zeros(*input_ids.shape, len(self.classifier.labels))
@@ -171,28 +162,27 @@ class Said:
             for place, token in enumerate(ids):
                 word = (self.classifier.tokenizer.id_to_token(token) or "").lstrip("Ġ▁#")
                 logits[row, place, self.classifier.labels.index(self.label_of.get(word, "O"))] = 9.0
-        self.texts += len(input_ids)
         return type("Output", (), {"logits": logits})
 
 
 @pytest.fixture
-def saying(folders, monkeypatch):
-    """A BERT whose words are its alphabet's letters, labelled as the test says."""
+def labelled(folders, monkeypatch):
+    """Return a function from labels of letters to a BERT that predicts them."""
     classifier = load_classifier(folders[Family.BERT], device="cpu")
 
-    def said(**label_of: str) -> TokenClassifier:
-        classifier.model = Said(classifier, label_of)
+    def with_labels(**label_of: str) -> TokenClassifier:
+        classifier.model = FakeModel(classifier, label_of)
         return classifier
 
-    return said
+    return with_labels
 
 
 def kinds(text: str, entities: list[Entity]) -> list[tuple[str, str]]:
     return [(text[entity.start : entity.end], entity.kind) for entity in entities]
 
 
-def test_neighbouring_words_of_one_kind_are_one_entity(saying):
-    classifier = saying(A="I-PER", B="I-PER", C="B-PER", D="I-LOC")
+def test_neighbouring_words_of_one_kind_are_one_entity(labelled):
+    classifier = labelled(A="I-PER", B="I-PER", C="B-PER", D="I-LOC")
     for text, wanted in (
         ("x A B x", [("A B", "PER")]),
         ("A C B x D", [("A", "PER"), ("C B", "PER"), ("D", "LOC")]),
@@ -203,8 +193,8 @@ def test_neighbouring_words_of_one_kind_are_one_entity(saying):
         assert kinds(text, classifier.find_entities([text])[0]) == wanted
 
 
-def test_entities_of_a_long_text_keep_their_positions(saying):
-    classifier = saying(A="B-PER", B="I-PER")
+def test_entities_of_a_long_text_keep_their_positions(labelled):
+    classifier = labelled(A="B-PER", B="I-PER")
     text = ("x y . " * 40 + "A B ") * 5
     assert kinds(text, classifier.find_entities([text])[0]) == [("A B", "PER")] * 5
 
@@ -249,7 +239,7 @@ def test_too_little_memory_for_one_text_is_an_error(folders):
 
 
 def test_a_classifier_that_returns_nan_is_refused(folders, tmp_path):
-    folder = relabelled(folders[Family.BERT], tmp_path / "broken", ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+    folder = relabelled(folders[Family.BERT], tmp_path / "broken", LABELS)
     tensors = load_file(folder / "model.safetensors")
     tensors["classifier.bias"] = torch.full_like(tensors["classifier.bias"], 3e38)
     tensors["classifier.weight"] = torch.full_like(tensors["classifier.weight"], 3e38)
@@ -272,7 +262,7 @@ def test_a_folder_without_a_token_classifier_is_refused(folders, tmp_path):
 
 
 def test_a_vocabulary_replaces_tokenizer_json(folders, tmp_path):
-    folder = relabelled(folders[Family.BERT], tmp_path / "old", ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+    folder = relabelled(folders[Family.BERT], tmp_path / "old", LABELS)
     whole = load_classifier(folder, device="cpu")
     vocabulary = whole.tokenizer.get_vocab()
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in sorted(vocabulary, key=vocabulary.get)))
@@ -285,7 +275,7 @@ def test_a_vocabulary_replaces_tokenizer_json(folders, tmp_path):
 
 
 def test_a_broken_tokenizer_is_refused(folders, tmp_path):
-    folder = relabelled(folders[Family.BERT], tmp_path / "broken", ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+    folder = relabelled(folders[Family.BERT], tmp_path / "broken", LABELS)
     (folder / "tokenizer.json").write_text("{")
     with pytest.raises(HarnessError, match="the tokenizer cannot be loaded"):
         load_classifier(folder, device="cpu")

@@ -6,12 +6,11 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import exact, load_target, model_runner
-from harness.engine.branches import Logits
+from harness.engine import exact, load_target
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.exact import target_logprobs
 from harness.engine.shaping import apply_policy
-from tests.unit.engine.exact import dense_probabilities
+from tests.unit.engine.reference import dense_probabilities, logits_of
 
 POLICIES = (
     Policy(top_k=1),
@@ -44,8 +43,7 @@ def test_exact_probabilities_equal_those_of_apply_policy(policy, spread):
     likely = scores.topk(30, dim=1).indices.gather(1, torch.randint(30, (40, 1), generator=generator))[:, 0]
     targets = torch.where(torch.arange(40) % 4 == 3, torch.randint(5000, (40,), generator=generator), likely)
     before = torch.cat([likely.unsqueeze(1), torch.randint(5000, (40, 12), generator=generator)], 1)
-    logits = Logits(slice(0, 40), scores, torch.logsumexp(scores, 1))
-    (found,) = target_logprobs(logits, targets, [policy], before)
+    (found,) = target_logprobs(logits_of(scores), targets, [policy], before)
     wanted = _by_shaped(scores, targets, policy, before)
     assert (found.isneginf() == wanted.isneginf()).all()
     assert torch.allclose(found.exp(), wanted.exp(), atol=1e-6)
@@ -59,8 +57,7 @@ def test_no_probability_exceeds_one(policy):
     scores = torch.randn(400, 50, generator=generator) + 40 * torch.rand(400, 1, generator=generator)
     scores[:, 7] = scores.amax(1) + 60 * torch.rand(400, generator=generator)
     targets = torch.full((400,), 7)
-    logits = Logits(slice(0, 400), scores, torch.logsumexp(scores, 1))
-    (found,) = target_logprobs(logits, targets, [policy], targets.unsqueeze(1))
+    (found,) = target_logprobs(logits_of(scores), targets, [policy], targets.unsqueeze(1))
     assert float(found.max()) <= 0 and not found.isnan().any()
     # Dividing in two types would differ by the rounding of the scores.
     assert torch.allclose(found.exp(), _by_shaped(scores, targets, policy, targets.unsqueeze(1)).exp(), atol=1e-6)
@@ -78,17 +75,14 @@ def test_only_unsettled_rows_use_longer_heads(monkeypatch):
     scores = torch.zeros(3, 5000)
     scores[0, :5] = 20.0  # five tokens hold everything
     scores[1, :600] = 20.0  # six hundred do
-    logits = Logits(slice(0, 3), scores, torch.logsumexp(scores, 1))
-    (found,) = target_logprobs(logits, torch.tensor([4, 10, 3]), [Policy(top_p=0.9)])
+    (found,) = target_logprobs(logits_of(scores), torch.tensor([4, 10, 3]), [Policy(top_p=0.9)])
     assert sorted_counts == [(3, 16), (2, 128), (2, 1024)]
     assert torch.allclose(found.exp(), torch.tensor([1 / 5, 1 / 540, 1 / 4500], dtype=torch.float64), rtol=1e-2)
 
 
 def test_equal_scores_are_kept_by_id_as_in_sampling():
-    scores = torch.zeros(4, 300)
-    logits = Logits(slice(0, 4), scores, torch.logsumexp(scores, 1))
     targets = torch.tensor([0, 9, 10, 299])
-    (found,) = target_logprobs(logits, targets, [Policy(top_k=10)])
+    (found,) = target_logprobs(logits_of(torch.zeros(4, 300)), targets, [Policy(top_k=10)])
     assert found.exp().tolist() == pytest.approx([0.1, 0.1, 0.0, 0.0])
 
 
@@ -138,16 +132,9 @@ def test_the_plain_policy_agrees_with_score(neo, prefixes):
     assert np.allclose(found, neo.score(prefixes, prefixes).token_logprobs, atol=1e-5)
 
 
-def test_out_of_memory_halves_the_rows(neo, prefixes, monkeypatch):
+def test_out_of_memory_halves_the_rows(neo, prefixes, fail_passes):
     wanted = neo.exact_logprobs(prefixes, prefixes, POLICIES[:3])
-    whole_pass = model_runner.forward_pass
-
-    def scarce(call, rows, *rest, **inputs):
-        if len(rows) > 2 and rows.dtype == torch.int64:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return whole_pass(call, rows, *rest, **inputs)
-
-    monkeypatch.setattr(model_runner, "forward_pass", scarce)
+    fail_passes(lambda rows: len(rows) > 2 and rows.dtype == torch.int64)
     assert np.allclose(neo.exact_logprobs(prefixes, prefixes, POLICIES[:3]), wanted, atol=1e-5)
     assert neo.rows_at_once == 2
 

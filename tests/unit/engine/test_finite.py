@@ -13,6 +13,7 @@ from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
 from harness.engine import Target, load_target
 from harness.engine.benchmark import measure
+from tests.unit.engine.reference import decode_greedily
 
 OVERFLOWING_POSITION = 14
 """After the twelve prefix tokens, so that the first tokens of a suffix are still finite."""
@@ -34,13 +35,6 @@ def overflowing(folder: Path) -> Target:
     return load_target(folder, device="cpu", rows_at_once=32, threads=1)
 
 
-def _walked(walk):
-    while walk.suffixes.shape[1] < walk.length:
-        tokens, _ = walk.leading(1)
-        walk.advance(tokens[:, 0])
-    return walk.suffixes
-
-
 CALLS = {
     "greedy": lambda target, prefixes: target.sample(prefixes, Policy(top_k=1), length=6),
     "all tokens": lambda target, prefixes: target.sample(prefixes, trials=3, length=6),
@@ -49,7 +43,7 @@ CALLS = {
     "typical": lambda target, prefixes: target.sample(prefixes, Policy(top_k=24, typical_p=0.9), trials=3, length=6),
     "width": lambda target, prefixes: target.search(prefixes, 3, length=6),
     "least": lambda target, prefixes: target.search(prefixes, least=1e-3, length=6),
-    "walk": lambda target, prefixes: target.walk(prefixes, _walked, length=6),
+    "walk": lambda target, prefixes: target.walk(prefixes, decode_greedily, length=6),
     "score": lambda target, prefixes: target.score(prefixes, prefixes[:, :6]),
     "average": lambda target, prefixes: target.viewed([PrefixView(), PrefixView(shift=1)]).sample(prefixes, length=6),
     "votes": lambda target, prefixes: target.viewed([PrefixView(), PrefixView(start=1)], Combination.VOTES).search(

@@ -1,17 +1,14 @@
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from transformers import GPT2Config, GPTNeoConfig
-from transformers.models.auto import AutoModelForCausalLM
 
 from harness.core.policy import Policy
 from harness.engine import Target, inexact, load_target
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.inexact import count_partial_suffixes
-from tests.unit.engine.exact import exact_probabilities
+from tests.unit.engine.conftest import configurations, save_model
+from tests.unit.engine.reference import exact_probabilities
 
 POLICIES = (
     Policy(top_k=1),
@@ -23,32 +20,13 @@ POLICIES = (
     Policy(repetition_penalty=1.4),
 )
 LENGTH = 4
-SIX = {
-    "neo": GPTNeoConfig(
-        vocab_size=6,
-        hidden_size=16,
-        num_layers=2,
-        attention_types=[[["global", "local"], 1]],
-        num_heads=2,
-        window_size=4,
-        max_position_embeddings=32,
-        initializer_range=0.6,
-        bos_token_id=0,
-        eos_token_id=0,
-    ),
-    "gpt2": GPT2Config(
-        vocab_size=6, n_embd=16, n_layer=2, n_head=2, n_positions=32, initializer_range=0.6, bos_token_id=0
-    ),
-}
 
 
-@pytest.fixture(scope="module", params=SIX)
+@pytest.fixture(scope="module", params=["neo", "gpt2"])
 def six(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Target:
     """A target of six tokens."""
-    torch.manual_seed(11)
-    folder: Path = tmp_path_factory.mktemp("six")
-    AutoModelForCausalLM.from_config(SIX[request.param]).save_pretrained(folder)
-    return load_target(folder, device="cpu", threads=1)
+    configuration = configurations(6, width=16, heads=2, window=4, spread=0.6)[request.param]
+    return load_target(save_model(configuration, tmp_path_factory.mktemp("six"), seed=11), device="cpu", threads=1)
 
 
 @pytest.fixture

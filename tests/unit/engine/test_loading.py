@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
-from harness.engine import Target, load_target, memory, model_runner
+from harness.engine import Target, load_target, memory
 
 
 @pytest.fixture
@@ -150,11 +150,8 @@ def test_a_single_overflowing_logit_is_named_as_infinity(copied):
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError("std::bad_alloc")], ids=["device", "host"]
 )
-def test_out_of_memory_while_loading_is_an_error(folders, monkeypatch, error):
-    def nothing_left(call, rows, *rest, **inputs):
-        raise error
-
-    monkeypatch.setattr(model_runner, "forward_pass", nothing_left)
+def test_out_of_memory_while_loading_is_an_error(folders, fail_passes, error):
+    fail_passes(lambda rows: True, error)
     _is_refused(folders["neo"], "out of memory on cpu while loading: .* Free memory")
 
 

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,9 @@ from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import Samples, Target, load_target, model_runner
+from harness.engine import Samples, Target, load_target
 from harness.engine.shaping import apply_policy
-from tests.unit.engine.exact import exact_probabilities, plain_draws
+from tests.unit.engine.reference import exact_probabilities, model_logprobs, plain_draws
 
 POLICIES = [
     Policy(),
@@ -26,12 +28,6 @@ def _assert_same(found: Samples, wanted: Samples) -> None:
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
     assert np.allclose(found.policy_logprob, wanted.policy_logprob, atol=1e-4)
     assert np.allclose(found.last_prefix_logprob, wanted.last_prefix_logprob, atol=1e-5)
-
-
-def _model_logprobs(target: Target, sequences: np.ndarray) -> np.ndarray:
-    """Log-softmax of the model's own uncached logits, [rows, tokens, vocabulary]."""
-    with torch.inference_mode():
-        return torch.log_softmax(target.model(torch.tensor(sequences.astype(np.int64))).logits.float(), -1).numpy()
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -93,7 +89,9 @@ def test_log_probabilities_equal_those_of_score(target, prefixes, policy):
     assert np.allclose(found.last_prefix_logprob[found.row], scored.last_prefix_logprob, atol=1e-4)
 
     whole = np.concatenate([prefixes[found.row], found.suffixes], axis=1)
-    logprobs = np.take_along_axis(_model_logprobs(target, whole)[:, :-1], whole[:, 1:, None].astype(int), 2)[..., 0]
+    logprobs = np.take_along_axis(model_logprobs(target, whole).numpy()[:, :-1], whole[:, 1:, None].astype(int), 2)[
+        ..., 0
+    ]
     assert np.allclose(found.token_logprobs, logprobs[:, -10:], atol=1e-4)
     assert np.allclose(found.last_prefix_logprob[found.row], logprobs[:, -11], atol=1e-4)
 
@@ -167,20 +165,19 @@ def test_frequencies_match_the_policy_and_detect_a_wrong_sampler(neo, prefixes, 
     assert _chi_square_p(wrong.ravel(), expected.ravel()) < 1e-6
 
 
+def _greedy_by_hugging_face(target: Target, prefixes: np.ndarray, **options: object) -> np.ndarray:
+    """The suffixes of 20 tokens that `generate` decodes greedily."""
+    tokens = torch.tensor(prefixes.astype(np.int64))
+    options |= {"attention_mask": torch.ones_like(tokens), "do_sample": False, "pad_token_id": 0}
+    return target.model.generate(tokens, max_new_tokens=20, **options)[:, prefixes.shape[1] :].numpy()
+
+
 def test_greedy_equals_hugging_face(target, prefixes):
     found = target.sample(prefixes, Policy(top_k=1), trials=3, length=20)
-    tokens = torch.tensor(prefixes.astype(np.int64))
-    wanted = target.model.generate(
-        tokens,
-        attention_mask=torch.ones_like(tokens),
-        do_sample=False,
-        min_new_tokens=20,
-        max_new_tokens=20,
-        pad_token_id=0,
-    )
+    wanted = _greedy_by_hugging_face(target, prefixes, min_new_tokens=20)
     # `min_new_tokens` forbids the end-of-text token, which the engine treats like any other.
     ends = np.isin(found.suffixes, np.atleast_1d(target.model.generation_config.eos_token_id)).any(axis=1)
-    assert (found.suffixes == wanted[:, 12:].numpy())[~ends].all() and (~ends).sum() >= 3
+    assert (found.suffixes == wanted)[~ends].all() and (~ends).sum() >= 3
     assert (found.count == 3).all() and (found.row == np.arange(9)).all()
 
 
@@ -188,16 +185,7 @@ def test_greedy_equals_hugging_face_on_the_surrogate(surrogate_folder):
     target = load_target(surrogate_folder / "surrogate-11m", device="cpu", rows_at_once=64, threads=1)
     prefixes = np.load(surrogate_folder / "satml" / "train_prefix.npy", mmap_mode="r")[14000:14064]
     found = target.sample(prefixes, Policy(top_k=1), length=20)
-    tokens = torch.tensor(prefixes.astype(np.int64))
-    wanted = target.model.generate(
-        tokens,
-        attention_mask=torch.ones_like(tokens),
-        do_sample=False,
-        max_new_tokens=20,
-        eos_token_id=None,
-        pad_token_id=0,
-    )
-    assert (found.suffixes == wanted[:, 50:].numpy()).all()
+    assert (found.suffixes == _greedy_by_hugging_face(target, prefixes, eos_token_id=None)).all()
 
 
 @pytest.mark.parametrize(
@@ -209,19 +197,11 @@ def test_greedy_equals_hugging_face_on_the_surrogate(surrogate_folder):
     ],
     ids=["cuda", "cpu", "python"],
 )
-def test_out_of_memory_restarts_the_call_with_half_the_rows(neo, prefixes, monkeypatch, error):
+def test_out_of_memory_restarts_the_call_with_half_the_rows(neo, prefixes, fail_passes, error):
     wanted = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
-    whole_pass = model_runner.forward_pass
-    calls = []
-
-    def scarce(call, rows, *rest, **inputs):
-        calls.append(len(rows))
-        # Fail in the middle of a call, so that partial results are discarded.
-        if len(rows) > 4 and len(calls) % 5 == 4:
-            raise error
-        return whole_pass(call, rows, *rest, **inputs)
-
-    monkeypatch.setattr(model_runner, "forward_pass", scarce)
+    # Fail in the middle of a call, so that partial results are discarded.
+    calls = itertools.count(1)
+    fail_passes(lambda rows: next(calls) % 5 == 4 and len(rows) > 4, error)
     found = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
     assert neo.rows_at_once == 4
     _assert_same(found, wanted)
@@ -230,36 +210,30 @@ def test_out_of_memory_restarts_the_call_with_half_the_rows(neo, prefixes, monke
 def test_a_call_record_sets_and_receives_the_rows(neo, prefixes, monkeypatch):
     class Record:
         def __init__(self) -> None:
-            self.asked = [8, None]
-            self.told: list[int] = []
+            self.recorded = [8, None]
+            self.received: list[int] = []
 
         def rows_for_next_call(self) -> int | None:
-            return self.asked.pop(0)
+            return self.recorded.pop(0)
 
         def record_call(self, rows_at_once: int) -> None:
-            self.told.append(rows_at_once)
+            self.received.append(rows_at_once)
 
     monkeypatch.setattr(neo, "calls", Record())
     neo.sample(prefixes, length=2)
     neo.rows_at_once = 4
     neo.score(prefixes, prefixes)
-    assert neo.calls.told == [8, 4]
+    assert neo.calls.received == [8, 4]
 
 
-def test_too_little_memory_for_one_row_is_an_error(neo, prefixes, monkeypatch):
-    def nothing_left(call, rows, *rest, **inputs):
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    monkeypatch.setattr(model_runner, "forward_pass", nothing_left)
+def test_too_little_memory_for_one_row_is_an_error(neo, prefixes, fail_passes):
+    fail_passes(lambda rows: True)
     with pytest.raises(HarnessError, match="one sequence at a time"):
         neo.sample(prefixes, length=5)
 
 
-def test_other_model_errors_are_not_out_of_memory(neo, prefixes, monkeypatch):
-    def broken(call, rows, *rest, **inputs):
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
-    monkeypatch.setattr(model_runner, "forward_pass", broken)
+def test_other_model_errors_are_not_out_of_memory(neo, prefixes, fail_passes):
+    fail_passes(lambda rows: True, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     with pytest.raises(RuntimeError, match="mat1"):
         neo.sample(prefixes, length=5)
     assert neo.rows_at_once == 32
@@ -319,11 +293,6 @@ def test_calls_of_any_shape_keep_the_laws(neo_for_laws, rows, width, trials, at_
     scored = neo_for_laws.score(prefixes[found.row], found.suffixes)
     assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
     assert (scored.rank < 3).all()
-
-
-@pytest.fixture(scope="module")
-def neo_for_laws(folders):
-    return load_target(folders["neo"], device="cpu")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")

@@ -4,17 +4,16 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.engine import model_runner
-from harness.engine.branches import Logits
 from harness.engine.likelihood import _block_scores
+from tests.unit.engine.reference import logits_of, model_logprobs
 
 
 def _explicit(target, prefixes, suffixes):
     """The four scores by a plain forward and a full log-softmax, each [rows, length + 1]."""
-    whole = torch.tensor(np.concatenate([prefixes, suffixes], axis=1).astype(np.int64))
-    with torch.inference_mode():
-        logprobs = torch.log_softmax(target.model(whole).logits.double(), -1)[:, :-1]
+    whole = np.concatenate([prefixes, suffixes], axis=1).astype(np.int64)
     first = prefixes.shape[1] - 2
-    logprobs, wanted = logprobs[:, first:], whole[:, first + 1 :].unsqueeze(-1)
+    logprobs = model_logprobs(target, whole)[:, first:-1]
+    wanted = torch.tensor(whole[:, first + 1 :]).unsqueeze(-1)
     of_wanted = logprobs.gather(-1, wanted)
     best = logprobs.topk(2, dim=-1).values
     return (
@@ -59,30 +58,19 @@ def test_logits_stay_within_their_memory_bound(target, prefixes, monkeypatch):
     assert all(len(table) <= 30 for table in target.runner._tables.values())
 
 
-def _logits(scores: torch.Tensor) -> Logits:
-    return Logits(slice(0, len(scores)), scores, torch.logsumexp(scores, dim=1))
-
-
 def test_ranks_of_equal_tokens_follow_their_ids():
     logits = torch.tensor([[1.0, 3.0, 3.0, 3.0, 0.0]]).expand(5, 5)
-    assert _block_scores(_logits(logits), torch.arange(5))[2].tolist() == [3, 0, 1, 2, 4]
+    assert _block_scores(logits_of(logits), torch.arange(5))[2].tolist() == [3, 0, 1, 2, 4]
 
 
 def test_impossible_tokens_add_nothing_to_the_entropy():
     logits = torch.tensor([[0.0, 0.0, -torch.inf]])
-    assert torch.allclose(_block_scores(_logits(logits), torch.tensor([0]))[3], torch.tensor(2.0).log())
+    assert torch.allclose(_block_scores(logits_of(logits), torch.tensor([0]))[3], torch.tensor(2.0).log())
 
 
-def test_out_of_memory_halves_the_rows_of_a_score(neo, prefixes, monkeypatch):
+def test_out_of_memory_halves_the_rows_of_a_score(neo, prefixes, fail_passes):
     wanted = neo.score(prefixes, prefixes)
-    whole_pass = model_runner.forward_pass
-
-    def scarce(call, rows, *rest, **inputs):
-        if len(rows) > 2 and rows.dtype == torch.int64:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return whole_pass(call, rows, *rest, **inputs)
-
-    monkeypatch.setattr(model_runner, "forward_pass", scarce)
+    fail_passes(lambda rows: len(rows) > 2 and rows.dtype == torch.int64)
     found = neo.score(prefixes, prefixes)
     assert neo.rows_at_once == 2
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import SearchResult, Target, load_target
-from tests.unit.engine.exact import exact_probabilities
+from harness.engine import SearchResult, Target
+from tests.unit.engine.reference import exact_probabilities
 
 POLICIES = [
     Policy(),
@@ -116,9 +116,9 @@ def test_no_prefixes_give_no_results(neo):
     assert len(neo.search(np.empty((0, 12), np.uint16), width=2, length=3)) == 0
 
 
-def test_out_of_memory_restarts_the_search_with_half_the_rows(neo, prefixes, memory_for):
+def test_out_of_memory_restarts_the_search_with_half_the_rows(neo, prefixes, fail_passes):
     wanted = neo.search(prefixes, width=4, length=6)
-    memory_for(8)
+    fail_passes(lambda rows: len(rows) > 8)
     _assert_same(neo.search(prefixes, width=4, length=6), wanted)
     assert neo.rows_at_once == 8
 
@@ -127,8 +127,8 @@ def test_out_of_memory_restarts_the_search_with_half_the_rows(neo, prefixes, mem
     ("bounds", "sentence"),
     [({"width": 8}, "a search of width 8 for one prefix"), ({"least": 1e-4}, "the suffixes of one prefix")],
 )
-def test_too_little_memory_for_one_prefix_is_an_error(neo, prefixes, memory_for, bounds, sentence):
-    memory_for(4)
+def test_too_little_memory_for_one_prefix_is_an_error(neo, prefixes, fail_passes, bounds, sentence):
+    fail_passes(lambda rows: len(rows) > 4)
     with pytest.raises(HarnessError, match=f"no room for {sentence}"):
         neo.search(prefixes, policy=Policy(temperature=0.5), length=6, **bounds)
 
@@ -171,8 +171,3 @@ def test_searches_of_any_shape_keep_the_laws(neo_for_laws, rows, width, prefix, 
     scored = neo_for_laws.score(prefixes[found.row], found.suffixes)
     assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
     assert (np.bincount(found.row, minlength=rows) == width).all()
-
-
-@pytest.fixture(scope="module")
-def neo_for_laws(folders):
-    return load_target(folders["neo"], device="cpu")

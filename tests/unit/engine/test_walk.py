@@ -7,16 +7,10 @@ import torch
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import PrefixView
+from tests.unit.engine.reference import decode_greedily
 
 
-def _greedily(walk):
-    while walk.suffixes.shape[1] < walk.length:
-        tokens, _ = walk.leading(1)
-        walk.advance(tokens[:, 0])
-    return walk.suffixes
-
-
-def _by_a_detour(walk):
+def decode_with_candidates(walk):
     """Greedy decoding that tries four tokens a step and drops three of them."""
     while walk.suffixes.shape[1] < walk.length:
         tokens, logprobs = walk.leading(4)
@@ -26,7 +20,7 @@ def _by_a_detour(walk):
     return walk.suffixes
 
 
-@pytest.mark.parametrize("follow", [_greedily, _by_a_detour])
+@pytest.mark.parametrize("follow", [decode_greedily, decode_with_candidates])
 @pytest.mark.parametrize("rows_at_once", [1, 8, 64])
 def test_a_walk_along_the_likeliest_tokens_is_greedy(target, prefixes, follow, rows_at_once):
     target.rows_at_once = rows_at_once
@@ -57,17 +51,17 @@ def test_leading_tokens_follow_the_policy(target, prefixes):
     target.walk(prefixes, follow, length=1)
 
 
-def test_out_of_memory_restarts_a_walk_with_fewer_prefixes(neo, prefixes, memory_for):
-    memory_for(8)
-    found = neo.walk(prefixes, _by_a_detour, branches=4, length=5)
+def test_out_of_memory_restarts_a_walk_with_fewer_prefixes(neo, prefixes, fail_passes):
+    fail_passes(lambda rows: len(rows) > 8)
+    found = neo.walk(prefixes, decode_with_candidates, branches=4, length=5)
     assert neo.rows_at_once == 8
-    assert (found == neo.walk(prefixes, _greedily, length=5)).all()
+    assert (found == neo.walk(prefixes, decode_greedily, length=5)).all()
 
 
 def test_no_prefixes_give_no_walk(neo):
-    assert neo.walk(np.empty((0, 12), np.uint16), _greedily, length=3).shape == (0, 3)
+    assert neo.walk(np.empty((0, 12), np.uint16), decode_greedily, length=3).shape == (0, 3)
 
 
 def test_a_walk_with_views_is_refused(neo, prefixes):
     with pytest.raises(HarnessError, match="does not support a target with views"):
-        neo.viewed([PrefixView(start=2)]).walk(prefixes, _greedily, length=5)
+        neo.viewed([PrefixView(start=2)]).walk(prefixes, decode_greedily, length=5)

@@ -54,9 +54,8 @@ CHARTS: dict[str, Chart] = {
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", CHARTS)
-@pytest.mark.parametrize("is_titled", [True, False])
-def test_a_chart_is_well_formed_and_reproducible(name: str, is_titled: bool) -> None:
-    first = draw_chart(CHARTS[name], is_titled=is_titled)
+def test_a_chart_is_well_formed_and_reproducible(name: str) -> None:
+    first = draw_chart(CHARTS[name])
     root = ElementTree.fromstring(first.svg)
     assert root.tag.endswith("svg")
     assert not [
@@ -65,29 +64,27 @@ def test_a_chart_is_well_formed_and_reproducible(name: str, is_titled: bool) -> 
     targets = re.findall(r'href="([^"]*)"', first.svg)
     assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.parse_math": True}):
-        assert draw_chart(CHARTS[name], is_titled=is_titled) == first
+        assert draw_chart(CHARTS[name]) == first
 
 
 def test_the_svg_has_no_comments() -> None:
     chart = lines([Series("whisper", NUMBERS, NUMBERS), Series("b", NUMBERS, NUMBERS)], name="murmur")
-    svg = draw_chart(chart, is_titled=True).svg
+    svg = draw_chart(chart).svg
     assert "<!--" not in svg and "whisper" not in svg and "murmur" not in svg
 
 
 def test_a_million_points_make_a_small_file() -> None:
     many = np.arange(1, 1_000_001)
     for x in (True, False):
-        assert len(draw_chart(lines([Series("a", many, np.sqrt(many))], x=x), is_titled=False).svg) < 150_000
-    assert len(draw_chart(heat("", np.zeros((300, 1000)), words=False), is_titled=False).svg) < 200_000
+        assert len(draw_chart(lines([Series("a", many, np.sqrt(many))], x=x)).svg) < 150_000
+    assert len(draw_chart(heat("", np.zeros((300, 1000)), words=False)).svg) < 200_000
 
 
 def test_a_chart_with_many_labels_is_wide() -> None:
-    assert not draw_chart(CHARTS["bars"], is_titled=False).is_wide
-    assert draw_chart(CHARTS["many bars"], is_titled=False).is_wide
-    assert draw_chart(CHARTS["large heat"], is_titled=False).is_wide
+    assert not draw_chart(CHARTS["bars"]).is_wide
+    assert draw_chart(CHARTS["many bars"]).is_wide
+    assert draw_chart(CHARTS["large heat"]).is_wide
 
 
-def test_only_a_titled_chart_has_a_background() -> None:
-    titled, bare = (draw_chart(CHARTS["bars"], is_titled=is_titled).svg for is_titled in (True, False))
-    assert "fill: #ffffff" in titled
-    assert "fill: #ffffff" not in bare
+def test_a_chart_has_a_white_background() -> None:
+    assert "fill: #ffffff" in draw_chart(CHARTS["bars"]).svg

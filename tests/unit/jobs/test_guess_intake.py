@@ -41,7 +41,7 @@ def guess(run: Recorded, rows: list[tuple[int, bool, float]], key: str = "a") ->
 
 
 def submitted(run: Recorded) -> tuple[int, list[int]]:
-    spec = run.folder.spec()
+    spec = run.folder.attack_spec()
     with GuessReader.of_run(run.folder, spec) as reader:
         submission, point = submission_of(spec, reader), reader.last_point()
     assert point is not None and point.rows == len(submission.ids)
@@ -49,16 +49,16 @@ def submitted(run: Recorded) -> tuple[int, list[int]]:
 
 
 def test_an_array_that_is_kept_at_every_step_counts_once(run: Recorded) -> None:
-    intake = Job(run.folder, run.folder.spec()).intake(run.store)
+    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
     for step in range(300):
         with run.store.transaction():
             intake.take(kept("tuning", step), size=5 * MEBIBYTE)
-    with GuessReader.of_run(run.folder, run.folder.spec()) as reader:
+    with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
         assert {name: array.tolist() for name, array in reader.kept().items()} == {"tuning": [299.0]}
 
 
 def test_keeping_too_much_is_refused(run: Recorded) -> None:
-    intake = Job(run.folder, run.folder.spec()).intake(run.store)
+    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
     with run.store.transaction():
         for number in range(4):
             intake.take(kept(f"part {number}", number), size=256 * MEBIBYTE)
@@ -67,7 +67,7 @@ def test_keeping_too_much_is_refused(run: Recorded) -> None:
 
 
 def test_the_running_curve_follows_batches_that_are_begun_again(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.spec())
+    job = Job(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     with run.store.transaction():
         intake.take(begin("a"), 10)
@@ -82,7 +82,7 @@ def test_the_running_curve_follows_batches_that_are_begun_again(run: Recorded) -
 
 
 def test_the_running_curve_follows_a_score_that_falls(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.spec())
+    job = Job(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     with run.store.transaction():
         intake.take(begin("a"), 10)
@@ -96,7 +96,7 @@ def test_the_running_curve_follows_a_score_that_falls(run: Recorded) -> None:
 
 
 def test_the_running_curve_follows_a_final_order(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.spec())
+    job = Job(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     final = Frame("final", 2, {"example": np.array([3, 4]), "suffix": run.answers[[3, 4]].astype(np.uint16)})
     with run.store.transaction():
@@ -107,16 +107,16 @@ def test_the_running_curve_follows_a_final_order(run: Recorded) -> None:
     job.record_score(run.store, at=0.0, spent=1.0)
     assert submitted(run) == (2, [3, 4])
     # A resumed run knows the order too.
-    resumed = Job(run.folder, run.folder.spec())
+    resumed = Job(run.folder, run.folder.attack_spec())
     resumed.intake(run.store)
     resumed.record_score(run.store, at=0.0, spent=3.0, is_last=True)
     assert submitted(run) == (2, [3, 4])
 
 
 def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
-    job = Job(run.folder, run.folder.spec())
+    job = Job(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
-    with GuessReader.of_run(run.folder, run.folder.spec()) as reader:
+    with GuessReader.of_run(run.folder, run.folder.attack_spec()) as reader:
         job.record_score(run.store, at=0.0, spent=0.0)
         assert reader.points() == []
         for at, expected in ((0.0, 1), (0.1, 1), (1000.0, 2)):
@@ -141,7 +141,7 @@ def test_a_score_is_recorded_only_when_it_is_due(run: Recorded) -> None:
 def test_guesses_that_do_not_fit_the_round_are_refused(
     run: Recorded, columns: dict[str, np.ndarray], message: str
 ) -> None:
-    intake = Job(run.folder, run.folder.spec()).intake(run.store)
+    intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
     frame = guess(run, [(0, True, 1.0)])
     forged = Frame("guess", 1, {**frame.columns, **columns}, frame.fields)
     with run.store.transaction(), pytest.raises(IntakeError, match=message):

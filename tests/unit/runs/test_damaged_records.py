@@ -132,7 +132,7 @@ def test_a_damaged_run_is_not_a_reference(home: Path, damage: str) -> None:
     later = finished_run(home, "late-some", created_at=3e9)
     DAMAGES[damage](torn)
     try:
-        reference = best_earlier_curve("some", later.spec())
+        reference = best_earlier_curve("some", later.attack_spec())
     except HarnessError as error:
         assert torn.id in str(error)
     else:

@@ -48,6 +48,26 @@ def add_guesses(store: RunStore, key: str, ids: list[int], score: float, *, done
             store.end_batch(batch, attempt)
 
 
+def test_a_column_missing_in_an_earlier_store_has_its_default(path: Path) -> None:
+    earlier = GUESSES.model_copy(update={"columns": GUESSES.columns[:2]})
+    store = RunStore(path, {"guess": earlier})
+    with store.transaction():
+        batch, attempt = store.begin_batch("a", 1.0)
+        columns = {"example": np.array([1]), "suffix": np.array([[5, 6, 7]], np.uint16)}
+        store.add_rows(batch, attempt, "guess", columns)
+        store.end_batch(batch, attempt)
+    store.close()
+    with guess_reader(path) as reader:
+        assert reader.guesses().score.tolist() == [0.0]
+        assert reader.arrivals().guesses.score.tolist() == [0.0]
+    store = open_store(path)
+    add_guesses(store, "b", [2], 0.5, done=True)
+    store.close()
+    with guess_reader(path) as reader:
+        assert reader.guesses().ids.tolist() == [1, 2]
+        assert reader.guesses().score.tolist() == [0.0, 0.5]
+
+
 def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
     store = open_store(path)
     add_guesses(store, "a", [1, 2], 0.5, done=True)

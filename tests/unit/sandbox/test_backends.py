@@ -15,30 +15,27 @@ from harness.sandbox.backends import BACKENDS, backend_named
 from harness.sandbox.launching import launcher_command, write_launcher_config
 
 
-@dataclass(frozen=True)
+@dataclass
 class Backend:
     """A backend as somebody would add it."""
 
     name: str
-    works: bool
-    promise: str = ""
-    requirement: str = "It needs a permit."
+    program: str
+    description: str = ""
+    advice: str = "Ask for a permit."
     is_sandbox: bool = True
     namespaces: frozenset[str] = frozenset()
-
-    def is_available(self) -> bool:
-        return self.works
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         return LauncherSetup()
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
-        return ["jail", str(cwd), *command]
+        return [self.program, f"--chdir={cwd}", *command]
 
 
 @pytest.fixture(autouse=True)
 def two_backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SandboxBackend, SandboxBackend]]:
-    pair = (Backend("strong", works=False), Backend("weak", works=True))
+    pair = (Backend("strong", program="no-such-jail"), Backend("weak", program="env"))
     monkeypatch.setattr(backends, "BACKENDS", pair)
     monkeypatch.delenv("HARNESS_SANDBOX", raising=False)
     detect_backend.cache_clear()
@@ -54,7 +51,7 @@ def test_the_first_backend_that_works_is_used() -> None:
     ("name", "sentence"),
     [
         ("chroot", "HARNESS_SANDBOX=chroot is not a sandbox backend. Use one of: strong, weak."),
-        ("strong", "HARNESS_SANDBOX=strong does not work on this machine. It needs a permit."),
+        ("strong", "HARNESS_SANDBOX=strong does not work on this machine. Ask for a permit."),
     ],
 )
 def test_a_requested_backend_that_cannot_be_used_is_an_error(
@@ -66,21 +63,29 @@ def test_a_requested_backend_that_cannot_be_used_is_an_error(
     assert str(caught.value) == sentence
 
 
-def test_records_name_the_backends_that_exist() -> None:
-    assert [backend.name for backend in BACKENDS] == ["bwrap", "landlock", "none"]
+def test_the_backends_that_stored_records_name_exist() -> None:
+    assert {"bwrap", "landlock", "none"} <= {backend.name for backend in BACKENDS}
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
+def test_the_readme_describes_every_backend(backend: SandboxBackend) -> None:
+    row = f"| `{backend.name}` | {backend.description} |"
+    assert row in (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8").splitlines()
+    assert backend.advice or not backend.is_sandbox
 
 
 def test_a_backend_wraps_the_launcher(two_backends: tuple[SandboxBackend, SandboxBackend]) -> None:
     command = launcher_command(["run", "me"], 5, two_backends[1], SandboxPolicy(), cwd=Path("/x"))
-    assert command[:2] == ["jail", "/x"] and command[-4:] == ["5", "-1", "run", "me"]
+    assert command[:2] == ["env", "--chdir=/x"] and command[-4:] == ["5", "-1", "run", "me"]
     assert backend_named("weak") is two_backends[1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 def test_the_launcher_filters_system_calls_in_every_sandbox(backend: SandboxBackend) -> None:
-    with os.fdopen(write_launcher_config(backend, SandboxPolicy(processes=7)), "rb") as file:
+    policy = SandboxPolicy(processes=7)
+    with os.fdopen(write_launcher_config(backend, policy), "rb") as file:
         file.seek(0)
         config = marshal.load(file)
     assert config["processes"] == 7
     assert bool(config["filters"]) is backend.is_sandbox
-    assert (config["landlock_rules"] is not None) is (backend.name == "landlock")
+    assert config["file_rules"] == backend.launcher_setup(policy).file_rules

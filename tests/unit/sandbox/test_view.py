@@ -7,7 +7,7 @@ import pytest
 
 from harness.core import paths
 from harness.sandbox import SandboxPolicy
-from harness.sandbox.backends.landlock import landlock_rules
+from harness.sandbox.backends.landlock import file_rules
 from harness.sandbox.view import Access, FileView, file_view
 
 
@@ -59,6 +59,6 @@ def test_landlock_allows_no_directory_that_contains_a_hidden_path(tmp_path: Path
     for name in ("hidden", "shown"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("x")
-    rules = dict(landlock_rules(FileView({tmp_path: Access.WRITE, tmp_path / "hidden": Access.HIDDEN}, {})))
+    rules = dict(file_rules(FileView({tmp_path: Access.WRITE, tmp_path / "hidden": Access.HIDDEN}, {})))
     assert rules[str(tmp_path)] == "list" and rules[str(tmp_path / "shown")] == "write"
     assert not [path for path in rules if path.startswith(str(tmp_path / "hidden"))]

@@ -23,14 +23,14 @@ def ended_run(
     recorded = recorded_run(folder, created_at=CREATED, **options)
     run = recorded.folder
     examples = limit or len(recorded.answers)
-    run.spec_file.write_text(run.spec().model_copy(update={"examples": examples}).model_dump_json())
+    run.spec_file.write_text(run.attack_spec().model_copy(update={"examples": examples}).model_dump_json())
     batch = recorded.batch("guess/0/0")
     recorded.guess(batch, [(id_, id_ < solved, -float(id_)) for id_ in range(examples)])
     with recorded.store.transaction():
         recorded.store.add_plan("guess", 2.0 * examples)
         recorded.store.end_batch(*batch)
         recorded.store.add_engine_call(*batch, 0, 64)
-        is_blind = run.spec().round.is_blind
+        is_blind = run.attack_spec().round.is_blind
         recorded.store.add_point(
             spent=1.5,
             guesses=examples,
@@ -51,12 +51,12 @@ def ended_run(
 def close(recorded: Recorded) -> None:
     """Close the store and write the results as a supervisor does."""
     recorded.store.close()
-    write_results(recorded.folder, recorded.folder.spec())
+    write_results(recorded.folder, recorded.folder.attack_spec())
 
 
 def make_hostile(run: RunFolder) -> None:
     """Put text that could attack a page or Typst into every untrusted field of the run's record."""
-    spec = run.spec()
+    spec = run.attack_spec()
     attack = AttackRecord(**spec.attack.model_dump() | {"name": HOSTILE, "reference": HOSTILE, "file": "some.py"})
     changed = spec.model_copy(update={"attack": attack, "params": {HOSTILE: HOSTILE, "text": HOSTILE}})
     run.spec_file.write_text(changed.model_dump_json())

@@ -99,8 +99,7 @@ def test_too_many_pages_are_refused(home: Path) -> None:
     assert write_description(facts, TEAM, PARAGRAPH * 15, home / "out", redact=False) <= 5
     with pytest.raises(HarnessError) as refused:
         write_description(facts, TEAM, PARAGRAPH * 40, home / "out", redact=False)
-    assert "7 pages, a description has 2 to 5. The run's record takes 2 pages." in str(refused.value)
-    assert "Shorten the team's Markdown to about 3." in str(refused.value)
+    assert "7 pages, a description has 2 to 5. Shorten the team's Markdown by about 2 pages." in str(refused.value)
     with pytest.raises(HarnessError, match="Shorten it"):
         write_description(facts, TEAM, "x" * 1_000_000, home / "out", redact=False)
 
@@ -128,6 +127,6 @@ def test_redaction_replaces_suffixes_with_length_and_hash(home: Path) -> None:
         texts[redact] = (folder / "description.typ").read_text()
     first = submission_now(run).suffixes[0]
     shown = " ".join(map(str, first.tolist()))
-    hashed = redact_suffix(first, run.spec().round.vocabulary).replace(",", "\\,")
+    hashed = redact_suffix(first, run.attack_spec().round.vocabulary).replace(",", "\\,")
     assert shown in texts[False] and hashed not in texts[False]
     assert shown not in texts[True] and hashed in texts[True]

@@ -105,9 +105,9 @@ def test_redaction_removes_guesses_and_answers(home: Path) -> None:
     for suffix in submitted.suffixes[:8]:
         shown = " ".join(map(str, suffix.tolist()))
         assert shown not in closed
-        assert redact_suffix(suffix, run.spec().round.vocabulary) not in open_text
+        assert redact_suffix(suffix, run.attack_spec().round.vocabulary) not in open_text
     assert " ".join(map(str, submitted.suffixes[0].tolist())) in open_text
-    assert redact_suffix(submitted.suffixes[0], run.spec().round.vocabulary) in closed
+    assert redact_suffix(submitted.suffixes[0], run.attack_spec().round.vocabulary) in closed
 
 
 def test_an_example_with_a_correct_row_is_not_shown_as_wrong(home: Path) -> None:
@@ -126,7 +126,7 @@ def test_an_example_with_a_correct_row_is_not_shown_as_wrong(home: Path) -> None
 
 def test_runs_of_two_rounds_are_refused(home: Path) -> None:
     run, other = ended_run(home), ended_run(home, id_="efgh-other")
-    spec = other.spec()
+    spec = other.attack_spec()
     renamed = spec.round.model_copy(update={"name": "else"})
     other.spec_file.write_text(spec.model_copy(update={"round": renamed}).model_dump_json())
     with pytest.raises(HarnessError, match="only runs of one round can be compared"):

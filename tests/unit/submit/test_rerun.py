@@ -22,8 +22,8 @@ def _scores(folder: Path, text: str) -> Path:
 @settings(deadline=None)
 def test_scores_are_read_back_unchanged(tmp_path_factory, pairs: list[tuple[int, float]]) -> None:
     text = HEADER + "".join(f"{id_},{score!r}\n" for id_, score in pairs)
-    ids, scores = read_scores(_scores(tmp_path_factory.mktemp("scores"), text), len(pairs))
-    assert list(zip(ids.tolist(), scores.tolist(), strict=True)) == pairs
+    scores = read_scores(_scores(tmp_path_factory.mktemp("scores"), text), len(pairs))
+    assert scores.tolist() == [score for _, score in pairs]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,6 @@ def test_scores_are_read_back_unchanged(tmp_path_factory, pairs: list[tuple[int,
         (HEADER + "0\n", "expected `Example ID,Score` rows"),
         (HEADER + "0,1,2\n", "expected `Example ID,Score` rows"),
         (HEADER + "0,high\n", "expected `Example ID,Score` rows"),
-        (HEADER + "9" * 40 + ",1\n", "expected `Example ID,Score` rows"),
         (HEADER + "٠,é\n", "expected `Example ID,Score` rows"),
         (HEADER + "0,1" + "0" * 200 + "\n", "larger than 128 bytes"),
     ],

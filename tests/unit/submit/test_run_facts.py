@@ -8,7 +8,7 @@ import pytest
 from harness.core.overlap import overlap
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
-from harness.submit.run_facts import CurvePoint, run_facts
+from harness.submit.run_facts import run_facts
 from harness.submit.run_tables import query_summary, training_overlap, training_summary
 from tests.unit.submit.ended import ended_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
@@ -17,15 +17,11 @@ from tests.unit.tui.recorded import EXAMPLES, recorded_run
 def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
     run = ended_run(home)
     facts = run_facts(run)
-    scorecard = scorecard_of(run.spec(), submission_now(run))
+    scorecard = scorecard_of(run.attack_spec(), submission_now(run))
     assert facts.score is not None
     assert facts.score.as_json().items() <= scorecard.items()
     assert (facts.exact_at_1, facts.any_guess_correct) == (6 / EXAMPLES, 6 / EXAMPLES)
-    assert facts.curve == (
-        CurvePoint(0.0, 0, 0.0),
-        CurvePoint(1.5, EXAMPLES, 6 / EXAMPLES),
-        CurvePoint(2.5, EXAMPLES, 6 / EXAMPLES),
-    )
+    assert facts.curve == ((0.0, 0.0), (1.5, 6 / EXAMPLES), (2.5, 6 / EXAMPLES))
 
 
 def test_queries_are_counted_by_stage(home: Path) -> None:
@@ -60,17 +56,17 @@ def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
 
 def test_a_blind_run_has_no_scores(home: Path) -> None:
     facts = run_facts(ended_run(home, is_blind=True))
-    assert facts.score is facts.walk is facts.exact_at_1 is facts.any_guess_correct is facts.unreachable is None
-    assert [moment.recall for moment in facts.curve] == [None, None]
-    assert facts.training.overlap is not None and facts.training.overlap.is_reachable is None
+    assert facts.score is facts.walk is facts.exact_at_1 is facts.any_guess_correct is facts.parts.unreachable is None
+    assert facts.curve == ((0.0, 0.0), (1.5, float(EXAMPLES)))
+    assert facts.parts.overlap is not None and facts.parts.overlap.is_reachable is None
 
 
 def test_a_blind_curve_is_replayed_with_later_answers(home: Path) -> None:
     run = ended_run(home, is_blind=True)
-    spec = run.spec()
+    spec = run.attack_spec()
     answered = spec.round.model_copy(update={"answer_file": home / f"answer-{EXAMPLES}.npy"})
     run.spec_file.write_text(spec.model_copy(update={"round": answered}).model_dump_json())
-    assert run_facts(run).curve[1] == CurvePoint(1.5, EXAMPLES, 6 / EXAMPLES)
+    assert run_facts(run).curve[1] == (1.5, 6 / EXAMPLES)
 
 
 def test_overlap_counts_attacked_examples_only(home: Path) -> None:
@@ -78,7 +74,7 @@ def test_overlap_counts_attacked_examples_only(home: Path) -> None:
     for attacked, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):
         file = home / f"{trained}-{EXAMPLES}.npy"
         np.save(file, np.concatenate([np.load(file)[:8], np.load(home / f"{attacked}-{EXAMPLES}.npy")[8:]]))
-    assert overlap(run.spec().round).has_known_prefix.sum() == 8
+    assert overlap(run.attack_spec().round).has_known_prefix.sum() == 8
     facts = run_facts(run)
     rows = dict(training_overlap(facts))
     assert rows["Prefix occurs in a training row"] == rows["… with the answer as its suffix"] == "2 of 10 (20.0%)"
@@ -93,7 +89,7 @@ def test_reading_training_rows_is_reported_from_the_record(was_read: bool, home:
         recorded.event("worker_read_train")
     recorded.store.close()
     facts = run_facts(recorded.folder)
-    assert facts.training.was_read is was_read
+    assert facts.read_training is was_read
     read = "the attack read them" if was_read else "there is no record that the attack read them"
     assert training_summary(facts) == f"The round has 16 training rows; {read}."
 
@@ -102,9 +98,15 @@ def test_missing_training_rows_are_reported(home: Path) -> None:
     run = ended_run(home)
     (home / f"train_prefix-{EXAMPLES}.npy").unlink()
     facts = run_facts(run)
-    assert facts.score is not None and facts.training.rows is None
+    assert facts.score is not None and facts.parts.overlap is None
     assert "cannot be read" in training_summary(facts) and "no such file" in training_summary(facts)
 
 
 def test_an_attack_without_a_target_is_described(home: Path) -> None:
     assert "does not use a target, and none was loaded" in query_summary(run_facts(ended_run(home)))
+
+
+def test_a_part_that_repeats_the_whole_is_left_out(home: Path) -> None:
+    parts = run_facts(ended_run(home)).parts
+    assert parts.unreachable is None and parts.overlap is not None
+    assert parts.no_unreachable_because == "the training rows contain no answer."

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.submission_reader import Submission
+from harness.core.submission_block import SubmissionRows
 from harness.submit.differences import Agreement, Likeness, compare_submissions
 
 Row = tuple[int, int, int]
@@ -16,9 +16,9 @@ rows = st.lists(row, max_size=12)
 scores = st.sampled_from([0.0, 0.5, 1.0, -np.inf, np.inf])
 
 
-def _submission(of: list[Row]) -> Submission:
+def _submission(of: list[Row]) -> SubmissionRows:
     table = np.array(of, np.int64).reshape(len(of), 3)
-    return Submission(table[:, 0], table[:, 1:].astype(np.uint16))
+    return SubmissionRows(table[:, 0], table[:, 1:].astype(np.uint16))
 
 
 def _agree(submitted: list[Row], produced: list[Row], its_scores: list[float] | None = None) -> Agreement:
@@ -95,7 +95,7 @@ def test_a_repeated_row_counts_twice() -> None:
 def test_token_width_does_not_matter() -> None:
     one, other = _submission([(0, 5, 7)]), _submission([(0, 5, 7)])
     assert (
-        compare_submissions(one, Submission(other.ids, other.suffixes.astype(np.uint32)), None).likeness
+        compare_submissions(one, SubmissionRows(other.ids, other.suffixes.astype(np.uint32)), None).likeness
         is Likeness.IDENTICAL
     )
 

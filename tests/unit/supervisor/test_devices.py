@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.supervisor import devices
-from harness.supervisor.devices import Device, DeviceLock, matching_devices
-from harness.supervisor.gpus import Gpu, visible_indices
+from harness.supervisor.devices import Device, DeviceLock, matching_devices, visible_indices
 
 UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-b333"]
 
@@ -36,7 +35,7 @@ def test_visible_gpus_follow_the_rules_of_cuda(variable: str | None, expected: l
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = [Gpu(0, "GPU-b333", "NVIDIA H200"), Gpu(1, "GPU-aa11", "NVIDIA H200")]
+    gpus = [Device("cuda:0", "GPU-b333", "NVIDIA H200"), Device("cuda:1", "GPU-aa11", "NVIDIA H200")]
     monkeypatch.setattr(devices, "visible_gpus", lambda: gpus)
 
 

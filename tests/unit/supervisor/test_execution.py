@@ -1,5 +1,6 @@
-"""The start of an execution: what is charged to the budget, and what the worker is told."""
+"""The start of an execution: what is charged to the budget, what the worker is told, and what an error leaves."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ from harness.core.request import read_request
 from harness.jobs.attack.request import AttackRequest
 from harness.jobs.attack.supervised import Job
 from harness.runs.disk import Reserve
+from harness.runs.reader import RunReader
+from harness.sandbox.refusals import Refusal
 from harness.supervisor import execution
 from harness.supervisor.execution import Execution
 from harness.supervisor.ledger import Budget
 from tests.functional.machine import homes
-from tests.unit.tui.recorded import recorded_run
+from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 class WorkerStartedError(Exception):
@@ -30,18 +33,67 @@ class SlowJob(Job):
         SlowJob.clock += 30.0
 
 
-def test_the_soft_deadline_counts_from_the_start_of_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class FakeWorker:
+    """A worker process that is only killed and closed."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.process = self
+        self.calls: list[str] = []
+        workers.append(self)
+
+    def kill(self) -> bool:
+        self.calls.append("kill")
+        return True
+
+    def refusals(self) -> dict[Refusal, int]:
+        return {}
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+workers: list[FakeWorker] = []
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
-    run = recorded_run(tmp_path)
+    monkeypatch.setattr(execution, "detect_backend", lambda: None)
+    return recorded_run(tmp_path)
 
+
+def _open_files() -> list[Path]:
+    return [path for path in Path("/proc/self/fd").iterdir() if path.exists()]
+
+
+def test_an_error_after_the_start_of_the_worker_leaves_nothing_running(
+    run: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(execution, "WorkerProcess", FakeWorker)
+    monkeypatch.setattr(execution, "Deadline", fail)
+    started = Execution(
+        Job(run.folder, run.folder.attack_spec()), run.store, Budget(60.0), Reserve(run.folder.reserve), None
+    )
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        started.run(lambda: False)
+    assert workers.pop().calls == ["kill", "close"]
+    assert "ledger" not in {thread.name for thread in threading.enumerate()}
+    assert not any(descriptor.samefile(run.folder.log) for descriptor in _open_files())
+    with RunReader(run.folder.store) as reader:
+        assert [entry.entry for entry in reader.ledger()] == ["start", "end"]
+
+
+def test_the_soft_deadline_counts_from_the_start_of_the_worker(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     def start_worker(*_: Any, **__: Any) -> None:
         raise WorkerStartedError
 
     monkeypatch.setattr(execution, "WorkerProcess", start_worker)
     monkeypatch.setattr(execution, "seconds_since_boot", lambda: SlowJob.clock)
-    monkeypatch.setattr(execution, "detect_backend", lambda: None)
-    job = SlowJob(run.folder, run.folder.spec())
+    job = SlowJob(run.folder, run.folder.attack_spec())
     started = Execution(job, run.store, Budget(60.0), Reserve(run.folder.reserve), None)
     with pytest.raises(WorkerStartedError):
         started.run(lambda: False)

@@ -131,5 +131,5 @@ def test_a_damaged_store_is_a_fault_beside_the_last_values(audit: RecordedAudit)
 
 def test_a_run_of_an_attack_is_rejected(tmp_path: Path) -> None:
     folder: RunFolder = recorded_run(tmp_path, id_="efgh-other").folder
-    with pytest.raises(HarnessError, match="not an audit"):
+    with pytest.raises(HarnessError, match="expected a run of kind audit"):
         AuditFeed(folder)

@@ -45,12 +45,14 @@ def seqs(snapshot: RunSnapshot) -> list[int]:
 
 def assert_as_scored(snapshot: RunSnapshot, folder: RunFolder) -> None:
     """The figures are those of the scorecard that the record makes now."""
-    scorecard = scorecard_of(folder.spec(), submission_now(folder))
+    scorecard = scorecard_of(folder.attack_spec(), submission_now(folder))
     assert snapshot.figures.recall_at_cap == pytest.approx(scorecard["recall_at_cap"])
     assert snapshot.figures.rows == scorecard["rows"]
     assert snapshot.figures.exact_at_1 == pytest.approx(scorecard["exact_at_1"])
-    with GuessReader.of_run(folder, folder.spec()) as reader:
-        assert snapshot.figures.any_of_n == pytest.approx(any_of_n(folder.spec(), emitted(folder.spec(), reader)))
+    with GuessReader.of_run(folder, folder.attack_spec()) as reader:
+        assert snapshot.figures.any_of_n == pytest.approx(
+            any_of_n(folder.attack_spec(), emitted(folder.attack_spec(), reader))
+        )
 
 
 def test_each_guess_appears_once_in_arrival_order(run: Recorded) -> None:

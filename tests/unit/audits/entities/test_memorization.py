@@ -1,4 +1,4 @@
-"""On models with known training data, trained names have a higher M-MEM and others do not."""
+"""Models with known training data: trained names have a higher M-MEM, and others do not."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ import pytest
 from harness.audits.entities.probe import NameProbe
 from harness.audits.entities.prompt import read_prompts
 from harness.audits.entities.ranking import chance_error, score_pairs
-from harness.core.spec import TargetConfig
 from tests.demo_target.classifiers import NAMES, Family, fine_tune, invented_names
+from tests.unit.audits.in_memory import target_configs
 
 pytestmark = pytest.mark.slow
 
@@ -18,11 +18,10 @@ STEPS = {Family.BERT: 500, Family.ALBERT: 450, Family.ROBERTA: 500}
 
 @pytest.mark.parametrize("family", list(Family))
 def test_trained_names_have_a_higher_m_mem(family, tmp_path: Path):
-    # One random list: what tells the names apart is that some were read as names, beside places of the same make.
+    # All names come from one random list. The model was trained on some of them, and on places that look alike.
     names = invented_names(NAMES)
     fine_tune(family, names, tmp_path, steps=STEPS[family])
-    order = TargetConfig(path=tmp_path, device="cpu", dtype="float32", threads=1)
-    probe = NameProbe(order, [*names.read, *names.unread, *names.unread_too], (), by_set=False)
+    probe = NameProbe(*target_configs(tmp_path), [*names.read, *names.unread, *names.unread_too], (), by_set=False)
     prompts = read_prompts(None)[0][::16]
     confidences = np.array([probe.confidences(prompt) for prompt in prompts])
     read, unread, unread_too = np.split(confidences, 3, axis=1)

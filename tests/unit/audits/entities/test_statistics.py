@@ -29,8 +29,8 @@ def test_q_over_all_pairs_equals_statsmodels():
     wanted = cochrans_q(is_won.astype(float))
     counters = count_votes(zip(inside, outside, strict=True), 14, 12)
     found = cochran_over_all_pairs(counters, [score_pairs(*of).wins for of in zip(inside, outside, strict=True)])
-    assert found.statistic == pytest.approx(wanted.statistic)
-    assert (found.freedom, found.p) == (wanted.df, pytest.approx(wanted.pvalue))
+    assert found.q == pytest.approx(wanted.statistic)
+    assert (found.degrees_of_freedom, found.p) == (wanted.df, pytest.approx(wanted.pvalue))
 
 
 def test_equal_prompts_have_no_q():

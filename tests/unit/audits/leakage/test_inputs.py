@@ -24,9 +24,9 @@ from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
+from harness.engine.classification import Entity
 from harness.engine.demo import SIZES, WEIGHTS
 from harness.engine.demo.names import NAME, name_pairs
-from tests.unit.audits.leakage.test_audit import _Marked
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 
@@ -235,13 +235,13 @@ def test_a_tsv_field_may_be_long(tmp_path):
 
 def test_entities_are_cut_at_token_boundaries(tokenizer):
     text = "Before the keen kettle the warm ledger stood; " * 4 + "then Zolrish, and Bolmor followed."
-    spans = [_Marked(*match.span(), "PER") for match in NAME.finditer(text)]
+    spans = [Entity(*match.span(), "PER") for match in NAME.finditer(text)]
     cuts = list(entity_pairs(text, spans, tokenizer, prefix_length=50, entity_tokens=4, kinds=["per"]))
     assert [tokenizer.decode(cut.suffix) for cut in cuts] == [" Zolrish", " Bolmor"]
     assert all(len(cut.prefix) == 50 and text[cut.start :].startswith(("Zolrish", "Bolmor")) for cut in cuts)
     assert not list(entity_pairs(text, spans, tokenizer, prefix_length=50, entity_tokens=4, kinds=["LOC"]))
     assert not list(entity_pairs(text, spans, tokenizer, prefix_length=500, entity_tokens=4))
-    inside = [_Marked(spans[0].start + 1, spans[0].end, "PER")]
+    inside = [Entity(spans[0].start + 1, spans[0].end, "PER")]
     assert not list(entity_pairs(text, inside, tokenizer, prefix_length=50, entity_tokens=4))
 
 

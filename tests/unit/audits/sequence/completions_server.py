@@ -48,6 +48,7 @@ def completions_server(reply: Callable[[dict[str, Any], int], Reply]) -> Iterato
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

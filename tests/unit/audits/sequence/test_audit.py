@@ -1,7 +1,6 @@
 """The sequence audit of the demo target: findings, resume, partial findings."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +12,15 @@ from harness.audits.sequence.local import LocalCompleter
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
-from harness.core.findings import Findings
 from harness.core.rounds import load_round
-from harness.core.spec import TargetConfig
 from harness.engine.demo import SEED, WEIGHTS
 from harness.engine.loading import load_target
 from tests.demo_target.corpus import corpus
-from tests.unit.audits.in_memory import Cut, InMemory
+from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
 
 pytestmark = pytest.mark.slow
 
-DEMO = (TargetConfig(path=WEIGHTS, device="cpu", dtype="float32", threads=1),)
+DEMO = target_configs(WEIGHTS)
 PARAMS = SequenceParams(limit=80)
 
 
@@ -34,26 +31,11 @@ def inputs() -> AuditInputs:
 
 @pytest.fixture(scope="module")
 def whole(inputs: AuditInputs) -> InMemory:
-    run = InMemory(SequenceAudit(PARAMS), inputs, DEMO)
-    run.audit.run(run)
-    return run
-
-
-def found(run: InMemory) -> Findings:
-    return run.audit.findings(run.inputs, run.rows, ("demo",))
-
-
-def assert_same(one: Findings, other: Findings) -> None:
-    assert one.figures == other.figures
-    assert one.sentences == other.sentences
-    assert one.tables == other.tables
-    assert one.passages == other.passages
-    for chart, again in zip(one.charts, other.charts, strict=True):
-        np.testing.assert_equal(vars(chart), vars(again))
+    return InMemory(SequenceAudit(PARAMS), inputs, DEMO).run()
 
 
 def test_the_demo_target_completes_its_training_text_only(whole: InMemory) -> None:
-    figures = found(whole).figures
+    figures = whole.findings("demo").figures
     for rates in figures["rates"].values():
         assert rates["corpus"]["low"] > 0.2
         assert rates["control"]["high"] < 0.15
@@ -64,41 +46,37 @@ def test_the_demo_target_completes_its_training_text_only(whole: InMemory) -> No
 
 
 def test_live_figures_equal_the_findings(whole: InMemory) -> None:
-    rates = found(whole).figures["rates"]
+    rates = whole.findings("demo").figures["rates"]
     assert whole.figures["trigram"] == rates["trigram"]["corpus"]["value"]
     assert whole.figures["control_overlap"] == rates["overlap"]["control"]["value"]
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_a_resumed_audit_has_the_same_findings(inputs: AuditInputs, whole: InMemory, batches: int) -> None:
-    cut = InMemory(SequenceAudit(PARAMS), inputs, DEMO, cut_after=batches)
-    with pytest.raises(Cut):
-        cut.audit.run(cut)
-    so_far = found(cut)
+    killed = InMemory(SequenceAudit(PARAMS), inputs, DEMO, batches=batches)
+    with pytest.raises(Killed):
+        killed.run()
+    so_far = killed.findings("demo")
     assert not so_far.figures["is_complete"]
     assert so_far.figures["paragraphs"]["pending"] > 0
-    resumed = cut.again()
-    resumed.audit.run(resumed)
-    assert_same(found(resumed), found(whole))
+    resumed = killed.resumed().run()
+    assert plain(resumed.findings("demo")) == plain(whole.findings("demo"))
     assert resumed.figures == whole.figures
 
 
 def test_findings_without_rows(inputs: AuditInputs) -> None:
-    findings = found(InMemory(SequenceAudit(PARAMS), inputs, DEMO))
+    findings = InMemory(SequenceAudit(PARAMS), inputs, DEMO).findings("demo")
     assert findings.figures["rates"]["trigram"]["corpus"]["value"] is None
     assert findings.charts == []
     assert "Not measured yet: 160 paragraphs." in findings.sentences
 
 
 def test_the_order_of_rows_does_not_matter(whole: InMemory) -> None:
-    def backwards(table: str) -> dict[str, Any]:
-        return {name: column[::-1] for name, column in whole.rows(table).items()}
-
-    assert_same(whole.audit.findings(whole.inputs, backwards, ("demo",)), found(whole))
+    assert plain(whole.findings_of_shuffled_rows("demo")) == plain(whole.findings("demo"))
 
 
 def test_passages_mark_common_runs_and_tables_name_their_text_columns(whole: InMemory) -> None:
-    findings = found(whole)
+    findings = whole.findings("demo")
     assert 0 < len(findings.passages) <= 10
     followed, written = dict(findings.passages[0].texts)["suffix"], dict(findings.passages[0].texts)
     assert any(stretch.is_marked for stretch in followed)
@@ -110,7 +88,7 @@ def test_passages_mark_common_runs_and_tables_name_their_text_columns(whole: InM
 
 
 def test_sentences_and_figures_quote_no_text(whole: InMemory) -> None:
-    findings = found(whole)
+    findings = whole.findings("demo")
     said = " ".join(findings.sentences) + str(findings.figures)
     material = Dataset.from_inputs(whole.inputs)
     texts = [*material.prompts, *material.suffixes, *whole.rows("completion")["text"]]
@@ -136,9 +114,11 @@ def test_a_corpus_of_files_is_compared_with_permuted_suffixes(tmp_path: Path) ->
     for number, document in enumerate(often):
         (tmp_path / f"{number:02}.txt").write_text(document.text)
     params = SequenceParams(prompt_length=10)
-    run = InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
-    run.audit.run(run)
-    findings = found(run)
+    findings = (
+        InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
+        .run()
+        .findings("demo")
+    )
     rates = findings.figures["rates"]["trigram"]
     assert findings.figures["control"] == "permuted_suffixes"
     assert rates["corpus"]["value"] > 0.5
@@ -152,9 +132,11 @@ def test_a_corpus_of_files_is_compared_with_permuted_suffixes(tmp_path: Path) ->
 def test_a_paragraph_beyond_the_context_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{'word ' * 20}\n\n{'lantern harbour ' * 200}\n")
     params = SequenceParams(prompt_length=5)
-    run = InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
-    run.audit.run(run)
-    findings = found(run)
+    findings = (
+        InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
+        .run()
+        .findings("demo")
+    )
     assert findings.figures["paragraphs"]["no_room"] == 1
     assert findings.figures["paragraphs"]["completed"] == 1
     assert any(sentence.startswith("Left out: 1 paragraph whose prompt and suffix") for sentence in findings.sentences)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ KEY = "sk-very-secret-key"
 def asked(server: CompletionsServer, *, key: str | None = KEY, **fields: Any) -> Answer:
     settings = {"requests_per_minute": 60_000, "retries": 2, "timeout": 5.0} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
-    with Endpoint(params, key=key, seed=0) as endpoint:
+    with closing(Endpoint(params, key=key, seed=0)) as endpoint:
         return endpoint.complete("Once upon", 7, 0)
 
 

@@ -25,9 +25,9 @@ def dataset(is_control: list[bool], is_shared: list[bool] | None = None) -> Data
     return Dataset(texts, texts, ["d"], zeros, zeros, zeros, np.array(is_control), shared, COUNTS, None, 35)
 
 
-def results(own: Measurements, by_chance: Measurements) -> Results:
+def results(own: Measurements, permuted: Measurements) -> Results:
     number = len(own.is_compared)
-    return Results([None] * number, [""] * number, [""] * number, own, by_chance)
+    return Results([None] * number, [""] * number, [""] * number, own, permuted)
 
 
 def test_the_paired_test_is_mcnemars_exact_test() -> None:

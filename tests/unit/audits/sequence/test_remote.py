@@ -1,5 +1,6 @@
 """The sequence audit of an endpoint: the worked example, resume, and faults."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,24 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.remote import max_tokens
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
-from harness.core.findings import Findings
-from tests.unit.audits.in_memory import Cut, InMemory
+from tests.unit.audits.in_memory import InMemory, Killed
 from tests.unit.audits.sequence.completions_server import CompletionsServer, Reply, completion, completions_server
 from tests.unit.audits.sequence.worked_example import PREFIX, S1, S2, SUFFIX
 
 
-def audit_of(server: CompletionsServer, path: Path, cut_after: int | None = None, **fields: Any) -> InMemory:
+def audit_of(server: CompletionsServer, path: Path, batches: int | None = None, **fields: Any) -> InMemory:
     settings = {"requests_per_minute": 60_000, "retries": 0, "prompt_length": 3} | fields
     params = SequenceParams.checked(endpoint=server.url, endpoint_model="gpt", **settings)
     inputs = read_inputs(CorpusFiles(path), None, params, seed=0)
-    return InMemory(SequenceAudit(params), inputs, secret="sk-x", cut_after=cut_after)
+    return InMemory(SequenceAudit(params), inputs, api_key="sk-x", batches=batches)
 
 
-def found(run: InMemory) -> Findings:
-    return run.audit.findings(run.inputs, run.rows, ())
+def audited(
+    folder: Path, reply: Callable[[dict[str, Any], int], Reply], paragraphs: int, **fields: Any
+) -> tuple[CompletionsServer, InMemory]:
+    """Run the audit of `counting_corpus` on a server that replies so."""
+    with completions_server(reply) as server:
+        return server, audit_of(server, counting_corpus(folder / "a.txt", paragraphs), **fields).run()
 
 
 def counting_corpus(path: Path, paragraphs: int) -> Path:
@@ -57,18 +61,16 @@ def test_the_worked_example_as_a_paragraph(
     (tmp_path / "a.txt").write_text(f"{PREFIX} {SUFFIX}\n")
     with completions_server(lambda body, number: completion(f" {written} And then some more words here.")) as server:
         run = audit_of(server, tmp_path / "a.txt", prompt_length=prompt_length)
-        run.audit.run(run)
-    details = next(table for table in found(run).tables if table.name == "paragraphs")
+        run.run()
+    details = next(table for table in run.findings().tables if table.name == "paragraphs")
     assert [details.columns[name][0] for name in ("trigram", "start_5", "start_10", "overlap")] == passes
     assert server.prompts == [" ".join(f"{PREFIX} {SUFFIX}".split()[:prompt_length])]
     assert len(details.columns["completion"][0].split()) == 52 - prompt_length
 
 
 def test_a_model_that_memorized_the_corpus_passes_everything(tmp_path: Path) -> None:
-    with completions_server(continued) as server:
-        run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12))
-        run.audit.run(run)
-    figures = found(run).figures
+    server, run = audited(tmp_path, continued, 12)
+    figures = run.findings().figures
     assert figures["model"] == "gpt"
     for threshold, rates in figures["rates"].items():
         counts = figures["counts"][threshold]
@@ -82,29 +84,26 @@ def test_a_model_that_memorized_the_corpus_passes_everything(tmp_path: Path) -> 
 def test_a_resumed_audit_repeats_at_most_requests_in_flight(tmp_path: Path, concurrency: int) -> None:
     with completions_server(continued) as server:
         path = counting_corpus(tmp_path / "a.txt", 10)
-        run = audit_of(server, path, cut_after=2, concurrency=concurrency)
-        with pytest.raises(Cut):
-            run.audit.run(run)
+        run = audit_of(server, path, batches=2, concurrency=concurrency)
+        with pytest.raises(Killed):
+            run.run()
         asked_before = len(server.prompts)
-        resumed = run.again()
-        resumed.audit.run(resumed)
+        resumed = run.resumed().run()
         whole = audit_of(server, path, concurrency=concurrency)
         assert len(set(server.prompts)) == 10
         assert len(server.prompts) <= 10 + concurrency - 1
-        whole.audit.run(whole)
+        whole.run()
     # Two were committed, and what was under way beside them comes to its end and is asked for again.
     assert 2 <= asked_before <= 1 + concurrency
-    assert found(resumed).figures == found(whole).figures
+    assert resumed.findings().figures == whole.findings().figures
 
 
 def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(200, b"garbage") if body["prompt"].startswith(("w3x", "w5x")) else continued(body, number)
 
-    with completions_server(reply) as server:
-        run = audit_of(server, counting_corpus(tmp_path / "a.txt", 8))
-        run.audit.run(run)
-    findings = found(run)
+    server, run = audited(tmp_path, reply, 8)
+    findings = run.findings()
     assert findings.figures["paragraphs"] == {"completed": 6, "unanswered": 2, "no_room": 0, "pending": 0}
     assert findings.figures["counts"]["trigram"]["corpus"]["judged"] == 6
     assert len(server.prompts) == 10
@@ -117,10 +116,8 @@ def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> N
 
 
 def test_an_answer_of_the_second_stage_counts(tmp_path: Path) -> None:
-    with completions_server(lambda body, number: Reply(500) if number < 3 else continued(body, number)) as server:
-        run = audit_of(server, counting_corpus(tmp_path / "a.txt", 6))
-        run.audit.run(run)
-    findings = found(run)
+    _, run = audited(tmp_path, lambda body, number: Reply(500) if number < 3 else continued(body, number), 6)
+    findings = run.findings()
     assert findings.figures["paragraphs"]["completed"] == 6
     assert findings.figures["counts"]["trigram"]["corpus"]["passed"] == 6
 
@@ -136,22 +133,19 @@ def test_a_dead_endpoint_ends_the_audit_and_a_resume_continues(tmp_path: Path) -
         with pytest.raises(
             HarnessError, match=r"answers with status 503; 8 paragraphs in a row got no answer after 1 request each"
         ):
-            run.audit.run(run)
+            run.run()
         is_down = False
-        resumed = run.again()
-        resumed.audit.run(resumed)
-    assert found(resumed).figures["paragraphs"]["completed"] == 12
+        resumed = run.resumed().run()
+    assert resumed.findings().figures["paragraphs"]["completed"] == 12
 
 
 def test_refused_prompts_are_not_retried(tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         return Reply(400) if number % 2 else continued(body, number)
 
-    with completions_server(reply) as server:
-        run = audit_of(server, counting_corpus(tmp_path / "a.txt", 20))
-        run.audit.run(run)
+    server, run = audited(tmp_path, reply, 20)
     assert len(server.prompts) == 20
-    findings = found(run)
+    findings = run.findings()
     assert findings.figures["paragraphs"] == {"completed": 10, "unanswered": 10, "no_room": 0, "pending": 0}
     assert any("it refuses the prompt (status 400) (10 times)" in sentence for sentence in findings.sentences)
 
@@ -167,7 +161,7 @@ def test_the_token_limit_exceeds_the_suffix(suffix: str, tokens: int) -> None:
 def test_a_huge_answer_without_spaces_is_cut(tmp_path: Path) -> None:
     with completions_server(lambda body, number: completion("x" * (3 << 20))) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 2))
-        run.audit.run(run)
+        run.run()
     suffix = Dataset.from_inputs(run.inputs).suffixes[0]
     assert [len(text) for text in run.rows("completion")["text"]] == [8 * len(suffix) + 1_000] * 2
 
@@ -179,23 +173,21 @@ def test_a_rejected_key_ends_the_audit_after_answers_in_flight_are_committed(tmp
     with completions_server(reply) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12), concurrency=3)
         with pytest.raises(HarnessError, match="rejects the API key"):
-            run.audit.run(run)
+            run.run()
     assert len(server.prompts) - 1 == len(run.rows("completion")["paragraph"]) > 0
 
 
 def test_a_slow_answer_does_not_block_others(tmp_path: Path) -> None:
     with completions_server(lambda body, number: replace(continued(body, number), delay=3 * (number == 0))) as server:
         run = audit_of(server, counting_corpus(tmp_path / "a.txt", 12), concurrency=2)
-        run.audit.run(run)
+        run.run()
     hanging = int(server.prompts[0].split("x")[0].removeprefix("w"))
     assert run.rows("completion")["paragraph"].tolist()[-1] == hanging
 
 
 def test_empty_completions_pass_nothing(tmp_path: Path) -> None:
-    with completions_server(lambda body, number: completion("")) as server:
-        run = audit_of(server, counting_corpus(tmp_path / "a.txt", 4))
-        run.audit.run(run)
-    figures = found(run).figures
+    _, run = audited(tmp_path, lambda body, number: completion(""), 4)
+    figures = run.findings().figures
     for threshold, rates in figures["rates"].items():
         assert rates["corpus"] == {"value": None, "low": None, "high": None, "of": 0}
         assert figures["counts"][threshold]["corpus"] == {"passed": 0, "judged": 0, "too_short": 4}

@@ -1,4 +1,4 @@
-"""Snapshots of the screens: a change of the layout must be intended."""
+"""Snapshots of the screens, so that no layout changes by accident."""
 
 import contextlib
 import json
@@ -27,12 +27,12 @@ from harness.tui.screens.run import RunScreen
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
 from tests.tiers import slow_values
-from tests.tui.piloting import played, until
+from tests.tui.piloting import play_screen, until
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 from tests.unit.tui.recorded_audit import recorded_audit
 
-Look = Callable[[str, str], None]
-BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
+Matcher = Callable[[str, str], None]
+START = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def place(tmp_path: Path) -> Iterator[None]:
 
 def recorded(folder: Path, id_: str, *, solved: int, is_blind: bool = False) -> RunFolder:
     """A finished run of 16 examples with fixed times."""
-    run = recorded_run(folder, id_=id_, created_at=BEGAN, is_blind=is_blind, pid=os.getpid())
+    run = recorded_run(folder, id_=id_, created_at=START, is_blind=is_blind, pid=os.getpid())
     batch = run.batch("0")
     run.guess(batch, [(example, example < solved, 1.0 - example / 10) for example in range(EXAMPLES)])
     run.event("phase", phase="finished")
@@ -68,53 +68,53 @@ def recorded(folder: Path, id_: str, *, solved: int, is_blind: bool = False) -> 
             )
     run.store.close()
     with contextlib.closing(sqlite3.connect(run.folder.store)) as db, db:
-        db.execute("UPDATE guess SET at = ? + seq", (BEGAN,))
-    os.utime(run.folder.spec_file, (BEGAN, BEGAN))
+        db.execute("UPDATE guess SET at = ? + seq", (START,))
+    os.utime(run.folder.spec_file, (START, START))
     run.folder.log.write_text("loading\nattacking 16 examples\n")
     return run.folder
 
 
-def looked_at(
+def screenshot(
     screen: Screen[Any], is_ready: Callable[[Pilot[None]], Any], *, size: tuple[int, int], keys: Sequence[str] = ()
 ) -> str:
     async def scenario(pilot: Pilot[None]) -> str:
         await until(pilot, lambda: is_ready(pilot))
         await pilot.press(*keys)
-        await settled(pilot)
+        await wait_until_stable(pilot)
         return pilot.app.export_screenshot(title="harness")
 
-    return played(screen, scenario, size=size)
+    return play_screen(screen, scenario, size=size)
 
 
-async def settled(pilot: Pilot[None]) -> None:
-    """Wait until two screenshots in a row are the same."""
+async def wait_until_stable(pilot: Pilot[None]) -> None:
+    """Wait until two consecutive screenshots are equal."""
     before = ""
     while (now := pilot.app.export_screenshot()) != before:
         before = now
         await pilot.pause(0.2)
 
 
-def says(pilot: Pilot[None], selector: str, words: str) -> bool:
+def shows(pilot: Pilot[None], selector: str, words: str) -> bool:
     found = pilot.app.screen.query(selector)
     return bool(found) and words in str(found.first(Static).content)
 
 
 @pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
-def test_a_run(tmp_path: Path, size: tuple[int, int], looks_as_before: Look) -> None:
+def test_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
-    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#metrics-text", "exact@1"), size=size)
-    looks_as_before(f"run-{size[0]}", svg)
+    svg = screenshot(RunScreen(folder), lambda pilot: shows(pilot, "#metrics-text", "exact@1"), size=size)
+    matches_snapshot(f"run-{size[0]}", svg)
 
 
-def test_a_blind_run(tmp_path: Path, looks_as_before: Look) -> None:
+def test_a_blind_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=0, is_blind=True)
-    svg = looked_at(RunScreen(folder), lambda pilot: says(pilot, "#metrics-text", "blind"), size=(160, 40))
-    looks_as_before("run-blind", svg)
+    svg = screenshot(RunScreen(folder), lambda pilot: shows(pilot, "#metrics-text", "blind"), size=(160, 40))
+    matches_snapshot("run-blind", svg)
 
 
 @pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
-def test_an_audit(size: tuple[int, int], looks_as_before: Look) -> None:
-    audit = recorded_audit(created_at=BEGAN, pid=os.getpid())
+def test_an_audit(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    audit = recorded_audit(created_at=START, pid=os.getpid())
     audit.plan("complete", 64.0)
     audit.plan("again", 8.0)
     with audit.store.transaction():
@@ -132,50 +132,50 @@ def test_an_audit(size: tuple[int, int], looks_as_before: Look) -> None:
     audit.store.close()
     with contextlib.closing(sqlite3.connect(audit.folder.store)) as db, db:
         for table in ("audit_reply", "audit_figure"):
-            db.execute(f"UPDATE {table} SET at = ? + batch * 3", (BEGAN,))
-        db.execute("UPDATE ledger SET at = ? + spent", (BEGAN,))
-    os.utime(audit.folder.spec_file, (BEGAN, BEGAN))
+            db.execute(f"UPDATE {table} SET at = ? + batch * 3", (START,))
+        db.execute("UPDATE ledger SET at = ? + spent", (START,))
+    os.utime(audit.folder.spec_file, (START, START))
     audit.folder.log.write_text("loading\nmeasuring 64 paragraphs\n")
     screen = AuditScreen(audit.folder)
-    svg = looked_at(screen, lambda pilot: says(pilot, "#progress-text", "1 warning"), size=size)
-    looks_as_before(f"audit-{size[0]}", svg)
+    svg = screenshot(screen, lambda pilot: shows(pilot, "#progress-text", "1 warning"), size=size)
+    matches_snapshot(f"audit-{size[0]}", svg)
 
 
-def test_a_comparison(tmp_path: Path, looks_as_before: Look) -> None:
+def test_a_comparison(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folders = [recorded(tmp_path, id_, solved=solved) for id_, solved in (("abcd-some", 9), ("efgh-other", 12))]
-    svg = looked_at(CompareScreen(folders), lambda pilot: says(pilot, "#header", "2 runs"), size=(160, 40))
-    looks_as_before("compare", svg)
+    svg = screenshot(CompareScreen(folders), lambda pilot: shows(pilot, "#header", "2 runs"), size=(160, 40))
+    matches_snapshot("compare", svg)
 
 
-def test_an_example(tmp_path: Path, looks_as_before: Look) -> None:
+def test_an_example(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     screen = ExampleScreen([folder], range(EXAMPLES), 12)
-    svg = looked_at(screen, lambda pilot: says(pilot, "#example-text", "candidate"), size=(80, 24))
-    looks_as_before("example", svg)
+    svg = screenshot(screen, lambda pilot: shows(pilot, "#example-text", "candidate"), size=(80, 24))
+    matches_snapshot("example", svg)
 
 
-def test_the_form_of_a_new_run(looks_as_before: Look) -> None:
+def test_the_form_of_a_new_run(matches_snapshot: Matcher) -> None:
     attack = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
     screen = NewRunScreen(attack, attacks_folder=None, round_name="demo")
-    svg = looked_at(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=(80, 24))
-    looks_as_before("new-run", svg)
+    svg = screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=(80, 24))
+    matches_snapshot("new-run", svg)
 
 
 @pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
-def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], looks_as_before: Look) -> None:
+def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     (tmp_path / "team.toml").write_text('[[members]]\nname = "Ada"\n')
     folder.code.mkdir()
     (folder.code / "some.py").touch()
-    written = folder.spec().model_dump(mode="json")
+    written = folder.attack_spec().model_dump(mode="json")
     written["attack"]["sha256"] = file_sha256(folder.code / "some.py")
     folder.spec_file.write_text(json.dumps(written))
     screen = PackageScreen(folder)
     # The check `sandbox` is unmet, and accepted with Space.
-    svg = looked_at(screen, lambda pilot: says(pilot, "#message", "unmet: sandbox"), size=size, keys=["space"])
-    looks_as_before(f"package-{size[0]}", svg)
+    svg = screenshot(screen, lambda pilot: shows(pilot, "#message", "unmet: sandbox"), size=size, keys=["space"])
+    matches_snapshot(f"package-{size[0]}", svg)
 
 
-def test_a_question(looks_as_before: Look) -> None:
-    svg = looked_at(ConfirmDialog("Stop this run?"), lambda pilot: True, size=(80, 24))
-    looks_as_before("question", svg)
+def test_a_question(matches_snapshot: Matcher) -> None:
+    svg = screenshot(ConfirmDialog("Stop this run?"), lambda pilot: True, size=(80, 24))
+    matches_snapshot("question", svg)

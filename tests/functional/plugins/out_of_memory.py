@@ -1,4 +1,4 @@
-"""Greedy decoding on a machine whose memory runs out in the second batch, at the engine's allocation boundary."""
+"""Greedy decoding that runs out of memory in the second batch."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,23 +9,23 @@ from harness import Attack, Context, Field, Guesses, Params, Policy
 from harness.engine import model_runner
 
 
-class StarvingParams(Params):
-    rows: int = Field(0, ge=0, description="Sequences that there is memory for from the second batch on.")
+class OutOfMemoryParams(Params):
+    rows: int = Field(0, ge=0, description="Sequences that fit into memory from the second batch on.")
 
 
-class Starving(Attack[StarvingParams]):
-    name = "starving"
+class OutOfMemory(Attack[OutOfMemoryParams]):
+    name = "out_of_memory"
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        whole_pass = model_runner.forward_pass
+        forward_pass = model_runner.forward_pass
 
-        def scarce(call: Any, rows: torch.Tensor, *rest: Any, **inputs: Any) -> Any:
+        def limited_pass(call: Any, rows: torch.Tensor, *rest: Any, **inputs: Any) -> Any:
             if len(rows) > self.params.rows:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
-            return whole_pass(call, rows, *rest, **inputs)
+            return forward_pass(call, rows, *rest, **inputs)
 
         for batch in context.batches(size=16):
             if batch.ids[0] > 0:
-                model_runner.forward_pass = scarce
+                model_runner.forward_pass = limited_pass
             drawn = context.target.sample(batch.prefixes, Policy(top_k=1), seed=batch.seed)
             yield Guesses(batch.ids, drawn.suffixes, drawn.token_logprobs.mean(axis=1))

@@ -3,14 +3,36 @@
 import numpy as np
 import torch
 
+from harness.core.arrays import Tokens
 from harness.core.policy import Policy
 from harness.engine import Target
+from harness.engine.branches import Logits
 from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.uniforms import prefix_keys, uniforms
+from harness.engine.walk import Walk
+
+
+def logits_of(scores: torch.Tensor) -> Logits:
+    """Return `scores` [rows, vocabulary] as the logits of one block."""
+    return Logits(slice(0, len(scores)), scores, torch.logsumexp(scores, dim=1))
+
+
+def decode_greedily(walk: Walk) -> Tokens:
+    """Follow the likeliest token at each step of a walk."""
+    while walk.suffixes.shape[1] < walk.length:
+        tokens, _ = walk.leading(1)
+        walk.advance(tokens[:, 0])
+    return walk.suffixes
+
+
+def model_logprobs(target: Target, sequences: np.ndarray) -> torch.Tensor:
+    """Return the log-softmax of the model's own uncached logits, [rows, tokens, vocabulary]."""
+    with torch.inference_mode():
+        return torch.log_softmax(target.model(torch.tensor(sequences.astype(np.int64))).logits.double(), dim=-1)
 
 
 def dense_probabilities(target: Target, sequences: np.ndarray, policy: Policy) -> np.ndarray:
-    """The policy's next-token probabilities behind each of sequences [rows, length], [rows, vocabulary]."""
+    """Return the policy's next-token probabilities after each of sequences [rows, length], [rows, vocabulary]."""
     tokens = torch.tensor(np.asarray(sequences).astype(np.int64))
     parts = []
     for part in tokens.split(4096):
@@ -25,7 +47,7 @@ def dense_probabilities(target: Target, sequences: np.ndarray, policy: Policy) -
 
 
 def exact_probabilities(target: Target, prefix: np.ndarray, policy: Policy, length: int) -> np.ndarray:
-    """The probability of every suffix of `length` tokens behind one prefix, [vocabulary] * length."""
+    """Return the probability of every suffix of `length` tokens after one prefix, [vocabulary] * length."""
     probabilities = np.ones(1)
     sequences = np.asarray(prefix)[None, :]
     for _ in range(length):
@@ -37,7 +59,7 @@ def exact_probabilities(target: Target, prefix: np.ndarray, policy: Policy, leng
 
 
 def plain_draws(target: Target, prefix: np.ndarray, policy: Policy, trials: int, seed: int, length: int) -> np.ndarray:
-    """The suffixes [trials, length] that draws take who know nothing of each other, nor of keys and values."""
+    """Return the suffixes [trials, length] of independent draws without a cache of keys and values."""
     key = prefix_keys(np.asarray(prefix)[None, :])[0]
     suffixes = np.empty((trials, length), np.int64)
     for draw in range(trials):

@@ -1,4 +1,4 @@
-"""A process that never stays: each child forks the next one, in a new session, and ends."""
+"""An attack whose child processes fork the next one in a new session, and exit."""
 
 import os
 import time
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from harness import Attack, Context, Guesses, Params
 
 
-class Hopping(Attack[Params]):
-    name = "hopping"
+class Reforking(Attack[Params]):
+    name = "reforking"
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:

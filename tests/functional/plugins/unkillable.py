@@ -1,4 +1,4 @@
-"""Will not go: deaf to signals, with children and grandchildren in sessions of their own, and no end."""
+"""An attack that ignores signals, never ends, and starts children and grandchildren in their own sessions."""
 
 import signal
 import subprocess
@@ -27,12 +27,12 @@ while True:
 """
 
 
-class ClingingParams(Params):
-    marker: str = Field("", description="Stands in every child's arguments.")
+class UnkillableParams(Params):
+    marker: str = Field("", description="Text in the arguments of every child.")
 
 
-class Clinging(Attack[ClingingParams]):
-    name = "clinging"
+class Unkillable(Attack[UnkillableParams]):
+    name = "unkillable"
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:

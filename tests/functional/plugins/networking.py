@@ -1,4 +1,4 @@
-"""Opens a network socket before it guesses; as it likes, it takes no for an answer."""
+"""An attack that opens a network socket before it guesses."""
 
 import contextlib
 import socket
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from harness import Attack, Context, Field, Guesses, Params
 
 
-class CallingParams(Params):
-    is_caught: bool = Field(True, description="A refused socket is let be.")
+class NetworkingParams(Params):
+    is_caught: bool = Field(True, description="Ignore the error of a refused socket.")
 
 
-class Calling(Attack[CallingParams]):
-    name = "calling"
+class Networking(Attack[NetworkingParams]):
+    name = "networking"
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:

@@ -1,4 +1,4 @@
-"""Writes into its scratch folder for as long as it may."""
+"""An attack that fills its scratch directory."""
 
 import os
 import time
@@ -8,14 +8,14 @@ from pathlib import Path
 from harness import Attack, Context, Guesses, Params
 
 
-class Hoarding(Attack[Params]):
-    name = "hoarding"
+class DiskFilling(Attack[Params]):
+    name = "disk_filling"
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
         yield Guesses(context.ids[:1], context.prefixes[:1, : context.suffix_length], [0.0])
-        for name in ("hoard", "another hoard"):
+        for name in ("first", "second"):
             with Path(name).open("wb") as file:
-                # Reserved rather than written: quick, and as full as a disk gets.
+                # Reserving space fills the disk faster than writing.
                 os.posix_fallocate(file.fileno(), 0, 3 << 30)
         time.sleep(600)

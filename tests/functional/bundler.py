@@ -1,4 +1,4 @@
-"""A team's workshop: runs of the small round, each packaged once, and bundles as a hostile team would alter them."""
+"""Create bundles: runs of the small round, each packaged once, and modified copies of their bundles."""
 
 import hashlib
 import io
@@ -16,9 +16,9 @@ from tests.functional.machine import Machine
 
 TEAM = 'name = "The Two"\n\n[[members]]\nname = "A. One"\naffiliation = "Somewhere"\n'
 DESCRIPTION = "# What is new\n\nNothing at all.\n"
-OWN = ("--own-environment",)
-SETTLED = ("--set", "pause=0", "--set", "trials=1")
-"""What makes the plugin `draws` quick."""
+OWN_ENVIRONMENT = ("--own-environment",)
+FAST = ("--set", "pause=0", "--set", "trials=1")
+"""Settings that make the plugin `draws` fast."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +30,26 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """A machine where bundles are made and verified; what was packaged once is taken again."""
+class Bundler:
+    """A machine where bundles are created and verified. Bundles of equal runs are created once."""
 
     machine: Machine
-    made: dict[tuple[str, ...], Packed] = field(default_factory=dict)
+    bundles: dict[tuple[str, ...], Packed] = field(default_factory=dict)
 
-    def packed(self, attack: str, *options: str, accept: tuple[str, ...] = (), code: int = 0) -> Packed:
-        """The bundle of a run of `attack`, a plugin beside these tests; `code` is what the run exits with."""
+    def package(self, attack: str, *options: str, accept: tuple[str, ...] = (), code: int = 0) -> Packed:
+        """Return the bundle of a run of the test plugin `attack`. `code` is the expected exit code of the run."""
         key = (attack, *options, *accept)
-        if key not in self.made:
+        if key not in self.bundles:
             summary = self.machine.attack(attack, *options, code=code)
-            path = self.machine.folder / f"{attack}-{len(self.made)}.zip"
+            path = self.machine.folder / f"{attack}-{len(self.bundles)}.zip"
             accepted = [part for check in accept for part in ("--accept", check)]
             self.machine.run("package", summary["id"], "--out", str(path), *accepted)
-            self.made[key] = Packed(RunFolder(Path(summary["directory"])), path)
-        return self.made[key]
+            self.bundles[key] = Packed(RunFolder(Path(summary["directory"])), path)
+        return self.bundles[key]
 
-    def verified(self, bundle: Path, *options: str, code: int = 0) -> dict[str, Any]:
-        """The verdict on `bundle` for the small round, with the verifier's own environment."""
-        return self.machine.json("verify", str(bundle), *self.round, *OWN, *options, code=code)
+    def verify(self, bundle: Path, *options: str, code: int = 0) -> dict[str, Any]:
+        """Return the verdict on `bundle` for the small round, with this Python environment."""
+        return self.machine.json("verify", str(bundle), *self.round, *OWN_ENVIRONMENT, *options, code=code)
 
     @property
     def round(self) -> tuple[str, str]:
@@ -57,14 +57,16 @@ class Workshop:
 
 
 def files_of(bundle: Path) -> dict[str, bytes]:
-    """Every file of a bundle."""
+    """Return the content of every file of a bundle."""
     with zipfile.ZipFile(bundle) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def altered(bundle: Path, out: Path, changes: Mapping[str, bytes | None], **fields: Any) -> Path:
-    """The bundle with files as `changes` has them (None: taken out), and a manifest that agrees; `fields` of it are as
-    they are given here."""
+    """Write a copy of the bundle to `out` with changed files (None removes one) and a consistent manifest.
+
+    fields: replaced fields of the manifest.
+    """
     files = {name: content for name, content in (files_of(bundle) | dict(changes)).items() if content is not None}
     manifest = json.loads(files.pop(MANIFEST))
     manifest["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
@@ -74,14 +76,14 @@ def altered(bundle: Path, out: Path, changes: Mapping[str, bytes | None], **fiel
     return out
 
 
-def altered_raw(bundle: Path, out: Path, changes: Mapping[str, bytes]) -> Path:
-    """The bundle with files as `changes` has them, and its manifest as it was."""
+def altered_files(bundle: Path, out: Path, changes: Mapping[str, bytes]) -> Path:
+    """Write a copy of the bundle to `out` with changed files and the old manifest."""
     out.write_bytes(archive_bytes(files_of(bundle) | dict(changes)))
     return out
 
 
 def altered_wheel(bundle: Path, changes: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The wheel of a bundle with files as `changes` has them, by its name there."""
+    """Return the wheel of a bundle with changed files, by its name in the bundle."""
     ((name, content),) = [(name, content) for name, content in files_of(bundle).items() if name.endswith(".whl")]
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         files = {inside: archive.read(inside) for inside in archive.namelist()}
@@ -89,12 +91,12 @@ def altered_wheel(bundle: Path, changes: Mapping[str, bytes]) -> dict[str, bytes
 
 
 def finding(verdict: dict[str, Any], name: str) -> dict[str, Any]:
-    """The last finding called `name`."""
+    """Return the last finding with this name."""
     found: dict[str, Any] = [one for one in verdict["findings"] if one["name"] == name][-1]
     return found
 
 
 def reason(verdict: dict[str, Any]) -> tuple[str, str]:
-    """The name and the sentence of the finding that a bundle was refused for."""
+    """Return the name and the sentence of the finding that refused the bundle."""
     (found,) = [one for one in verdict["findings"] if one["holds"] is False]
     return found["name"], found["sentence"]

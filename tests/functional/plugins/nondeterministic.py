@@ -1,4 +1,4 @@
-"""Guesses something else each time that it runs."""
+"""An attack that guesses differently each time."""
 
 import os
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ import numpy as np
 from harness import Attack, Context, Field, Guesses, Params
 
 
-class UnsteadyParams(Params):
-    looks_at_clock: bool = Field(False, description="It asks how much time is left.")
+class NondeterministicParams(Params):
+    reads_clock: bool = Field(False, description="Read the remaining time.")
 
 
-class Unsteady(Attack[UnsteadyParams]):
-    name = "unsteady"
+class Nondeterministic(Attack[NondeterministicParams]):
+    name = "nondeterministic"
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        if self.params.looks_at_clock:
+        if self.params.reads_clock:
             context.remaining()
         rng = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
         for batch in context.batches():

@@ -1,4 +1,4 @@
-"""Try to break out of the sandbox, one deed after the other, and print the outcome of each."""
+"""An attack that tries to break out of the sandbox in several ways, and prints the outcome of each."""
 
 import ctypes
 import mmap
@@ -16,25 +16,25 @@ from harness.core import paths
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-class TrespassingParams(Params):
-    deeds: list[str] = Field(description="The methods to call, in this order.")
+class BreakoutParams(Params):
+    actions: list[str] = Field(description="The methods to call, in this order.")
     answers: str = Field("", description="Path of the answers.")
     victim: int = Field(0, description="A process outside the sandbox.")
     port: int = Field(9, description="A TCP and UDP port with a listener.")
-    door: str = Field("", description="A Unix socket with a listener.")
+    unix_socket: str = Field("", description="A Unix socket with a listener.")
     outside: list[str] = Field([], description="Directories of the user.")
 
 
-class Trespassing(Attack[TrespassingParams]):
-    name = "trespassing"
+class Breakout(Attack[BreakoutParams]):
+    name = "breakout"
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
         yield Guesses(context.ids[:1], context.prefixes[:1, : context.suffix_length], [0.0])
-        for name in self.params.deeds:
-            deed: Callable[[], object] = getattr(self, f"_{name}")
+        for name in self.params.actions:
+            action: Callable[[], object] = getattr(self, f"_{name}")
             try:
-                result = deed()
+                result = action()
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 print(f"{name}: refused ({type(error).__name__})", flush=True)
             else:
@@ -96,11 +96,11 @@ class Trespassing(Attack[TrespassingParams]):
 
     def _unix(self) -> None:
         with socket.socket(socket.AF_UNIX) as client:
-            client.connect(self.params.door)
+            client.connect(self.params.unix_socket)
 
     def _unix_datagram(self) -> int:
         with socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0] as one:
-            return one.sendto(b"x", self.params.door)
+            return one.sendto(b"x", self.params.unix_socket)
 
     def _dns(self) -> str:
         return socket.gethostbyname("example.org")
@@ -111,7 +111,7 @@ class Trespassing(Attack[TrespassingParams]):
     def _write_outside(self) -> str:
         for folder in (*self.params.outside, "/tmp", "/usr", "/etc", "/dev", "/"):
             try:
-                file = Path(folder) / "trespassed"
+                file = Path(folder) / "breakout"
                 file.touch()
             except OSError:
                 continue
@@ -127,8 +127,8 @@ class Trespassing(Attack[TrespassingParams]):
     def _kill_victim(self) -> None:
         os.kill(self.params.victim, signal.SIGKILL)
 
-    def _kill_everybody(self) -> None:
-        """Signal all processes that it may signal."""
+    def _kill_all(self) -> None:
+        """Signal every process."""
         os.kill(-1, 0)
 
     def _ptrace(self) -> None:

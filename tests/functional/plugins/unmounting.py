@@ -1,4 +1,4 @@
-"""Tries to undo what hides things from it, as a user with every right of the machine's would."""
+"""An attack that tries to unmount what hides files from it, as root could."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from pathlib import Path
 from harness import Attack, Context, Field, Guesses, Params
 
 
-class EscapingParams(Params):
-    places: list[str] = Field(description="Hidden places to uncover.")
+class UnmountingParams(Params):
+    paths: list[str] = Field(description="Hidden paths.")
 
 
-class Escaping(Attack[EscapingParams]):
-    name = "escaping"
+class Unmounting(Attack[UnmountingParams]):
+    name = "unmounting"
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
@@ -21,11 +21,11 @@ class Escaping(Attack[EscapingParams]):
             line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff")
         ]
         print("capabilities", int(effective, 16))
-        commands = [["umount", "-l", place] for place in self.params.places] + [["mount", "-o", "remount,rw", "/"]]
+        commands = [["umount", "-l", place] for place in self.params.paths] + [["mount", "-o", "remount,rw", "/"]]
         for command in commands:
             code = subprocess.run(command, capture_output=True, check=False).returncode
-            print("UNDONE" if code == 0 else "refused", *command)
-        for place in self.params.places:
+            print("UNMOUNTED" if code == 0 else "refused", *command)
+        for place in self.params.paths:
             print("SEEN" if _can_be_seen(Path(place)) else "hidden", place)
 
 

@@ -1,0 +1,152 @@
+"""Measure what each optimization of the engine contributes: the time without it relative to the time with all of them.
+
+The prefixes are spread over the round, with 100 trials each in float32, on the surrogate if present. Each turn measures
+every variant once on the same prefixes, so that a ratio compares measurements that are close in time.
+`python -m tests.bench.optimizations` prints the README's table.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from harness.core.arrays import Tokens
+from harness.core.examples import load_prefixes
+from harness.core.policy import Policy
+from harness.engine import model_runner, selection
+from harness.engine.devices import resolve_device
+from harness.engine.loading import load_target
+from harness.engine.sampling import sample_paths
+from harness.engine.target import Target
+from harness.runs.machine import usable_cores
+from tests.bench.inputs import surrogate_or_demo
+
+TRIALS, PREFIXES, TURNS = 100, 8, 3
+_POLICY = Policy(top_k=10)
+_LARGE_BLOCK = 1 << 30
+
+Disabler = Callable[[], AbstractContextManager[object]]
+
+
+def measure() -> dict[str, float]:
+    """Return the relative time without each optimization, the median over turns."""
+    round_, path = surrogate_or_demo()
+    prefixes = load_prefixes(round_)
+    prefixes = prefixes[:: len(prefixes) // (PREFIXES * TURNS)]
+    length, device = round_.suffix_length, resolve_device()
+    target, half = (
+        load_target(path, device=device, dtype=dtype, threads=usable_cores(), suffix_length=length)
+        for dtype in ("float32", "bfloat16")
+    )
+    variants: dict[str, Callable[[Tokens], object]] = {
+        "everything": lambda some: _sample(target, some),
+        "float32 (bfloat16 instead)": lambda some: _sample(half, some),
+        **{name: _without(target, disable) for name, disable in disablers(target).items()},
+        "one row for equal draws, on a shared prefix": lambda some: _sample_one_row_per_draw(target, some),
+        "several prefixes in one batch": lambda some: [
+            _sample(target, some[place : place + 1]) for place in range(len(some))
+        ],
+    }
+    for sample in variants.values():
+        sample(prefixes[:1])
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for turn in range(TURNS):
+        for number, (name, sample) in enumerate(variants.items()):
+            done = turn * len(variants) + number + 1
+            print(f"{done} of {TURNS * len(variants)}: {name}", file=sys.stderr, flush=True)
+            start = time.perf_counter()
+            sample(prefixes[turn::TURNS][:PREFIXES])
+            seconds[name].append(time.perf_counter() - start)
+    optimized = seconds.pop("everything")
+    return {
+        name: round(statistics.median(one / other for one, other in zip(times, optimized, strict=True)), 2)
+        for name, times in seconds.items()
+    }
+
+
+def disablers(target: Target) -> dict[str, Disabler]:
+    """Return the optimizations that can be switched off, each with a context manager that does so."""
+    found: dict[str, Disabler] = {
+        "block maxima before the selection": lambda: patch.object(selection, "top_scores", _top_scores_of_whole_rows),
+        "reused buffers": lambda: patch.object(model_runner.ModelRunner, "_table", _fresh_table),
+        "rows aligned to cache lines": lambda: _unaligned_rows(target.runner),
+        "logits in blocks that fit into a cache": lambda: patch.object(target.runner, "logit_bytes", _LARGE_BLOCK),
+        "products with the head of 512 rows, not 32": lambda: patch.object(model_runner, "_PRODUCT_ROWS", 32),
+    }
+    if target.runner.neo is not None:
+        found["own GPT-Neo: keys and values of a prefix once, fused attention"] = lambda: patch.object(
+            target.runner, "neo", None
+        )
+        found["GELU in one kernel"] = lambda: _unfused_activation(target.runner)
+    return found if target.device.type == "cpu" else dict(list(found.items())[:1])
+
+
+def _sample(target: Target, prefixes: Tokens) -> object:
+    return target.sample(prefixes, _POLICY, trials=TRIALS)
+
+
+def _sample_one_row_per_draw(target: Target, prefixes: Tokens) -> object:
+    """Sample from a batch that contains each prefix once per draw."""
+    repeated = np.repeat(prefixes, TRIALS, axis=0)
+    with torch.inference_mode():
+        return sample_paths(
+            target.predictor,
+            repeated,
+            _POLICY,
+            draws=1,
+            seed=0,
+            length=target.suffix_length,
+            rows_at_once=target.rows_at_once,
+        )
+
+
+def _without(target: Target, disable: Disabler) -> Callable[[Tokens], object]:
+    def sample(prefixes: Tokens) -> object:
+        with disable():
+            return _sample(target, prefixes)
+
+    return sample
+
+
+def _top_scores_of_whole_rows(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    found = scores.topk(count, dim=1)
+    return found.values, found.indices
+
+
+def _fresh_table(self: model_runner.ModelRunner, name: str, rows: int, dtype: torch.dtype) -> torch.Tensor:
+    columns = -(-self.vocabulary // model_runner._ALIGNED) * model_runner._ALIGNED
+    return torch.empty(rows, columns, dtype=dtype, device=self.device)[:, : self.vocabulary]
+
+
+@contextmanager
+def _unaligned_rows(runner: model_runner.ModelRunner) -> Iterator[None]:
+    with patch.object(model_runner, "_ALIGNED", 1), patch.object(runner, "_tables", {}):
+        yield
+
+
+@contextmanager
+def _unfused_activation(runner: model_runner.ModelRunner) -> Iterator[None]:
+    assert runner.neo is not None
+    fused = [block.activation for block in runner.neo.blocks]
+    for block in runner.neo.blocks:
+        block.activation = block.mlp.act
+    try:
+        yield
+    finally:
+        for block, activation in zip(runner.neo.blocks, fused, strict=True):
+            block.activation = activation
+
+
+def table(found: dict[str, float]) -> str:
+    """Return the ratios as a Markdown table, the largest first."""
+    rows = [f"| {name} | {found[name]:.2f} |" for name in sorted(found, key=lambda one: -found[one])]
+    return "\n".join(["| without | relative time |", "|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    print(table(measure()))

@@ -1,0 +1,95 @@
+"""A run that waits for its device names the holder, and a run that shares its device does not wait."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from harness.runs.status import Status
+from harness.runs.summary import run_summary
+from harness.supervisor import devices, supervisor
+from harness.supervisor.devices import Device, DeviceLock, matching_devices
+from harness.supervisor.execution import Ending
+from harness.supervisor.supervisor import Supervisor
+from tests.functional.machine import homes
+from tests.unit.tui.recorded import recorded_run
+from tests.unit.tui.recorded_audit import MODEL
+
+Supervise = Callable[..., RunFolder]
+GPU = Device("cuda:0", "GPU-b333", "NVIDIA H200")
+held: list[Device | None] = []
+
+
+class FakeExecution:
+    """An execution that only notes its device."""
+
+    def __init__(self, *arguments: Any) -> None:
+        held.append(arguments[-1])
+
+    def run(self, _: Callable[[], bool]) -> Ending:
+        return Ending(Status.FINISHED)
+
+
+@pytest.fixture
+def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Supervise:
+    """Supervise a run with a target on the only GPU of this machine."""
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    held.clear()
+    monkeypatch.setattr(devices, "visible_gpus", lambda: [GPU])
+    monkeypatch.setattr(supervisor, "Execution", FakeExecution)
+
+    def supervise(*, shares_device: bool) -> RunFolder:
+        run = recorded_run(tmp_path)
+        target = MODEL.model_copy(update={"device": "cuda"})
+        spec = run.folder.attack_spec().model_copy(update={"target": target, "shares_device": shares_device})
+        run.folder.spec_file.write_text(spec.model_dump_json())
+        run.store.close()
+        Supervisor(run.folder).run()
+        return run.folder
+
+    return supervise
+
+
+def _phases(folder: RunFolder) -> list[tuple[str, str]]:
+    with RunReader(folder.store) as reader:
+        return [
+            (detail["phase"], detail.get("reason", "")) for _, _, name, detail in reader.events() if name == "phase"
+        ]
+
+
+def test_a_queued_run_names_the_run_that_holds_its_device_now(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (DeviceLock(matching_devices("cuda"), name) for name in ("aaaa-first-long", "bbbb-second"))
+    assert first.try_acquire() == GPU
+
+    def hand_over() -> None:
+        first.release()
+        assert second.try_acquire() == GPU
+
+    pauses = iter([lambda: None, hand_over, lambda: None, second.release])
+    monkeypatch.setattr(time, "sleep", lambda _: next(pauses)())
+    folder = supervise(shares_device=False)
+    assert _phases(folder) == [
+        ("starting", ""),
+        ("queued", "waiting: cuda:0 is held by run aaaa-first-long."),
+        ("queued", "waiting: cuda:0 is held by run bbbb-second."),
+        ("starting", ""),
+        ("finishing", ""),
+        ("finished", ""),
+    ]
+    assert held == [GPU]
+
+
+def test_a_run_that_shares_its_device_starts_while_another_run_holds_it(supervise: Supervise) -> None:
+    other = DeviceLock(matching_devices("cuda"), "aaaa-first")
+    assert other.try_acquire() == GPU
+    folder = supervise(shares_device=True)
+    assert [phase for phase, _ in _phases(folder)] == ["starting", "finishing", "finished"]
+    assert held == [GPU] and run_summary(folder).device == "cuda:0"
+    assert other.holders() == "cuda:0 is held by run aaaa-first"
