@@ -121,8 +121,6 @@ def measure(
     dtypes: tuple[str, ...] | None = None,
     threads: int | None = None,
     turns: int = 4,
-    trials: tuple[int, ...] = TRIALS,
-    widths: tuple[int, ...] = WIDTHS,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Measured:
     """Measure the target in the folder `path` on `prefixes` [prefixes, prefix length] and suffixes of `length` tokens.
@@ -140,7 +138,7 @@ def measure(
     plans = [
         (dtype, what, make)
         for dtype, target in targets.items()
-        for what, make in _methods(target, length, trials, widths, keeps_logits=is_gpu)
+        for what, make in _methods(target, length, keeps_logits=is_gpu)
     ]
     rates = {dtype: _rates(target) for dtype, target in targets.items()}
     for dtype, _, make in plans:
@@ -168,9 +166,7 @@ def measure(
     )
 
 
-def _methods(
-    target: Target, length: int, trials: tuple[int, ...], widths: tuple[int, ...], *, keeps_logits: bool
-) -> Iterator[tuple[str, Callable[[Tokens], int]]]:
+def _methods(target: Target, length: int, *, keeps_logits: bool) -> Iterator[tuple[str, Callable[[Tokens], int]]]:
     """Yield the name of each method and a function from prefixes to the number of suffixes that it generated."""
     model: PreTrainedModel = target.model
 
@@ -186,9 +182,9 @@ def _methods(
     yield OFFICIAL, official(True)
     if keeps_logits:
         yield ON_DEVICE, official(False)
-    for count in trials:
+    for count in TRIALS:
         yield f"sample {count}", sample(count)
-    for width in widths:
+    for width in WIDTHS:
         yield f"search {width}", search(width)
 
 

@@ -69,7 +69,7 @@ class TokenClassifier:
     halved for all later calls.
     """
 
-    def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, *, rows_at_once: int | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer) -> None:
         """Wrap a model that is on its device and in evaluation mode, and its fast tokenizer."""
         self.model = model
         self.device: torch.device = model.device
@@ -79,7 +79,7 @@ class TokenClassifier:
         names: Any = model.config.id2label or {}
         self.labels = tuple(str(names.get(number, number)) for number in range(model.config.num_labels or 0))
         self.max_tokens = _max_tokens(model)
-        self.rows_at_once = rows_at_once or _ROWS_AT_ONCE[self.device.type]
+        self.rows_at_once = _ROWS_AT_ONCE[self.device.type]
         self._padding = int(getattr(model.config, "pad_token_id", None) or 0)
         self._known = int(getattr(model.get_input_embeddings(), "num_embeddings", 1 << 62))
         self._unknown = _unknown_token(tokenizer)
@@ -272,12 +272,7 @@ class TokenClassifier:
 
 
 def load_classifier(
-    path: Path,
-    *,
-    device: str = "auto",
-    dtype: str = "auto",
-    threads: int | None = None,
-    rows_at_once: int | None = None,
+    path: Path, *, device: str = "auto", dtype: str = "auto", threads: int | None = None
 ) -> TokenClassifier:
     """Load the token classifier in the folder `path`, in Hugging Face layout. The arguments are those of `load_target`.
 
@@ -286,7 +281,7 @@ def load_classifier(
     path = Path(path)
     what = "a token classification model"
     model = load_model(path, AutoModelForTokenClassification, what, device=device, dtype=dtype, threads=threads)
-    return TokenClassifier(model, _tokenizer(path), rows_at_once=rows_at_once)
+    return TokenClassifier(model, _tokenizer(path))
 
 
 def tokens_covering(encoding: Encoding, span: Span) -> Bools:

@@ -19,9 +19,7 @@ from harness.engine.selection import logsumexp, most_likely, sort_by_score, top_
 from harness.engine.shaping import Support, apply_repetition_penalty, keep_top_p, keep_typical_p
 
 _HEADS = (16, 128, 1024)
-"""Numbers of likeliest tokens to examine: first 16, then more if they do not settle a policy, at last the
-vocabulary.
-"""
+"""Numbers of likeliest tokens to examine, each if the one before does not settle a policy; the vocabulary is last."""
 _BINS, _BIN_WIDTH = 2048, 1 / 64
 """The number of bins that a whole vocabulary is sorted into and their width in nats. The last bin is unbounded."""
 

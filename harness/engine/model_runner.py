@@ -26,10 +26,8 @@ _LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 256 << 20}
 """Size of the float32 logits that exist at once: what a CPU's caches hold, and what fills a GPU."""
 _PRODUCT_ROWS = 512
 """Rows of one product with the head on a CPU. More rows do not reduce the cost per row."""
-
 _ALIGNED = 64
 """Rows of logits are padded to a multiple of this many columns."""
-
 _WHOLE_PREFIX = PrefixView()
 
 Result = TypeVar("Result")
@@ -134,7 +132,6 @@ class ModelRunner:
         """Yield next-token logits of states [rows, width], some rows at a time.
 
         The number of rows of a block is a multiple of `multiple`. The next block may overwrite it.
-
         """
         some = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
         product_rows = multiple * max(1, _PRODUCT_ROWS // multiple)

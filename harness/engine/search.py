@@ -108,7 +108,6 @@ class _Search:
             while True:
                 seen_here = None if seen is None else seen[rows]
                 support = top_tokens(logits.scores, self.policy, count, seen_here, logits.total)
-
                 assert support.ids is not None
                 whole = so_far + support.logprobs  # [rows, count]
                 is_enough = self.bounds.width is not None or bool((whole[:, -1] < self.bounds.least).all())

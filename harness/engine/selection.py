@@ -15,9 +15,7 @@ _ROWS = 16
 
 
 def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the `count` highest scores of each row [rows, vocabulary] and their ids, ties by id; both [rows,
-    count].
-    """
+    """Return the `count` highest of scores [rows, vocabulary] and their ids, ties by id; both [rows, count]."""
     if count >= scores.shape[1]:
         return _sorted(scores)
     values, ids = top_scores(scores, count + 1)

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -176,20 +176,16 @@ class Target:
         self._check_tokens("prefixes", prefixes)
         if trials < 1 or length < 1:
             raise HarnessError(f"sample() needs trials and length of at least 1, not {trials} and {length}.")
-        self._require_views(prefixes.shape[1], length)
-        distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
         # Greedy decoding is deterministic, so one draw stands for all trials.
         draws = 1 if policy.top_k == 1 else trials
 
-        def paths(rows_at_once: int) -> Paths:
+        def paths(distinct: Tokens, rows_at_once: int) -> Paths:
             return sample_paths(
                 self.predictor, distinct, policy, draws=draws, seed=seed, length=length, rows_at_once=rows_at_once
             )
 
-        found = self._call(paths) if len(prefixes) else Paths.empty(length)
-        self.evaluations += found.evaluations * len(self._views)
-        require_finite(found.token_logprobs, self.dtype)
-        return samples_from_paths(found, distinct_of_prefix.reshape(-1), trials // draws, self.vocabulary)
+        found, distinct_of_prefix = self._find_paths(prefixes, length, paths)
+        return samples_from_paths(found, distinct_of_prefix, trials // draws, self.vocabulary)
 
     def search(
         self,
@@ -215,18 +211,14 @@ class Target:
                 f"search() got width {width}, length {length} and least {least}. Width and length must be at least 1 "
                 "and least in (0, 1]."
             )
-        self._require_views(prefixes.shape[1], length)
-        distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
         bounds = Bounds(width, -math.inf if least is None else math.log(least) - _ROUNDING * length)
 
-        def paths(rows_at_once: int) -> Paths:
+        def paths(distinct: Tokens, rows_at_once: int) -> Paths:
             return search_paths(self.predictor, distinct, policy, bounds, length=length, rows_at_once=rows_at_once)
 
         purpose = "the suffixes of one prefix" if width is None else f"a search of width {width} for one prefix"
-        found = self._call(paths, minimum=width or 1, purpose=purpose) if len(prefixes) else Paths.empty(length)
-        self.evaluations += found.evaluations * len(self._views)
-        require_finite(found.token_logprobs, self.dtype)
-        return search_result_from_paths(found, distinct_of_prefix.reshape(-1), self.vocabulary)
+        found, distinct_of_prefix = self._find_paths(prefixes, length, paths, minimum=width or 1, purpose=purpose)
+        return search_result_from_paths(found, distinct_of_prefix, self.vocabulary)
 
     def walk(
         self, prefixes: Tokens, follow: Callable[[Walk], Tokens], *, branches: int = 1, length: int | None = None
@@ -353,6 +345,19 @@ class Target:
             )
         if tokens.size and (int(tokens.min()) < 0 or int(tokens.max()) >= self.vocabulary):
             raise HarnessError(f"{what} contain a token outside the target's vocabulary 0..{self.vocabulary - 1}.")
+
+    def _find_paths(
+        self, prefixes: Tokens, length: int, paths: Callable[[Tokens, int], Paths], **limits: Any
+    ) -> tuple[Paths, Ints]:
+        """Return the paths of the distinct prefixes, and the distinct prefix that each of `prefixes` equals."""
+        self._require_views(prefixes.shape[1], length)
+        distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
+        found = Paths.empty(length)
+        if len(prefixes):
+            found = self._call(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
+        self.evaluations += found.evaluations * len(self._views)
+        require_finite(found.token_logprobs, self.dtype)
+        return found, distinct_of_prefix.reshape(-1)
 
     def _call(
         self, call: Callable[[int], Result], *, minimum: int = 1, purpose: str = "one sequence at a time"

@@ -4,8 +4,8 @@ import ast
 import importlib.metadata
 import inspect
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.core.errors import HarnessError
@@ -32,7 +32,27 @@ class Declaration:
     network: str = "none"
 
 
-_ATTRIBUTES = {field.name for field in fields(Declaration)} - {"summary"}
+def _is_tuple_of_text(value: object) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (
+        lambda value: isinstance(value, str) and NAME.fullmatch(value) is not None,
+        "lower-case letters, digits and underscores",
+    ),
+    "reference": (lambda value: isinstance(value, str), "text"),
+    "control": (lambda value: isinstance(value, bool), "True or False"),
+    "uses_target": (lambda value: isinstance(value, bool), "True or False"),
+    "guesses_per_example": (lambda value: type(value) is int and value >= 0, "a whole number (0: no limit)"),
+    "requires": (
+        lambda value: _is_tuple_of_text(value) and all(map(_DISTRIBUTION.fullmatch, value)),
+        "a tuple of distribution names, such as ('scikit-learn',)",
+    ),
+    "models": (lambda value: _is_tuple_of_text(value) and all(map(str.strip, value)), "a tuple of model names"),
+    "network": (lambda value: value in NETWORKS, " or ".join(map(repr, NETWORKS))),
+}
+"""Checks of the attributes' values, and what each expects."""
 
 
 def declaration_in(source: bytes) -> Declaration:
@@ -114,7 +134,7 @@ def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
             values |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
             values[statement.target.id] = statement.value
-    return {name: value for name, value in values.items() if name in _ATTRIBUTES}
+    return {name: value for name, value in values.items() if name in _CHECKS}
 
 
 def _literal(name: str, value: ast.expr) -> Any:
@@ -127,43 +147,17 @@ def _literal(name: str, value: ast.expr) -> Any:
 
 
 def _declaration(values: dict[str, Any], *, summary: str) -> Declaration:
-    def require(attribute: str, is_valid: bool, expected: str) -> None:
-        if not is_valid:
-            raise HarnessError(f"`{attribute}` must be {expected}, not {shorten(repr(values[attribute]))}.")
-
+    for attribute, value in values.items():
+        is_valid, expected = _CHECKS[attribute]
+        if not is_valid(value):
+            raise HarnessError(f"`{attribute}` must be {expected}, not {shorten(repr(value))}.")
     found = Declaration(**values, summary=summary)
-    require(
-        "name",
-        isinstance(found.name, str) and NAME.fullmatch(found.name) is not None,
-        "lower-case letters, digits and underscores",
-    )
-    require("reference", isinstance(found.reference, str), "text")
-    require("control", isinstance(found.control, bool), "True or False")
-    require("uses_target", isinstance(found.uses_target, bool), "True or False")
-    guesses = found.guesses_per_example
-    is_count = isinstance(guesses, int) and not isinstance(guesses, bool) and guesses >= 0
-    require("guesses_per_example", is_count, "a whole number (0: no limit)")
-    require(
-        "requires",
-        _is_tuple_of_text(found.requires) and all(map(_DISTRIBUTION.fullmatch, found.requires)),
-        "a tuple of distribution names, such as ('scikit-learn',)",
-    )
-    require(
-        "models",
-        _is_tuple_of_text(found.models) and all(map(str.strip, found.models)),
-        "a tuple of model names",
-    )
-    require("network", found.network in NETWORKS, " or ".join(map(repr, NETWORKS)))
     return replace(
         found,
         reference=inspect.cleandoc(found.reference),
         requires=tuple(found.requires),
         models=tuple(found.models),
     )
-
-
-def _is_tuple_of_text(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
 
 
 def missing_distribution(requires: tuple[str, ...]) -> str | None:

@@ -1,8 +1,7 @@
 """Run untrusted code in a sandbox: limit the files it sees, the system calls it makes and the resources it uses.
 
-A backend isolates a process; `SandboxedProcess` starts one with the first backend that works on this machine. To add
-a backend, write a module in `harness/sandbox/backends/` with a class that implements `SandboxBackend`
-(`harness/sandbox/backend.py`), and add an instance to `BACKENDS` in `harness/sandbox/backends/__init__.py`.
+`SandboxedProcess` starts a process with the first backend of `harness/sandbox/backends/` that works on this machine.
+docs/architecture.md says how to add a backend.
 """
 
 from harness.sandbox.backend import SandboxBackend

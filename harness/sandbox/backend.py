@@ -1,8 +1,7 @@
-"""The protocol that every sandbox backend implements."""
+"""The base class of all sandbox backends."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from harness.sandbox.policy import SandboxPolicy
 
@@ -12,7 +11,7 @@ FileRule = tuple[str, str]
 
 @dataclass(frozen=True)
 class LauncherSetup:
-    """The restrictions that the launcher applies to itself inside the backend, in addition to the limits and the system call filter.
+    """The restrictions that the launcher applies to itself inside the backend, besides limits and system call filter.
 
     creates_namespaces: create the namespaces that the kernel allows. file_rules: allow only these accesses to files,
     enforced by landlock; None for no rules.
@@ -22,18 +21,18 @@ class LauncherSetup:
     file_rules: list[FileRule] | None = None
 
 
-class SandboxBackend(Protocol):
-    """One way to isolate a process."""
+class SandboxBackend:
+    """One way to isolate a process. A subclass sets the attributes, and overrides the methods whose result differs."""
 
     name: str
     """The name in records and in HARNESS_SANDBOX."""
     description: str
     """What the backend isolates, in one clause for `show` and `doctor`."""
-    advice: str
+    advice = ""
     """What makes the backend available on a machine where it is not, as one sentence."""
-    is_sandbox: bool
+    is_sandbox = True
     """False if the backend restricts neither files nor system calls."""
-    namespaces: frozenset[str]
+    namespaces: frozenset[str] = frozenset()
     """The namespaces ("pid", "net", ...) that `wrap` creates for an unprivileged user and a policy without network.
 
     If "pid" is missing, `SandboxedProcess` adds a reaper that kills the remaining descendants.
@@ -41,6 +40,8 @@ class SandboxBackend(Protocol):
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return what the launcher applies to enforce `policy`."""
+        return LauncherSetup()
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return the command that starts `command` (the launcher) in `cwd`, isolated as `policy` says."""
+        return command

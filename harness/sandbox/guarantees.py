@@ -79,13 +79,8 @@ def _tests() -> Iterator[list[_Test]]:
         victim = subprocess.Popen(["sleep", "60"])
         stack.callback(victim.wait)
         stack.callback(victim.kill)
-        written = (
-            directory,
-            paths.PACKAGE / "__init__.py",
-            tempfile.gettempdir(),
-            "/dev",
-            "/proc/sys/kernel/core_pattern",
-        )
+        setting = "/proc/sys/kernel/core_pattern"
+        written = (directory, paths.PACKAGE / "__init__.py", tempfile.gettempdir(), "/dev", setting)
         secrets = ("HF_TOKEN", "SSH_AUTH_SOCK", *filter(is_secret_name, os.environ))
         yield [
             _Test("answers unreadable", probe.read, (answers, *paths.SHIPPED_ROUNDS.rglob("*.npy")), "{files}"),
@@ -142,8 +137,8 @@ def _mechanisms(applied: AppliedSandbox) -> dict[str, str]:
     """Return what enforces each kind of restriction, "" for nothing."""
     backend = detect_backend()
     namespaces = {*backend.namespaces, *applied.applied}
-    # The launcher reports the version of landlock: `landlock 7`.
-    files = next((name for name in applied.applied if name.startswith(backend.name)), backend.name)
+    # If the launcher enforces the rules for files, it reports the version of landlock: `landlock 7`.
+    files = next((name for name in applied.applied if name.startswith("landlock ")), backend.name)
     return {
         "files": files,
         "network": "a net namespace" if "net" in namespaces else files,

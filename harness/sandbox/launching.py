@@ -1,4 +1,4 @@
-"""The command line that starts `launcher.py` inside a backend, and the configuration that the launcher reads."""
+"""The command that starts `launcher.py` inside a backend, with the configuration that the launcher reads."""
 
 import marshal
 import os
@@ -17,25 +17,22 @@ _TRIAL_SECONDS = 10.0
 
 
 def launcher_command(
-    argv: list[str], config: int, backend: SandboxBackend, policy: SandboxPolicy, *, cwd: Path, report: int = -1
-) -> list[str]:
-    """Return the command that starts `argv` in `cwd` inside `backend`.
+    argv: list[str], backend: SandboxBackend, policy: SandboxPolicy, *, cwd: Path, report: int = -1
+) -> tuple[list[str], int]:
+    """Return the command that starts `argv` in `cwd` inside `backend`, and the descriptor of its configuration.
 
-    The process must inherit two descriptors: `config`, from `write_launcher_config`, and the socket `report`, on which
-    the launcher reports what it applied (-1 for no report).
+    The process must inherit this descriptor, which the caller closes, and the socket `report`, on which the launcher
+    reports what it applied (-1 for no report).
     """
-    command = [sys.executable, "-I", "-S", launcher.__file__, str(config), str(report), *argv]
-    return backend.wrap(command, policy, cwd=cwd)
-
-
-def write_launcher_config(backend: SandboxBackend, policy: SandboxPolicy) -> int:
-    """Return a descriptor of a file in memory with the configuration for `launcher.py`. The caller closes it."""
     setup = backend.launcher_setup(policy)
     # Not RLIMIT_AS: a GPU driver reserves terabytes of address space.
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, OPEN_FILES)]
     if policy.file_bytes is not None:
         limits.append((resource.RLIMIT_FSIZE, policy.file_bytes))
-    config = {
+    filters = [
+        filter_program(network=policy.network, notifies=notifies) for notifies in (True, False) if backend.is_sandbox
+    ]
+    content = {
         "limits": limits,
         "processes": policy.processes,
         "has_user_namespace": "user" in backend.namespaces,
@@ -43,13 +40,16 @@ def write_launcher_config(backend: SandboxBackend, policy: SandboxPolicy) -> int
         "shared_memory": SHARED_MEMORY_BYTES,
         "file_rules": setup.file_rules,
         "network": policy.network,
-        "filters": [filter_program(network=policy.network, notifies=notifies) for notifies in (True, False)]
-        if backend.is_sandbox
-        else [],
+        "filters": filters,
     }
-    descriptor = os.memfd_create("launcher-config")
-    os.write(descriptor, marshal.dumps(config))
-    return descriptor
+    config = os.memfd_create("launcher-config")
+    try:
+        os.write(config, marshal.dumps(content))
+        command = [sys.executable, "-I", "-S", launcher.__file__, str(config), str(report), *argv]
+        return backend.wrap(command, policy, cwd=cwd), config
+    except BaseException:
+        os.close(config)
+        raise
 
 
 def is_available(backend: SandboxBackend) -> bool:
@@ -60,14 +60,12 @@ def is_available(backend: SandboxBackend) -> bool:
         return False
     with tempfile.TemporaryDirectory(prefix="harness-probe-") as scratch:
         policy = SandboxPolicy(writable=(Path(scratch),))
-        config = write_launcher_config(backend, policy)
         try:
-            command = launcher_command(["/bin/sh", "-c", ":"], config, backend, policy, cwd=Path(scratch))
-            trial = subprocess.run(
-                command, capture_output=True, timeout=_TRIAL_SECONDS, check=False, pass_fds=(config,), env={}
-            )
+            command, config = launcher_command(["/bin/sh", "-c", ":"], backend, policy, cwd=Path(scratch))
+            with os.fdopen(config):
+                trial = subprocess.run(
+                    command, capture_output=True, timeout=_TRIAL_SECONDS, check=False, pass_fds=(config,), env={}
+                )
         except (OSError, subprocess.TimeoutExpired):
             return False
-        finally:
-            os.close(config)
     return trial.returncode == 0

@@ -14,7 +14,7 @@ from harness.sandbox import reaper
 from harness.sandbox.applied import AppliedSandbox, Limit
 from harness.sandbox.backends import detect_backend
 from harness.sandbox.control_group import ControlGroup
-from harness.sandbox.launching import launcher_command, write_launcher_config
+from harness.sandbox.launching import launcher_command
 from harness.sandbox.notifier import SeccompNotifier
 from harness.sandbox.policy import OPEN_FILES, SandboxPolicy
 from harness.sandbox.refusals import Refusal
@@ -66,16 +66,15 @@ class SandboxedProcess:
         self, argv: list[str], cwd: Path, pass_fds: list[int], child_descriptors: contextlib.ExitStack
     ) -> list[str]:
         """Return the whole command. The descriptors that it inherits are added to `pass_fds` and to the stack."""
-        config = write_launcher_config(self._backend, self._policy)
-        child_descriptors.callback(os.close, config)
-        pass_fds.append(config)
         report = -1
         if self._backend.is_sandbox:
             receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             child_descriptors.enter_context(sender)
             pass_fds.append(report := sender.fileno())
             self._notifier = SeccompNotifier(receiver)
-        command = launcher_command(argv, config, self._backend, self._policy, cwd=cwd, report=report)
+        command, config = launcher_command(argv, self._backend, self._policy, cwd=cwd, report=report)
+        child_descriptors.callback(os.close, config)
+        pass_fds.append(config)
         if "pid" in self._backend.namespaces:
             return command
         lifeline, self._lifeline = os.pipe()

@@ -67,7 +67,8 @@ def file_view(policy: SandboxPolicy) -> FileView:
     """Return the paths and links that `policy` and this installation need."""
     access_by_path: dict[Path, Access] = {}
     links: dict[Path, str] = {}
-    hidden = [*_private_directories(), *policy.hidden, *_PRIVATE_KEYS]
+    homes = (paths.data_home(), paths.state_home(), paths.cache_home(), paths.config_home(), model_cache(), Path.home())
+    hidden = [*homes, *policy.hidden, *_PRIVATE_KEYS]
 
     def add(path: Path, access: Access) -> None:
         try:
@@ -117,11 +118,6 @@ def model_cache() -> Path:
     return Path(hub).expanduser()
 
 
-def _private_directories() -> list[Path]:
-    homes = [paths.data_home(), paths.state_home(), paths.cache_home(), paths.config_home()]
-    return [*homes, model_cache(), Path.home()]
-
-
 def _installation(hidden: list[Path]) -> Iterator[Path]:
     """Yield the paths of the system, the interpreter and this package."""
     yield from map(Path, _SYSTEM)
@@ -135,18 +131,14 @@ def _installation(hidden: list[Path]) -> Iterator[Path]:
     yield Path(sys.executable)
     yield Path(getattr(sys, "_base_executable", sys.executable))
     yield paths.PACKAGE
-    for directory in (*_library_directories(), *_package_directories(), *_editable_packages()):
+    libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if name.startswith("/")]
+    for directory in (*libraries, *_package_directories(), *_editable_packages()):
         if not _contains_any(directory.resolve(), hidden):
             yield directory
 
 
 def _contains_any(directory: Path, others: Iterable[Path]) -> bool:
     return any(other.is_relative_to(directory) for other in others)
-
-
-def _library_directories() -> list[Path]:
-    names = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    return [Path(name) for name in names if name.startswith("/")]
 
 
 def _package_directories() -> list[Path]:

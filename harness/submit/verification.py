@@ -58,7 +58,10 @@ class OrganizerInputs:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings with which the code runs. `device` None means the bundle's device. `on_step` gets a description of each step."""
+    """The settings of a run of the code.
+
+    `device` None means the bundle's device. `on_step` gets a description of each step.
+    """
 
     install: InstallOptions
     device: str | None = None

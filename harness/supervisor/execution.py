@@ -139,7 +139,7 @@ class Execution:
         ledger: LedgerThread,
         stop_is_asked: Callable[[], bool],
     ) -> Ending:
-        process, applied = Process.of(worker.pid).as_record(), worker.process.wait_until_applied()
+        process, applied = Process.of(worker.process.pid).as_record(), worker.process.wait_until_applied()
         with self._store.transaction():
             self._store.add_event("worker", sandbox=applied.backend, in_force=applied.as_record(), **process)
         with selectors.DefaultSelector() as selector:

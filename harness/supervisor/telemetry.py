@@ -17,12 +17,15 @@ class Telemetry:
 
     def sample(self, pids: list[int]) -> dict[str, Any]:
         """Return the CPU in percent of one core and the memory in bytes of the processes `pids`, and GPU readings."""
-        self._processes = {pid: self._processes.get(pid) or process for pid in pids if (process := _process(pid))}
+        processes: dict[int, psutil.Process] = {}
         cpu, memory = 0.0, 0
-        for process in self._processes.values():
+        for pid in pids:
             with contextlib.suppress(psutil.Error):
+                # psutil measures the load since the last call on the same object.
+                process = processes[pid] = self._processes.get(pid) or psutil.Process(pid)
                 cpu += process.cpu_percent()
                 memory += process.memory_info().rss
+        self._processes = processes
         machine = {"cpu": cpu, "memory": memory, "machine_cpu": psutil.cpu_percent()}
         machine["machine_memory_free"] = psutil.virtual_memory().available
         return machine | self._gpu_sample()
@@ -39,13 +42,6 @@ class Telemetry:
             sample["gpu_power"] = pynvml.nvmlDeviceGetPowerUsage(self._gpu) / 1000
             sample["gpu_temperature"] = pynvml.nvmlDeviceGetTemperature(self._gpu, pynvml.NVML_TEMPERATURE_GPU)
         return sample
-
-
-def _process(pid: int) -> psutil.Process | None:
-    try:
-        return psutil.Process(pid)
-    except psutil.Error:
-        return None
 
 
 def _gpu_handle(uuid: str) -> Any:

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,7 +49,6 @@ class WorkerProcess:
             policy,
             cwd=scratch,
             environment=_environment(scratch) | dict(environment) | (_endpoint_environment() if asks_endpoint else {}),
-            stdin=subprocess.DEVNULL,
             stdout=log_out,
             stderr=log_out,
             inherited=(frames_out, commands_in),
@@ -61,8 +59,7 @@ class WorkerProcess:
         for descriptor in (frames_in, log_in, commands_out):
             os.set_blocking(descriptor, False)
         self._unsent: dict[str, str] = {}
-        self.pid = self.process.pid
-        self.ended = os.pidfd_open(self.pid)
+        self.ended = os.pidfd_open(self.process.pid)
 
     def acknowledge(self, sequence: int) -> None:
         """Tell the worker that the frames up to this one are durable."""

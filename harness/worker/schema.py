@@ -27,19 +27,15 @@ _SENTENCES = {
     "greater_than": "must be more than {gt}",
     "less_than_equal": "must be at most {le}",
     "less_than": "must be less than {lt}",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "int_type": "must be a whole number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
     "string_type": "must be text",
-    "list_type": "must be a list, written as JSON",
-    "tuple_type": "must be a list, written as JSON",
-    "set_type": "must be a list, written as JSON",
-    "dict_type": "must be an object, written as JSON",
-    "model_type": "must be an object, written as JSON",
+    "list": "must be a list, written as JSON",
+    "tuple": "must be a list, written as JSON",
+    "set": "must be a list, written as JSON",
+    "dict": "must be an object, written as JSON",
+    "model": "must be an object, written as JSON",
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
     "string_pattern_mismatch": "must match {pattern}",
@@ -48,6 +44,7 @@ _SENTENCES = {
     "value_error": "{error}",
     "assertion_error": "{error}",
 }
+"""The sentence for each type of pydantic's errors, or for all types with the same first word."""
 
 
 Fault = dict[str, str]
@@ -141,7 +138,8 @@ def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
 def _message(detail: ErrorDetails) -> str:
     if _is_missing(detail):
         return "is required"
-    if (sentence := _SENTENCES.get(detail["type"])) is not None:
+    kind = detail["type"]
+    if (sentence := _SENTENCES.get(kind) or _SENTENCES.get(kind.partition("_")[0])) is not None:
         message = sentence.format_map(detail.get("ctx", {}))
     else:
         message = detail["msg"].replace("Input should be", "must be")

@@ -18,9 +18,9 @@ _ROUNDING = 1e-12
 """Difference below which two shares of the same number of sequences are equal."""
 
 
-def query_grid(points_per_decade: int = 20) -> Ints:
+def query_grid() -> Ints:
     """Return integer numbers of queries from 1 to 10⁶, evenly spaced on a logarithmic scale, [points]."""
-    return np.unique(np.round(np.logspace(0, 6, 6 * points_per_decade + 1))).astype(np.int64)
+    return np.unique(np.round(np.logspace(0, 6, 121))).astype(np.int64)
 
 
 def log_esp(token_logprobs: Floats) -> Floats:

@@ -264,17 +264,12 @@ def _likeliest_matches(measured: Measurements, reference: Setting, pairs: Pairs)
         tokens = np.asarray(rows["tokens"])[places].astype(np.int64)
         # Ties are ordered by tokens, so that the order of the rows does not matter.
         order = np.lexsort((*tokens.T[::-1], sequence[places], -logprob[places]))
-        esps = np.exp(reference.log_esp(scheme))
-        distinct: dict[tuple[int, bytes], Match] = {}
-        for place in order:
+        _, first = np.unique(np.column_stack([sequence[places], tokens])[order], axis=0, return_index=True)
+        matches[scheme] = []
+        for place in order[np.sort(first)[:MOST_MATCHES]]:
             row = int(sequence[places[place]])
-            key = row, tokens[place].tobytes()
-            if key not in distinct:
-                esp = float(esps[np.searchsorted(reference.sequences, row)])
-                wrong = np.flatnonzero(tokens[place] != pairs.suffixes[row])
-                probability = float(np.exp(logprob[places[place]]))
-                distinct[key] = Match(scheme, row, tokens[place], wrong, probability, esp)
-            if len(distinct) == MOST_MATCHES:
-                break
-        matches[scheme] = list(distinct.values())
+            wrong = np.flatnonzero(tokens[place] != pairs.suffixes[row])
+            probability = float(np.exp(logprob[places[place]]))
+            esp = float(np.exp(reference.log_esp(scheme)[np.searchsorted(reference.sequences, row)]))
+            matches[scheme].append(Match(scheme, row, tokens[place], wrong, probability, esp))
     return matches

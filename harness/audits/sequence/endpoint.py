@@ -104,10 +104,6 @@ class _Retryable(Exception):
         self.wait = wait
 
 
-class _Refused(Exception):
-    """A prompt that would be refused again."""
-
-
 class Endpoint:
     """A connection to one endpoint. `complete` may be called from several threads."""
 
@@ -147,9 +143,7 @@ class Endpoint:
         for attempt in range(self._params.retries + 1):
             self._limiter.wait()
             try:
-                return Answer(self._post(content))
-            except _Refused as refused:
-                return Answer(None, str(refused))
+                return self._post(content)
             except _Retryable as error:
                 fault = error.fault
                 wait = max(backoff_seconds(attempt, random), error.wait)
@@ -167,8 +161,8 @@ class Endpoint:
             body |= {"top_p": params.top_p, "seed": random.randrange(1 << 31)}
         return json.dumps(body).encode()
 
-    def _post(self, content: bytes) -> str:
-        """Send one request and return the completion's text."""
+    def _post(self, content: bytes) -> Answer:
+        """Send one request. Raises _Retryable for a fault that may be temporary."""
         deadline = time.monotonic() + self._params.timeout
         received = bytearray()
         try:
@@ -190,12 +184,12 @@ class Endpoint:
             raise _Retryable("cannot be reached") from None
         status = response.status_code
         if status == 200:
-            return _completion_text(bytes(received))
+            return Answer(_completion_text(bytes(received)))
         if status in _RETRIED or status > 504:
             wait = retry_after_seconds(response.headers.get("Retry-After")) or 0.0
             raise _Retryable(f"answers with status {status}", wait)
         if status not in _FATAL and not 300 <= status < 400:
-            raise _Refused(f"{REFUSAL} (status {status})")
+            return Answer(None, f"{REFUSAL} (status {status})")
         code = _error_code(bytes(received))
         shown = f", {code}" if code is not None and not (self._key and self._key in code) else ""
         raise self._error(f"{_FATAL.get(status, 'redirects requests')} (status {status}{shown})")

@@ -5,25 +5,20 @@ import os
 import subprocess
 from pathlib import Path
 
-from harness.sandbox.backend import LauncherSetup
+from harness.sandbox.backend import SandboxBackend
 from harness.sandbox.policy import SHARED_MEMORY_BYTES, SandboxPolicy
 from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
 
 _HELP_SECONDS = 10.0
 
 
-class Bubblewrap:
+class Bubblewrap(SandboxBackend):
     """Run the command under bwrap."""
 
     name = "bwrap"
     description = "own root without answers, data and home; read-only system, no network, own processes"
     advice = "Install bubblewrap (Debian: apt-get install bubblewrap), and allow user namespaces."
-    is_sandbox = True
     namespaces = frozenset({"user", "mount", "pid", "ipc", "net"})
-
-    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
-        """Return an empty setup: bwrap isolates files and creates the namespaces."""
-        return LauncherSetup()
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
         """Return the bwrap command that starts `command` in `cwd`."""

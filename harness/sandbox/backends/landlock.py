@@ -5,29 +5,23 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.sandbox.backend import FileRule, LauncherSetup
+from harness.sandbox.backend import FileRule, LauncherSetup, SandboxBackend
 from harness.sandbox.policy import SandboxPolicy
 from harness.sandbox.view import Access, FileView, accelerator_devices, file_view
 
 _PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-class Landlock:
+class Landlock(SandboxBackend):
     """Run the command under landlock rules, which the launcher applies to itself."""
 
     name = "landlock"
     description = "answers, data and home unreadable; read-only system, no network; file names visible"
     advice = "Use a kernel with landlock and seccomp (Linux 5.13 or newer)."
-    is_sandbox = True
-    namespaces: frozenset[str] = frozenset()
 
     def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
         """Return a setup with a rule for each path that `policy` shows."""
         return LauncherSetup(creates_namespaces=True, file_rules=file_rules(file_view(policy)))
-
-    def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
-        """Return `command` itself: the launcher does all the work."""
-        return command
 
 
 def file_rules(view: FileView) -> list[FileRule]:

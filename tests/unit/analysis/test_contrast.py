@@ -55,7 +55,7 @@ def test_recall_is_the_share_of_solved_examples(walk, cap):
 
 
 @given(WALKS, WALKS, CAPS, CLUSTERS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 def test_a_part_with_every_example_equals_the_whole(first, second, cap, clusters):
     whole = Part.whole(EXAMPLES, cap=cap, clusters=clusters)
     part = whole.where(np.ones(EXAMPLES, np.bool_))
@@ -67,6 +67,7 @@ def test_a_part_with_every_example_equals_the_whole(first, second, cap, clusters
 
 
 @given(WALKS, CAPS, SOME)
+@settings(deadline=None, max_examples=30)
 def test_a_part_ignores_the_rows_of_other_examples(walk, cap, is_member):
     part = Part.whole(EXAMPLES, cap=cap).where(is_member)
     solved, errors = set(), 0
@@ -79,7 +80,7 @@ def test_a_part_ignores_the_rows_of_other_examples(walk, cap, is_member):
 
 
 @given(WALKS, WALKS, CAPS, SOME, CLUSTERS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 def test_swapping_the_submissions_negates_the_contrast(first, second, cap, is_member, clusters):
     part = Part.whole(EXAMPLES, cap=cap, clusters=clusters).where(is_member)
     forth, back = contrast(first, second, part), contrast(second, first, part)

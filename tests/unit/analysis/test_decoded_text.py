@@ -22,7 +22,7 @@ HOSTILE = [
     "zero\u200bwidth\u200d\ufeff",
     "line\r\nline\ttab\x00\x7f\x85\u2028",
     "naïve 你好 👩‍👩‍👧 e\u0301",
-    "x" * 10_000,
+    "x" * 2_000,
 ]
 
 token_ids = st.lists(st.integers(0, TOKENIZER.get_vocab_size() - 1), max_size=40)

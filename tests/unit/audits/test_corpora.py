@@ -164,10 +164,11 @@ def test_control_characters_in_file_names_are_replaced(tmp_path: Path) -> None:
     assert (first, second) == ("a\ufffd[2J.txt", "b\ufffd.txt")
 
 
-def test_the_csv_field_limit_of_the_process_is_restored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["long.csv", "long.tsv"])
+def test_the_csv_field_limit_of_the_process_is_restored(tmp_path: Path, name: str) -> None:
     usual = csv.field_size_limit()
-    (tmp_path / "long.csv").write_text("text\n" + "word " * 50_000 + "\n")
-    ((_, (paragraph,)),), notes = read(tmp_path / "long.csv")
+    (tmp_path / name).write_text("text\n" + "word " * 50_000 + "\n")
+    ((_, (paragraph,)),), notes = read(tmp_path / name)
     assert len(paragraph) > 200_000 and notes == []
     assert csv.field_size_limit() == usual
 

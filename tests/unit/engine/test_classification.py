@@ -208,7 +208,8 @@ def test_an_entity_excludes_the_space_before_its_word(classifiers):
 
 
 def test_out_of_memory_halves_the_texts_per_pass(folders):
-    classifier = load_classifier(folders[Family.BERT], device="cpu", rows_at_once=8)
+    classifier = load_classifier(folders[Family.BERT], device="cpu")
+    classifier.rows_at_once = 8
     texts, spans = texts_with("We met MASK, once.", NAMES.read[:11])
     labels = classifier.label_ids()
     wanted = classifier.confidences(texts, spans, labels)
@@ -228,7 +229,7 @@ def test_out_of_memory_halves_the_texts_per_pass(folders):
 
 
 def test_too_little_memory_for_one_text_is_an_error(folders):
-    classifier = load_classifier(folders[Family.BERT], device="cpu", rows_at_once=2)
+    classifier = load_classifier(folders[Family.BERT], device="cpu")
 
     def none_left(**_: torch.Tensor) -> None:
         raise MemoryError

@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.engine import Samples, Target, load_target
 from harness.engine.shaping import apply_policy
+from tests.bench.optimizations import disablers
 from tests.unit.engine.reference import exact_probabilities, model_logprobs, plain_draws
 
 POLICIES = [
@@ -143,6 +144,13 @@ def test_equal_draws_share_a_forward_pass(neo, prefixes):
     found = neo.sample(prefixes[:2], Policy(top_k=2, temperature=0.2), trials=50, seed=1, length=10)
     branches = sum(len(np.unique(np.column_stack([found.row, found.suffixes[:, :step]]), axis=0)) for step in range(10))
     assert neo.evaluations - before == branches < 2 * 50 * 10
+
+
+def test_no_optimization_changes_a_draw(neo, prefixes):
+    wanted = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=4)
+    for disable in disablers(neo).values():
+        with disable():
+            _assert_same(neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=4), wanted)
 
 
 @pytest.mark.parametrize(

@@ -3,34 +3,27 @@
 import marshal
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import HarnessError
 from harness.sandbox import SandboxBackend, SandboxPolicy, backends, detect_backend
-from harness.sandbox.backend import LauncherSetup
 from harness.sandbox.backends import BACKENDS, backend_named
-from harness.sandbox.launching import launcher_command, write_launcher_config
+from harness.sandbox.launching import launcher_command
 
 
-@dataclass
-class Backend:
+class Backend(SandboxBackend):
     """A backend as somebody would add it."""
 
-    name: str
-    program: str
-    description: str = ""
-    advice: str = "Ask for a permit."
-    is_sandbox: bool = True
-    namespaces: frozenset[str] = frozenset()
+    advice = "Ask for a permit."
 
-    def launcher_setup(self, policy: SandboxPolicy) -> LauncherSetup:
-        return LauncherSetup()
+    def __init__(self, name: str, *, program: str) -> None:
+        self.name = name
+        self._program = program
 
     def wrap(self, command: list[str], policy: SandboxPolicy, *, cwd: Path) -> list[str]:
-        return [self.program, f"--chdir={cwd}", *command]
+        return [self._program, f"--chdir={cwd}", *command]
 
 
 @pytest.fixture(autouse=True)
@@ -75,15 +68,17 @@ def test_the_readme_describes_every_backend(backend: SandboxBackend) -> None:
 
 
 def test_a_backend_wraps_the_launcher(two_backends: tuple[SandboxBackend, SandboxBackend]) -> None:
-    command = launcher_command(["run", "me"], 5, two_backends[1], SandboxPolicy(), cwd=Path("/x"))
-    assert command[:2] == ["env", "--chdir=/x"] and command[-4:] == ["5", "-1", "run", "me"]
+    command, config = launcher_command(["run", "me"], two_backends[1], SandboxPolicy(), cwd=Path("/x"))
+    os.close(config)
+    assert command[:2] == ["env", "--chdir=/x"] and command[-4:] == [str(config), "-1", "run", "me"]
     assert backend_named("weak") is two_backends[1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 def test_the_launcher_filters_system_calls_in_every_sandbox(backend: SandboxBackend) -> None:
     policy = SandboxPolicy(processes=7)
-    with os.fdopen(write_launcher_config(backend, policy), "rb") as file:
+    _, descriptor = launcher_command(["run", "me"], backend, policy, cwd=Path("/"))
+    with os.fdopen(descriptor, "rb") as file:
         file.seek(0)
         config = marshal.load(file)
     assert config["processes"] == 7

@@ -48,7 +48,7 @@ def test_unpacking_restores_the_files(tmp_path: Path, place: Path) -> None:
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8}\.x){0,2}", fullmatch=True), st.binary(max_size=200)))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 def test_the_order_of_files_does_not_change_the_bytes(files: dict[str, bytes]) -> None:
     backwards = dict(reversed(list(files.items())))
     assert archive_bytes(files) == archive_bytes(backwards)
@@ -228,13 +228,13 @@ def test_a_missing_archive_and_a_folder_are_errors(tmp_path: Path, place: Path) 
 
 
 @given(content=st.binary(max_size=400))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_arbitrary_bytes_never_escape_the_folder(content: bytes) -> None:
     _unpacks_inside_or_is_refused(content)
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_corrupted_archive_never_escapes_the_folder(data: st.DataObject) -> None:
     content = bytearray(archive_bytes(FILES | {"d/e": bytes(300)}))
     for _ in range(data.draw(st.integers(1, 6))):

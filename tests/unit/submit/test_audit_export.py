@@ -91,6 +91,17 @@ def findings(text: str = TEXT) -> Findings:
     )
 
 
+WITHOUT_CHARTS = replace(findings(), charts=[])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an audit that is only read."""
+    folder = tmp_path_factory.mktemp("written")
+    write_audit(folder / "out", findings(), HEADER, redact=False)
+    return folder / "out"
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -146,16 +157,15 @@ def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, reda
     assert not {"\u202e", "\x1b"} & set(page)
 
 
-def test_the_page_marks_passages_and_shows_empty_texts(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+def test_the_page_marks_passages_and_shows_empty_texts(written: Path) -> None:
+    page = (written / "index.html").read_text(encoding="utf-8")
     assert f"{TEXT[:10]}<mark>{TEXT[10:]}</mark>" in page
     assert '<span class="note">empty</span>' in page
 
 
 def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> None:
     header = replace(HEADER, status=Status.OUT_OF_TIME)
-    write_audit(tmp_path / "out", findings(), header, redact=False)
+    write_audit(tmp_path / "out", WITHOUT_CHARTS, header, redact=False)
     words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
     sentences = ("The audit is out of time.", "40 % of the paragraphs pass.", "0.4 [0.3, 0.5]", "ab" * 32, "cd" * 32)
     for sentence in (
@@ -170,14 +180,13 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
     assert "rate" in words and "is known" in words  # a table shown, and a detailed one by its columns
 
 
-def test_no_file_of_a_redacted_audit_contains_the_text(tmp_path: Path) -> None:
-    write_audit(tmp_path / "open", findings(), HEADER, redact=False)
+def test_no_file_of_a_redacted_audit_contains_the_text(written: Path, tmp_path: Path) -> None:
     write_audit(tmp_path / "closed", findings(), HEADER, redact=True)
     files = contents(tmp_path / "closed")
     for name, content in files.items():
         for secret in SECRETS:
             assert secret.encode() not in _as_plain_bytes(name, content), name
-    assert all(secret in (tmp_path / "open" / "findings.json").read_text(encoding="utf-8") for secret in SECRETS)
+    assert all(secret in (written / "findings.json").read_text(encoding="utf-8") for secret in SECRETS)
     redacted = redact_text(TEXT)
     assert redacted in (tmp_path / "closed" / "index.html").read_text(encoding="utf-8")
     assert redacted in (tmp_path / "closed" / "tables" / "paragraphs.csv").read_text(encoding="utf-8")
@@ -201,9 +210,8 @@ def _lines(found: Findings) -> LineChart:
     return chart
 
 
-def test_csv_escapes_formulas_and_keeps_numbers(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
-    with (tmp_path / "out" / "tables" / "paragraphs.csv").open(encoding="utf-8", newline="") as file:
+def test_csv_escapes_formulas_and_keeps_numbers(written: Path) -> None:
+    with (written / "tables" / "paragraphs.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     assert rows == [
         ["text", "number", "vector", "is_known"],
@@ -214,17 +222,16 @@ def test_csv_escapes_formulas_and_keeps_numbers(tmp_path: Path) -> None:
     ]
 
 
-def test_parquet_keeps_types_and_texts(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
-    table = pyarrow.parquet.read_table(tmp_path / "out" / "tables" / "paragraphs.parquet")
+def test_parquet_keeps_types_and_texts(written: Path) -> None:
+    table = pyarrow.parquet.read_table(written / "tables" / "paragraphs.parquet")
     assert list(map(str, table.schema.types)) == ["string", "double", "list<element: double>", "bool"]
     assert table.column("text").to_pylist() == [TEXT, "=1+1", "-5", None]
-    rates = pyarrow.parquet.read_table(tmp_path / "out" / "tables" / "rates.parquet")
+    rates = pyarrow.parquet.read_table(written / "tables" / "rates.parquet")
     assert rates.to_pydict() == {"threshold": ["trigram", "start"], "rate": [0.4, None], "n": [3, 4]}
 
 
 def test_an_earlier_audit_is_replaced(tmp_path: Path) -> None:
-    write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    write_audit(tmp_path / "out", WITHOUT_CHARTS, HEADER, redact=False)
     write_audit(tmp_path / "out", Findings({"n": 1}), HEADER, redact=False)
     assert sorted(contents(tmp_path / "out")) == ["findings.json", "index.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -232,7 +239,7 @@ def test_an_earlier_audit_is_replaced(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "out" / "empty").mkdir(parents=True)
-    assert write_audit(tmp_path / "out", findings(), HEADER, redact=False)
+    assert write_audit(tmp_path / "out", WITHOUT_CHARTS, HEADER, redact=False)
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "findings.json", "index.html"])
@@ -245,7 +252,7 @@ def test_a_folder_with_other_files_is_refused(name: str, tmp_path: Path) -> None
 
 def test_an_audit_folder_with_added_files_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    write_audit(out, findings(), HEADER, redact=False)
+    write_audit(out, WITHOUT_CHARTS, HEADER, redact=False)
     (out / "notes.md").write_text("mine")
     with pytest.raises(HarnessError, match=r"notes\.md was added to"):
         write_audit(out, Findings({}), HEADER, redact=False)
@@ -273,7 +280,7 @@ def test_a_link_to_a_folder_is_kept(tmp_path: Path) -> None:
 
 def test_a_failed_write_keeps_the_earlier_output(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    write_audit(out, findings(), HEADER, redact=False)
+    write_audit(out, WITHOUT_CHARTS, HEADER, redact=False)
     before = contents(out)
     uneven = Findings({}, tables=[FoundTable("t", "T", {"a": [1], "b": []})])
     with pytest.raises(ValueError, match="zip"):

@@ -88,7 +88,7 @@ def _ranked(bundles: list[Path], judging: JudgingData | None = None) -> list[Ent
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 def test_places_follow_recall_and_equal_recall_shares_a_place(tmp_path_factory, solved: list[int]) -> None:
     folder = tmp_path_factory.mktemp("bundles")
     entries = _ranked([_bundle(folder, f"b{number}", count) for number, count in enumerate(solved)])

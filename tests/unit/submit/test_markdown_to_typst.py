@@ -45,7 +45,7 @@ def text_in(markdown: str) -> str:
     return packed("".join(drawn))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(anything | pieced)
 def test_any_markdown_compiles_and_its_text_appears(markdown: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

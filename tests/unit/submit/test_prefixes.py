@@ -68,7 +68,7 @@ def test_both_csv_forms_are_read(text: str, tmp_path: Path) -> None:
 
 
 @given(rows=st.lists(st.lists(st.integers(0, 50256), min_size=4, max_size=4), min_size=1, max_size=20))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_every_form_gives_the_same_tokens_and_hash(rows: list[list[int]], tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("forms")
     np.save(folder / "p.npy", np.array(rows, np.uint16))
@@ -200,7 +200,7 @@ def test_hostile_archives_are_refused(name: str, tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_arbitrary_bytes_are_prefixes_or_an_error(tmp_path_factory, content: bytes) -> None:
     folder = tmp_path_factory.mktemp("any")
     for name in ("p.npy", "p.npz", "p.csv"):

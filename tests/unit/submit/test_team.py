@@ -79,7 +79,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_arbitrary_files_are_refused(tmp_path_factory, text: str | bytes) -> None:
     with pytest.raises(HarnessError):
         _load(tmp_path_factory.mktemp("team"), text if isinstance(text, bytes) else text.encode("utf-8", "replace"))

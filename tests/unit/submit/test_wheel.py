@@ -59,6 +59,7 @@ def test_the_record_has_hash_and_size_of_each_file(files: dict[str, bytes]) -> N
         assert (digest, int(size)) == (f"sha256={wanted}", len(files[file]))
 
 
+@pytest.mark.slow
 def test_pip_installs_the_wheel_and_it_is_imported(built: tuple[str, bytes], tmp_path: Path) -> None:
     (tmp_path / built[0]).write_bytes(built[1])
     site = tmp_path / "site"

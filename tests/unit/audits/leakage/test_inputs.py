@@ -201,36 +201,18 @@ def test_an_empty_corpus_is_refused_and_lines_without_text_are_noted(tmp_path):
     with pytest.raises(HarnessError, match=r"contains no text\. It is empty"):
         read_documents(CorpusFiles(tmp_path / "empty"), [TINY], PairSize(), 4)
     (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "a.txt").write_text("A text.")
+    (tmp_path / "corpus" / "a.txt").write_bytes(b"A text.\r\nOf two lines.")
     (tmp_path / "corpus" / "b.jsonl").write_text('{"text": "Another."}\nno JSON\n{"other": 1}\n')
     found = read_documents(CorpusFiles(tmp_path / "corpus"), [TINY], PairSize(), 4)
-    assert list(found.documents) == ["A text.", "Another."]
+    assert list(found.documents) == ["A text.\nOf two lines.", "Another."]
     assert [note.partition(":")[0] for note in found.notes] == ["Skipped b.jsonl, line 2", "Skipped b.jsonl, line 3"]
 
 
-def test_files_without_text_are_noted(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"A text.\r\nOf two lines.")
-    (tmp_path / "b.txt").write_bytes("caf\u00e9".encode("latin-1"))
-    (tmp_path / "c.bin").write_bytes(b"all UTF-8\0\0")
-    (tmp_path / "d.ndjson").write_text('{"text": "Another."}\n')
-    (tmp_path / ".hidden").mkdir()
-    (tmp_path / ".hidden" / "e.txt").write_text("Not looked at.")
-    found = read_documents(CorpusFiles(tmp_path), [TINY], PairSize(), 4)
-    assert list(found.documents) == ["A text.\nOf two lines.", "Another."]
-    assert [note.partition(":")[0] for note in found.notes] == ["Skipped the rest of b.txt", "Skipped c.bin"]
-    with pytest.raises(HarnessError, match="not UTF-8"):
-        read_documents(CorpusFiles(tmp_path / "b.txt"), [TINY], PairSize(), 4)
-    (tmp_path / "a.txt").unlink()
-    (tmp_path / "d.ndjson").unlink()
-    with pytest.raises(HarnessError, match=r"contains no text.*not UTF-8"):
-        read_documents(CorpusFiles(tmp_path), [TINY], PairSize(), 4)
-
-
-def test_a_tsv_field_may_be_long(tmp_path):
-    prefix = "Nobody in Tormika carried the amber lantern beside the narrow harbour; " * 3
-    rows = [f"{prefix}\tand the furnace stood behind.", f"{prefix}\t{'the long garden ' * 9000}"]
-    (tmp_path / "pairs.tsv").write_text("\n".join(["prefix\tsuffix", *rows]))
-    assert len(_pairs(tmp_path / "pairs.tsv", PairSize(suffix=3))) == 2
+def test_a_corpus_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_bytes("caf\u00e9".encode("latin-1"))
+    for corpus in (tmp_path, tmp_path / "a.txt"):
+        with pytest.raises(HarnessError, match=r"contains no text.*not UTF-8"):
+            read_documents(CorpusFiles(corpus), [TINY], PairSize(), 4)
 
 
 def test_entities_are_cut_at_token_boundaries(tokenizer):
