@@ -14,7 +14,6 @@ from harness.jobs.audit.reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
-from harness.submit.audit_page import AuditHeader
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures, plain_value
 
@@ -42,9 +41,7 @@ def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: b
     """Print the findings of an audit, and write them to the directory `out` if one is given."""
     findings = findings_of(folder)
     if out is not None:
-        from harness.submit.audit_export import write_audit
-
-        files = write_audit(out, findings, _header(folder), redact=redact)
+        files = _write_findings(out, folder, findings, redact=redact)
         say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
     shown = redact_findings(findings) if redact else findings
     if json:
@@ -99,12 +96,16 @@ def _table(table: FoundTable, width: int) -> str:
     return f"{title}\n{text}{rest}"
 
 
-def _header(folder: RunFolder) -> AuditHeader:
+def _write_findings(out: Path, folder: RunFolder, findings: Findings, *, redact: bool) -> list[Path]:
+    """Write tables, figures and a page, and return their files."""
+    # It loads matplotlib.
+    from harness.submit.audit_export import AuditHeader, write_audit
+
     spec, summary = folder.audit_spec(), run_summary(folder)
     audit_type = audit_named(spec.audit)
     with AuditReader(folder.store) as reader:
         warnings = reader.warnings()
-    return AuditHeader(
+    header = AuditHeader(
         spec=spec,
         title=audit_type.title,
         reference=audit_type.reference,
@@ -114,3 +115,4 @@ def _header(folder: RunFolder) -> AuditHeader:
         sandbox=summary.sandbox or "none yet",
         warnings=warnings,
     )
+    return write_audit(out, findings, header, redact=redact)

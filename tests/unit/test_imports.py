@@ -19,8 +19,8 @@ def modules_loaded_by(statement: str) -> set[str]:
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
-        ("harness.cli.run_control", HEAVY),
-        ("harness.cli.run_records", HEAVY),
+        ("harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare", HEAVY),
+        ("harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard", HEAVY),
         ("harness.core.rounds", HEAVY),
         ("harness.core.attack", HEAVY),
         ("harness.core.scoring", HEAVY),
