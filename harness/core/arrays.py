@@ -44,10 +44,10 @@ def token_rows(path: Path, *, length: int | None, vocabulary: int, rows: tuple[i
 
     Raises HarnessError, naming the file, if its shape, dtype or tokens do not fit, or it has too few rows.
     """
-    return checked_tokens(mapped_array(path), path, length=length, vocabulary=vocabulary, rows=rows)
+    return check_tokens(mapped_array(path), path, length=length, vocabulary=vocabulary, rows=rows)
 
 
-def checked_tokens(
+def check_tokens(
     array: NDArray[np.generic],
     path: Path,
     *,

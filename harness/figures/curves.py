@@ -94,14 +94,14 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
     x is the error at which the walk ends, from 1 to wrong rows + 1; y is recall there.
     """
     cap, examples = scores[0][1].cap, scores[0][1].examples
-    # Intervals beside each other do not hide each other.
-    apart = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
-    for (label, score), beside, style in zip(scores, apart, _styles(len(scores)), strict=True):
+    # The intervals are moved apart, so that they do not hide each other.
+    offsets = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
+    for (label, score), offset, style in zip(scores, offsets, _styles(len(scores)), strict=True):
         curve = score.recall_curve(_POINTS)
         axes.step(curve.errors, curve.recall, where="post", label=label, **style)
         recall, (low, high, _) = score.recall_at_cap, score.interval
         axes.errorbar(
-            [cap * beside],
+            [cap * offset],
             [recall],
             # A percentile interval need not contain the recall, but an error bar has no negative length.
             yerr=[[max(0.0, recall - low)], [max(0.0, high - recall)]],
@@ -155,7 +155,7 @@ def _styles(count: int) -> list[dict[str, Any]]:
 
 def line_styles(count: int) -> list[dict[str, Any]]:
     """Return `count` line styles that differ in colour, marker and dashes."""
-    looks = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    styles = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
     return [
         # Markers are evenly spaced, and the first one differs from line to line.
         {
@@ -165,7 +165,7 @@ def line_styles(count: int) -> list[dict[str, Any]]:
             "markersize": 4,
             "markevery": (0.03 * (place % 5), 0.15),
         }
-        for place, (colour, marker, dashes) in enumerate(islice(looks, count))
+        for place, (colour, marker, dashes) in enumerate(islice(styles, count))
     ]
 
 

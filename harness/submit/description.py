@@ -107,11 +107,11 @@ def _method(facts: RunFacts) -> str:
 def _results(facts: RunFacts) -> str:
     table = _facts("Results of the submission.", run_tables.results(facts))
     if facts.score is None:
-        return f"#{table}\n\n#half({_drawn(_RIGHT_FIGURE, 'Rows of the submission vs. time.')})"
+        return f"#{table}\n\n#half({_captioned_figure(_RIGHT_FIGURE, 'Rows of the submission vs. time.')})"
     others = _numbers("Other error caps.", run_tables.at_errors(facts.score))
     cap = f"{facts.score.cap:,}"
-    left = _drawn(_LEFT_FIGURE, f"Recall vs. errors. The bar is the 95 % interval at {cap} errors.")
-    right = _drawn(_RIGHT_FIGURE, f"Recall@{cap} vs. time.")
+    left = _captioned_figure(_LEFT_FIGURE, f"Recall vs. errors. The bar is the 95 % interval at {cap} errors.")
+    right = _captioned_figure(_RIGHT_FIGURE, f"Recall@{cap} vs. time.")
     return f"#side-by-side({table}, {others}, columns: (1.9fr, 1fr))\n\n#floating(side-by-side({left}, {right}))"
 
 
@@ -172,7 +172,7 @@ def _numbers(caption: str, rows: Rows) -> str:
     return f"numbers({content(caption)}, {array(header)}, {array([array(row) for row in body])})"
 
 
-def _drawn(file: str, caption: str) -> str:
+def _captioned_figure(file: str, caption: str) -> str:
     return f"drawn({string(file)}, {string(caption)}, {content(caption)})"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from harness.core.arrays import Tokens, checked_tokens, mapped_array, token_dtype
+from harness.core.arrays import Tokens, check_tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
 
 _ARRAY_NAMES = ("prefixes", "prefix")
@@ -41,7 +41,7 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
             array = _read_csv(path, length)
         case _:
             raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
-    prefixes = checked_tokens(array, path, length=length, vocabulary=vocabulary)
+    prefixes = check_tokens(array, path, length=length, vocabulary=vocabulary)
     if len(prefixes) == 0:
         raise HarnessError(f"{path}: contains no prefixes.")
     return prefixes

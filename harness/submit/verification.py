@@ -58,7 +58,7 @@ class OrganizerInputs:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How the code runs. `device` None means the bundle's device. `on_step` gets a description of each step."""
+    """Settings for the code. `device` None means the bundle's device. `on_step` gets a description of each step."""
 
     install: InstallOptions
     device: str | None = None
