@@ -1,4 +1,4 @@
-"""Plot recall vs. errors and recall over time: on given axes, or as a figure in a file of its own."""
+"""Plot recall vs. errors and recall over time: on given axes, as SVG text for a document, or in a file."""
 
 import io
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from harness.core import files
 from harness.core.errors import HarnessError
 from harness.core.scoring import Score
-from harness.figures.sheet import format_log_ticks
+from harness.figures.sheet import format_log_ticks, sheet
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
@@ -59,6 +59,20 @@ def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRu
     """Write the figure of `comparison_figure` to `path`, under the conditions of `write_recall_curve`."""
     with matplotlib.style.context(_REPRODUCIBLE):
         _write(comparison_figure(runs, unreachable, title=title), path)
+
+
+def recall_panel(scores: Sequence[tuple[str, Score]], *, size: tuple[float, float]) -> str:
+    """Draw recall vs. errors of each labelled score on the same examples, as SVG text. `size` is in inches."""
+    with sheet(*size) as (axes, svg):
+        draw_recall(axes, scores)
+    return svg.getvalue()
+
+
+def history_panel(histories: Sequence[tuple[str, History]], *, label: str, size: tuple[float, float]) -> str:
+    """Draw a value over time for each labelled history, as SVG text. `size` is in inches."""
+    with sheet(*size) as (axes, svg):
+        draw_in_time(axes, histories, label=label)
+    return svg.getvalue()
 
 
 def recall_figure(score: Score, *, title: str) -> Figure:

@@ -7,7 +7,7 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.text import pluralize
-from harness.figures.panels import history_panel, recall_panel
+from harness.figures.curves import history_panel, recall_panel
 from harness.submit import run_tables
 from harness.submit.markdown_to_typst import markdown_to_typst
 from harness.submit.run_facts import RunFacts
