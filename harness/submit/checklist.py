@@ -23,7 +23,7 @@ from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
-_MAX_DESCRIPTION_BYTES = 1 << 20
+_MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
 
 
 class Check(NamedTuple):

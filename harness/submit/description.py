@@ -14,7 +14,7 @@ from harness.submit.run_facts import RunFacts
 from harness.submit.run_tables import Monospace, Rows
 from harness.submit.shown_examples import ShownExample, select_examples
 from harness.submit.team import Team
-from harness.submit.typesetting import TypesetDocument, array, content, markup, string
+from harness.submit.typesetting import array, content, markup, string, typeset
 
 MIN_PAGES, MAX_PAGES = 2, 5
 TEMPLATES = paths.PACKAGE / "submit" / "templates"
@@ -23,7 +23,6 @@ _MARKDOWN, _METHOD = "method.md", "method.typ"
 _LEFT_FIGURE, _RIGHT_FIGURE = "recall.svg", "time.svg"
 _PANEL = (3.35, 2.3)
 _EXAMPLES = 1
-_MAX_CHARACTERS = 50_000
 _HEADER = f"`typst compile --ignore-system-fonts {MAIN}` gives the same {PDF}, byte for byte."
 
 
@@ -34,25 +33,20 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
     bytes with the same versions of typst and Matplotlib. With `redact`, suffixes are replaced with their length and
     hash. Raises HarnessError if the PDF has more than MAX_PAGES pages; the files then stay for inspection.
     """
-    if len(markdown) > _MAX_CHARACTERS:
-        raise HarnessError(
-            f"the team's Markdown has {len(markdown):,} characters, more than {_MAX_CHARACTERS:,}. Shorten it to fit "
-            f"{MAX_PAGES} pages."
-        )
     shutil.copyfile(TEMPLATES / MAIN, folder / TEMPLATE)
     for name, svg in _figures(facts).items():
         write_atomically(folder / name, svg)
     write_atomically(folder / _MARKDOWN, markdown)
     write_atomically(folder / MAIN, _document(facts, team, redact=redact))
     write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
-    typeset = TypesetDocument(folder / MAIN)
-    write_atomically(folder / PDF, typeset.pdf)
-    if typeset.pages > MAX_PAGES:
+    pdf, pages = typeset(folder / MAIN)
+    write_atomically(folder / PDF, pdf)
+    if pages > MAX_PAGES:
         raise HarnessError(
-            f"{folder / PDF}: {typeset.pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. Shorten the team's "
-            f"Markdown by about {pluralize(typeset.pages - MAX_PAGES, 'page')}."
+            f"{folder / PDF}: {pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. Shorten the team's "
+            f"Markdown by about {pluralize(pages - MAX_PAGES, 'page')}."
         )
-    return typeset.pages
+    return pages
 
 
 def _figures(facts: RunFacts) -> dict[str, str]:
