@@ -151,7 +151,7 @@ def test_what_was_found_is_written_also_when_the_attack_fails(workshop: Workshop
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("code/spec.json", b"{}"), "spec.json: not the spec of a bundle"),
+        (("code/spec.json", b"{}"), "spec.json: attack: Field required"),
         (("code/spec.json", None), "spec.json: no such file"),
         (("code/round.toml", b"prefix_length = 'x'"), "round.toml: not the rules of a round"),
         (("code/round.toml", b"[" * 100_000), "round.toml: not a TOML file"),
