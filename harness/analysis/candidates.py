@@ -72,14 +72,10 @@ def load_example(folder: RunFolder, id_: int) -> Example:
     spec = folder.attack_spec()
     if not 0 <= id_ < spec.examples:
         raise HarnessError(f"{folder.id} has no example {id_:,}: it attacked the examples 0 to {spec.examples - 1:,}.")
-    with as_harness_error(folder.path):
-        return _example(folder, spec, id_)
-
-
-def _example(folder: RunFolder, spec: AttackSpec, id_: int) -> Example:
     answers = load_answers(spec.round)
     answer = None if answers is None else answers[id_]
-    guesses = _guesses_for(folder, spec, id_)
+    with as_harness_error(folder.path):
+        guesses = _guesses_for(folder, spec, id_)
     order = submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=0)
     _, group, times = np.unique(guesses.suffixes, axis=0, return_inverse=True, return_counts=True)
     candidates = tuple(

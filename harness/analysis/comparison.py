@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis.contrast import Contrast, contrast
 from harness.analysis.parts import AttackedParts, Part, attacked_parts
-from harness.analysis.replay import BUDGET_SHARES, TimedRecall, recall_history, thinned
+from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, recall_history
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
@@ -233,7 +233,7 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
 
 
 def _history_as_json(history: Sequence[TimedRecall]) -> list[dict[str, float]]:
-    return [point._asdict() for point in thinned(history, _MAX_POINTS)]
+    return [point._asdict() for point in evenly_spaced(history, _MAX_POINTS)]
 
 
 def _shares_as_json(recalls: Sequence[float | None]) -> list[dict[str, float | None]]:

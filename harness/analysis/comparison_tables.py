@@ -1,6 +1,6 @@
 """The tables and sentences of a comparison, as the command, the screen and the report show them.
 
-Cells hold text from records and files unchanged; the caller sanitizes them before printing.
+Cells contain text from records and files unchanged. The caller sanitizes them before printing.
 """
 
 from typing import Any

@@ -18,17 +18,15 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-def _tokenizer_file(folder: RunFolder, spec: AttackSpec) -> Path:
-    """Return the run's copy of the target's tokenizer, or the path in the target; the file may be absent."""
-    if folder.tokenizer.exists() or spec.target is None:
-        return folder.tokenizer
-    return spec.target.path / "tokenizer.json"
-
-
 def text_of_run(folder: RunFolder, spec: AttackSpec) -> "TokenText":
-    """Return the decoder for the run's tokens. Raises HarnessError if its tokenizer file is invalid."""
+    """Return the decoder for the run's tokens, with its copy of the tokenizer or else the target's.
+
+    Raises HarnessError if the tokenizer file is invalid.
+    """
     with as_harness_error(folder.path):
-        return TokenText(_tokenizer_file(folder, spec))
+        if folder.tokenizer.exists() or spec.target is None:
+            return TokenText(folder.tokenizer)
+        return TokenText(spec.target.path / "tokenizer.json")
 
 
 class TokenText:

@@ -1,4 +1,4 @@
-"""The examples that a run is scored on: all attacked ones, and those that its training rows do not give away."""
+"""The examples that a run is scored on: all attacked ones, and those whose answers its training rows lack."""
 
 import contextlib
 from dataclasses import dataclass

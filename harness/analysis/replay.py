@@ -26,7 +26,7 @@ class TimedRecall(NamedTuple):
     recall: float
 
 
-def thinned(points: Sequence[Point], most: int) -> list[Point]:
+def evenly_spaced(points: Sequence[Point], most: int) -> list[Point]:
     """Return at most `most` of the points, evenly spaced, with the first and the last among them."""
     places = np.linspace(0, len(points) - 1, min(len(points), most)).round().astype(int)
     return [points[place] for place in places]
@@ -49,7 +49,7 @@ def recall_history(part: Part, *, spec: AttackSpec, reader: GuessReader, answers
 
 
 def _chosen_points(points: Sequence[RecordedPoint], budget: float) -> list[RecordedPoint]:
-    places = set(thinned(range(len(points)), _REPLAYED_POINTS))
+    places = set(evenly_spaced(range(len(points)), _REPLAYED_POINTS))
     for share in BUDGET_SHARES:
         before = [place for place, point in enumerate(points) if point.spent <= share * budget]
         places |= set(before[-1:])

@@ -1,5 +1,6 @@
 """Array types, and functions that read token arrays from untrusted files."""
 
+import hashlib
 from pathlib import Path
 from tokenize import TokenError
 
@@ -44,10 +45,10 @@ def token_rows(path: Path, *, length: int | None, vocabulary: int, rows: tuple[i
 
     Raises HarnessError, naming the file, if its shape, dtype or tokens do not fit, or it has too few rows.
     """
-    return checked_tokens(mapped_array(path), path, length=length, vocabulary=vocabulary, rows=rows)
+    return check_tokens(mapped_array(path), path, length=length, vocabulary=vocabulary, rows=rows)
 
 
-def checked_tokens(
+def check_tokens(
     array: NDArray[np.generic],
     path: Path,
     *,
@@ -69,6 +70,12 @@ def checked_tokens(
         row = int(np.argmax(((part < 0) | (part >= vocabulary)).any(axis=1))) + first
         raise HarnessError(f"{path}: row {row} contains a token outside 0..{vocabulary - 1}.")
     return part.astype(token_dtype(vocabulary))
+
+
+def tokens_sha256(tokens: Tokens, vocabulary: int) -> str:
+    """Return the SHA-256 of token ids of any shape, as little-endian integers of the vocabulary's width."""
+    narrow = np.ascontiguousarray(tokens, token_dtype(vocabulary).newbyteorder("<"))
+    return hashlib.sha256(narrow.tobytes()).hexdigest()
 
 
 def place_among_equals(values: Ints) -> Ints:

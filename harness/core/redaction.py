@@ -2,9 +2,7 @@
 
 import hashlib
 
-import numpy as np
-
-from harness.core.arrays import Tokens, token_dtype
+from harness.core.arrays import Tokens, tokens_sha256
 from harness.core.text import pluralize
 
 _DIGITS = 12
@@ -17,8 +15,7 @@ def redact_suffix(suffix: Tokens, vocabulary: int) -> str:
     the vocabulary has at most 65,536 tokens and else of 4, as run.db stores them. The hash does not reveal a suffix,
     but it confirms a suffix that somebody already guessed.
     """
-    content = np.ascontiguousarray(suffix, token_dtype(vocabulary).newbyteorder("<")).tobytes()
-    return f"{pluralize(len(suffix), 'token')}, sha256 {hashlib.sha256(content).hexdigest()[:_DIGITS]}"
+    return f"{pluralize(len(suffix), 'token')}, sha256 {tokens_sha256(suffix, vocabulary)[:_DIGITS]}"
 
 
 def redact_text(text: str) -> str:

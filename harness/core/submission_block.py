@@ -26,7 +26,7 @@ class SubmissionRows(NamedTuple):
     suffixes: Tokens
 
 
-def parsed_block(block: bytes, suffix_length: int, line_end: bytes) -> SubmissionRows | None:
+def parse_block(block: bytes, suffix_length: int, line_end: bytes) -> SubmissionRows | None:
     """Return the rows of a block of complete lines, or None unless each line is a plain row and `line_end`."""
     codes = np.frombuffer(block, np.uint8)
     digit = (codes - np.uint8(ord("0"))) < 10  # uint8 wraps around, so everything below '0' is large
@@ -61,8 +61,8 @@ def _are_rows(codes: Codes, starts: NDArray[np.int32], lasts: NDArray[np.int32],
         np.array_equal(lasts[:, -1] + len(row_end) + 1, first_of_next)
         and np.array_equal(lasts[:, 0] + len(_AFTER_ID) + 1, starts[:, 1])
         and (first_of_next - starts[:, 0]).max() <= longest_line(numbers - 1)
-        and _stand_after(codes, lasts[:, 0], _AFTER_ID)
-        and _stand_after(codes, lasts[:, -1], row_end)
+        and _are_followed_by(codes, lasts[:, 0], _AFTER_ID)
+        and _are_followed_by(codes, lasts[:, -1], row_end)
     ):
         return False
     gaps = starts[:, 2:] - lasts[:, 1:-1] - 1
@@ -75,7 +75,7 @@ def _are_rows(codes: Codes, starts: NDArray[np.int32], lasts: NDArray[np.int32],
     return bool((codes[lasts[:, 1:-1] + 1] == ord(",")).all() and np.count_nonzero(codes == ord(" ")) == blanks)
 
 
-def _stand_after(codes: Codes, places: NDArray[np.int32], text: bytes) -> bool:
+def _are_followed_by(codes: Codes, places: NDArray[np.int32], text: bytes) -> bool:
     return all(bool((codes[places + 1 + offset] == code).all()) for offset, code in enumerate(text))
 
 

@@ -18,15 +18,15 @@ def header_fault(line: bytes) -> str | None:
     """Return the fault of the first line, which includes its line end, or None."""
     if line in (HEADER, HEADER[:-1], HEADER[:-1] + b"\r\n"):
         return None
-    wanted = f"the header {HEADER[:-1].decode()!r} is wanted"
+    expected = f"expected the header {HEADER[:-1].decode()!r}"
     if not line:
-        return f"an empty file where {wanted}"
+        return f"{expected}, found an empty file"
     if b"\0" in line:
-        return f"a binary file where CSV text is wanted, at {shown(line)}"
+        return f"expected CSV text, found binary data: {quoted_start(line)}"
     if line.startswith(b"\xef\xbb\xbf"):
         return "starts with a byte order mark: save the file as plain UTF-8"
     found = line.strip()
-    return f"{wanted}, found {shown(found)}" if found else f"an empty line where {wanted}"
+    return f"{expected}, found {quoted_start(found) if found else 'an empty line'}"
 
 
 def line_end_fault(line: bytes, line_end: bytes) -> str | None:
@@ -34,56 +34,56 @@ def line_end_fault(line: bytes, line_end: bytes) -> str | None:
     if line.endswith(b"\r") == (line_end == b"\r\n"):
         return None
     if line_end == b"\n":
-        return "ends in CR LF where the header ends in LF"
-    return "ends in LF where the header ends in CR LF"
+        return "ends in CR LF, but the header ends in LF"
+    return "ends in LF, but the header ends in CR LF"
 
 
-def parsed_line(line: bytes, *, examples: int, suffix_length: int, vocabulary: int) -> list[int] | str:
+def parse_line(line: bytes, *, examples: int, suffix_length: int, vocabulary: int) -> list[int] | str:
     """Return the example id and tokens of a row without its line end, or a clause that describes its fault."""
     if not line.strip():
-        return "an empty line where a row is wanted"
+        return "expected a row, found an empty line"
     example, comma, rest = line.partition(b",")
     if not comma:
-        return f"1 column where 2 are wanted: {shown(line)}"
+        return f"expected 2 columns, found 1: {quoted_start(line)}"
     if not _PLAIN.fullmatch(example):
-        return f"the example id {shown(example)} is not a plain integer"
+        return f"the example id {quoted_start(example)} is not a plain integer"
     if len(example) > _MAX_DIGITS or int(example) >= examples:
-        return f"the example id {shown(example)} is not in 0..{examples - 1}"
-    tokens = _listed(rest)
+        return f"the example id {quoted_start(example)} is not in 0..{examples - 1}"
+    tokens = _parse_list(rest)
     if isinstance(tokens, str):
         return tokens
     for token in tokens:
         if not _PLAIN.fullmatch(token):
-            return f"the token {shown(token)} is not a plain integer"
+            return f"the token {quoted_start(token)} is not a plain integer"
     if len(tokens) != suffix_length:
-        return f"a suffix of {pluralize(len(tokens), 'token')} where {suffix_length} are wanted"
+        return f"expected a suffix of {pluralize(suffix_length, 'token')}, found {len(tokens)}"
     for token in tokens:
         if len(token) > _MAX_DIGITS or int(token) >= vocabulary:
-            return f"the token {shown(token)} is not in 0..{vocabulary - 1}"
+            return f"the token {quoted_start(token)} is not in 0..{vocabulary - 1}"
     return [int(example), *map(int, tokens)]
 
 
-def shown(text: bytes) -> str:
+def quoted_start(text: bytes) -> str:
     """Return the start of a line for printing: shortened, quoted, and with unprintable bytes escaped."""
     return shorten(repr(text[:60].decode("utf-8", "backslashreplace") + ("…" if len(text) > 60 else "")), 80)
 
 
-def _listed(column: bytes) -> list[bytes] | str:
+def _parse_list(column: bytes) -> list[bytes] | str:
     """Return the cells of a quoted `"[…]"`, or a clause that describes its fault."""
     if not column.startswith(b'"'):
         columns = 2 + column.count(b",")
         if columns > 2:
-            return f"{columns} columns where 2 are wanted (the suffix goes in quotes): {shown(column)}"
-        return f'the suffix {shown(column)} is not a quoted list such as "[1,2,3]"'
+            return f"expected 2 columns with the suffix in quotes, found {columns}: {quoted_start(column)}"
+        return f'the suffix {quoted_start(column)} is not a quoted list such as "[1,2,3]"'
     inner, quote, rest = column[1:].partition(b'"')
     if not quote:
-        return f"a quote that never closes: {shown(column)}"
+        return f"the closing quote is missing: {quoted_start(column)}"
     if rest.startswith(b","):
-        return f"{2 + rest.count(b',')} columns where 2 are wanted: {shown(rest)} follows the suffix"
+        return f"expected 2 columns, found {2 + rest.count(b',')}: {quoted_start(rest)} follows the suffix"
     if rest:
-        return f"{shown(rest)} stands after the closing quote"
+        return f"{quoted_start(rest)} follows the closing quote"
     if not (len(inner) >= 2 and inner.startswith(b"[") and inner.endswith(b"]")):
-        return f'the suffix {shown(column)} is not a quoted list such as "[1,2,3]"'
+        return f'the suffix {quoted_start(column)} is not a quoted list such as "[1,2,3]"'
     if not inner[1:-1].strip():
         return []
     first, *others = inner[1:-1].split(b",")

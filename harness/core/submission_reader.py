@@ -17,8 +17,8 @@ import numpy as np
 
 from harness.core.arrays import Tokens, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.submission_block import SubmissionRows, parsed_block
-from harness.core.submission_line import header_fault, line_end_fault, longest_line, parsed_line, shown
+from harness.core.submission_block import SubmissionRows, parse_block
+from harness.core.submission_line import header_fault, line_end_fault, longest_line, parse_line, quoted_start
 
 _BLOCK_BYTES = 1 << 20
 _GPT2_VOCABULARY = 50257
@@ -121,7 +121,7 @@ def _parts_of_block(
     if not block:
         return
     room = rules.row_cap - (first_line - 2)
-    rows = parsed_block(block, rules.suffix_length, line_end)
+    rows = parse_block(block, rules.suffix_length, line_end)
     if rows is not None and len(rows.ids) <= room and _are_in_range(rows, rules):
         yield SubmissionRows(rows.ids, rows.suffixes.astype(token_dtype(rules.vocabulary)))
         return
@@ -137,7 +137,7 @@ def _parts_of_block(
                 return
             continue
         what = line_end_fault(text, line_end)
-        row = what or parsed_line(
+        row = what or parse_line(
             text.removesuffix(b"\r"),
             examples=rules.examples,
             suffix_length=rules.suffix_length,
@@ -157,5 +157,5 @@ def _are_in_range(rows: SubmissionRows, rules: SubmissionRules) -> bool:
 
 def _unreadable(text: bytes, longest: int) -> str:
     if b"\0" in text[:longest]:
-        return f"a binary file where CSV text is wanted, at {shown(text)}"
-    return f"longer than any row can be ({longest:,} bytes), from {shown(text)} on"
+        return f"expected CSV text, found binary data: {quoted_start(text)}"
+    return f"longer than any row ({longest:,} bytes): {quoted_start(text)}"

@@ -71,7 +71,9 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise HarnessError(f"cannot create {folder}: {error.strerror}.") from None
-    with _client() as client:
+    # A slow server may take its time, but 30 s without a byte end an attempt.
+    timeout = httpx.Timeout(30.0, connect=15.0)
+    with httpx.Client(headers={"User-Agent": "extraction-harness"}, timeout=timeout, follow_redirects=True) as client:
         for file in files:
             place = folder / file.name
             try:
@@ -98,12 +100,6 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
 def is_address(source: str) -> bool:
     """Return True if `source` is the address of a server and not a directory."""
     return source.startswith(("http://", "https://"))
-
-
-def _client() -> httpx.Client:
-    # A slow server may take its time, but 30 s without a byte end an attempt.
-    timeout = httpx.Timeout(30.0, connect=15.0)
-    return httpx.Client(headers={"User-Agent": "extraction-harness"}, timeout=timeout, follow_redirects=True)
 
 
 def _existing_folder(source: str) -> Path:

@@ -22,7 +22,7 @@ class FileState(StrEnum):
 
     PRESENT = "present"
     MISSING = "missing"
-    UNFIT = "wrong"
+    WRONG = "wrong"
 
 
 class Checksum(StrEnum):
@@ -79,7 +79,7 @@ class RoundStatus:
     @property
     def is_sound(self) -> bool:
         """Return True if no existing file contradicts the round or the official checksum."""
-        return all(file.state is not FileState.UNFIT for file in self.files) and all(
+        return all(file.state is not FileState.WRONG for file in self.files) and all(
             rows.checksum is not Checksum.WRONG for rows in self.joined
         )
 
@@ -102,7 +102,7 @@ def _file_statuses(round_: Round) -> Iterator[FileStatus]:
             yield FileStatus(fields, path, FileState.PRESENT, mapped_array(path).shape)
         except HarnessError as error:
             fault = str(error).removeprefix(f"{path}: ").rstrip(".")
-            yield FileStatus(fields, path, FileState.UNFIT, fault=fault)
+            yield FileStatus(fields, path, FileState.WRONG, fault=fault)
 
 
 def _check_rows(round_: Round, field: str, path: Path) -> None:

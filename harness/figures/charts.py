@@ -23,7 +23,7 @@ from harness.figures.sheet import (
     WIDE,
     Drawing,
     draw_placeholder,
-    drawable,
+    drawable_text,
     format_log_ticks,
     label_axis,
     label_depth,
@@ -60,18 +60,18 @@ def _draw_lines(chart: LineChart) -> Drawing:
             draw_placeholder(axes)
         else:
             axes.grid(True)
-            for one, look in zip(drawn_series, _styles_of_series(chart), strict=True):
-                axes.plot(one.x, one.y, **look)
+            for one, style in zip(drawn_series, _styles_of_series(chart), strict=True):
+                axes.plot(one.x, one.y, **style)
                 if one.low is not None and one.high is not None:
-                    axes.fill_between(one.x, one.low, one.high, color=look["color"], alpha=0.16, linewidth=0)
+                    axes.fill_between(one.x, one.low, one.high, color=style["color"], alpha=0.16, linewidth=0)
             _scale(axes.xaxis, [one.x for one in drawn_series], is_logarithmic=chart.is_x_logarithmic)
             # Lines show changes, so the axis need not start at zero.
             heights = [bound for one in drawn_series for bound in (one.y, one.low, one.high) if bound is not None]
             _scale(axes.yaxis, heights, is_logarithmic=chart.is_y_logarithmic)
             if not chart.is_y_logarithmic:
                 _fit_height(axes, heights, is_from_zero=False)
-            axes.set_xlabel(drawable(chart.x_label, _AXIS_LABEL))
-            axes.set_ylabel(drawable(chart.y_label, _AXIS_LABEL))
+            axes.set_xlabel(drawable_text(chart.x_label, _AXIS_LABEL))
+            axes.set_ylabel(drawable_text(chart.y_label, _AXIS_LABEL))
             _draw_legend(axes, names, NARROW)
     return Drawing(svg.getvalue(), is_wide=False)
 
@@ -97,7 +97,7 @@ def _draw_bars(chart: BarChart) -> Drawing:
             bounds = [values, *(np.asarray(bound) for bound in (chart.low, chart.high) if bound is not None)]
             reference = [] if chart.reference is None else [np.array([chart.reference])]
             _fit_height(axes, [*bounds, *reference], is_from_zero=True)
-            axes.set_ylabel(drawable(chart.y_label, _AXIS_LABEL))
+            axes.set_ylabel(drawable_text(chart.y_label, _AXIS_LABEL))
             _draw_legend(axes, chart.groups, width)
     return Drawing(svg.getvalue(), is_wide)
 
@@ -110,7 +110,12 @@ def _draw_groups(axes: Axes, chart: BarChart, values: Floats) -> None:
         places = np.arange(labels) + (number - (groups - 1) / 2) * each
         heights = values[number]
         axes.bar(
-            places, np.nan_to_num(heights), each * 0.94, color=style["color"], alpha=0.82, label=drawable(group, _NAME)
+            places,
+            np.nan_to_num(heights),
+            each * 0.94,
+            color=style["color"],
+            alpha=0.82,
+            label=drawable_text(group, _NAME),
         )
         if chart.low is None or chart.high is None:
             continue
@@ -161,19 +166,19 @@ def _styles_of_series(chart: LineChart) -> list[dict[str, Any]]:
     """Return the style of each series: a colour, dashes after the seventh, and grey dashes for references."""
     solid = iter(line_styles(len(chart.series)))
     references = cycle(_REFERENCES)
-    looks = []
+    styles = []
     for number, one in enumerate(chart.series):
-        label = drawable(one.name, _NAME)
+        label = drawable_text(one.name, _NAME)
         if one.is_dashed:
-            looks.append({"color": SOFT, "linestyle": next(references), "linewidth": 1.1, "label": label})
+            styles.append({"color": SOFT, "linestyle": next(references), "linewidth": 1.1, "label": label})
             continue
         style = next(solid)
-        look = {"color": style["color"], "label": label, "solid_capstyle": "round"}
-        look["linestyle"] = "solid" if number < 7 else style["linestyle"]
+        line = {"color": style["color"], "label": label, "solid_capstyle": "round"}
+        line["linestyle"] = "solid" if number < 7 else style["linestyle"]
         if chart.has_markers:
-            look |= {"marker": style["marker"], "markersize": 3.5, "markeredgewidth": 0}
-        looks.append(look)
-    return looks
+            line |= {"marker": style["marker"], "markersize": 3.5, "markeredgewidth": 0}
+        styles.append(line)
+    return styles
 
 
 def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool) -> None:

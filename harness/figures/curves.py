@@ -1,4 +1,4 @@
-"""Plot recall vs. errors and recall over time: on given axes, or as a figure in a file of its own."""
+"""Plot recall vs. errors and recall over time: on given axes, as SVG text for a document, or in a file."""
 
 import io
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from harness.core import files
 from harness.core.errors import HarnessError
 from harness.core.scoring import Score
-from harness.figures.sheet import format_log_ticks
+from harness.figures.sheet import format_log_ticks, sheet
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
@@ -61,6 +61,20 @@ def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRu
         _write(comparison_figure(runs, unreachable, title=title), path)
 
 
+def recall_panel(scores: Sequence[tuple[str, Score]], *, size: tuple[float, float]) -> str:
+    """Draw recall vs. errors of each labelled score on the same examples, as SVG text. `size` is in inches."""
+    with sheet(*size) as (axes, svg):
+        draw_recall(axes, scores)
+    return svg.getvalue()
+
+
+def history_panel(histories: Sequence[tuple[str, History]], *, label: str, size: tuple[float, float]) -> str:
+    """Draw a value over time for each labelled history, as SVG text. `size` is in inches."""
+    with sheet(*size) as (axes, svg):
+        draw_in_time(axes, histories, label=label)
+    return svg.getvalue()
+
+
 def recall_figure(score: Score, *, title: str) -> Figure:
     """Return the figure of one submission."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
@@ -94,14 +108,14 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
     x is the error at which the walk ends, from 1 to wrong rows + 1; y is recall there.
     """
     cap, examples = scores[0][1].cap, scores[0][1].examples
-    # Intervals beside each other do not hide each other.
-    apart = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
-    for (label, score), beside, style in zip(scores, apart, _styles(len(scores)), strict=True):
+    # The intervals are moved apart, so that they do not hide each other.
+    offsets = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
+    for (label, score), offset, style in zip(scores, offsets, _styles(len(scores)), strict=True):
         curve = score.recall_curve(_POINTS)
         axes.step(curve.errors, curve.recall, where="post", label=label, **style)
         recall, (low, high, _) = score.recall_at_cap, score.interval
         axes.errorbar(
-            [cap * beside],
+            [cap * offset],
             [recall],
             # A percentile interval need not contain the recall, but an error bar has no negative length.
             yerr=[[max(0.0, recall - low)], [max(0.0, high - recall)]],
@@ -155,7 +169,7 @@ def _styles(count: int) -> list[dict[str, Any]]:
 
 def line_styles(count: int) -> list[dict[str, Any]]:
     """Return `count` line styles that differ in colour, marker and dashes."""
-    looks = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    styles = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
     return [
         # Markers are evenly spaced, and the first one differs from line to line.
         {
@@ -165,7 +179,7 @@ def line_styles(count: int) -> list[dict[str, Any]]:
             "markersize": 4,
             "markevery": (0.03 * (place % 5), 0.15),
         }
-        for place, (colour, marker, dashes) in enumerate(islice(looks, count))
+        for place, (colour, marker, dashes) in enumerate(islice(styles, count))
     ]
 
 

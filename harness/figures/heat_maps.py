@@ -17,7 +17,7 @@ from harness.figures.sheet import (
     WIDE,
     Drawing,
     draw_placeholder,
-    drawable,
+    drawable_text,
     label_axis,
     label_depth,
     sheet,
@@ -38,12 +38,12 @@ def draw_heat_map(chart: HeatMap) -> Drawing:
     """Draw a heat map as SVG, with the first row at the top."""
     values = np.asarray(chart.values, np.float64).reshape(len(chart.row_labels), len(chart.column_labels))
     rows, columns = values.shape
-    beside = _COLOUR_BAR + CHARACTER * min(_ROW_LABEL, max(map(len, chart.row_labels), default=0)) + 0.15
-    wanted = columns * _room_for_a_cell(chart)
-    is_wide = wanted > NARROW - beside
+    margin = _COLOUR_BAR + CHARACTER * min(_ROW_LABEL, max(map(len, chart.row_labels), default=0)) + 0.15
+    preferred = columns * _room_for_a_cell(chart)
+    is_wide = preferred > NARROW - margin
     width = WIDE if is_wide else NARROW
     # A map with few cells does not fill the page.
-    inches = min(width - beside, max(wanted, 1.8)) if is_wide else width - beside
+    inches = min(width - margin, max(preferred, 1.8)) if is_wide else width - margin
     names_below = label_depth(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
     cells_high = min(6.5, max(1.2, rows * (0.26 if rows <= 24 else 0.13)))
     height = cells_high + names_below + 0.15
@@ -81,14 +81,14 @@ def _colours(values: Floats, *, is_diverging: bool) -> tuple[Colormap, Normalize
 
 def _draw_cells(axes: Axes, values: Floats, colours: Colormap, norm: Normalize) -> None:
     rows, columns = values.shape
-    blank = np.ma.masked_invalid(values)
+    known = np.ma.masked_invalid(values)
     if values.size > _MOST_VECTORS:
-        cells: ScalarMappable = axes.imshow(blank, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
+        cells: ScalarMappable = axes.imshow(known, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
     else:
         cells = axes.pcolormesh(
             np.arange(columns + 1) - 0.5,
             np.arange(rows + 1) - 0.5,
-            blank,
+            known,
             cmap=colours,
             norm=norm,
             edgecolors="white",
@@ -106,7 +106,7 @@ def _draw_cells(axes: Axes, values: Floats, colours: Colormap, norm: Normalize) 
 
 def _label_rows(axes: Axes, chart: HeatMap) -> None:
     step = math.ceil(len(chart.row_labels) / _MOST_ROWS_NAMED)
-    names = [drawable(label, _ROW_LABEL) for label in chart.row_labels]
+    names = [drawable_text(label, _ROW_LABEL) for label in chart.row_labels]
     axes.yaxis.set_ticks(range(0, len(names), step), names[::step], fontsize=8 if len(names) <= 24 else 7)
     axes.yaxis.set_tick_params(length=0)
 
@@ -125,7 +125,7 @@ def _write_words(
         for column, word in enumerate(words):
             value = values[row, column]
             ink = INK if not math.isfinite(value) or _is_light(colours(norm(value))) else "white"
-            axes.text(column, row, drawable(word, _WORD), ha="center", va="center", fontsize=font, color=ink)
+            axes.text(column, row, drawable_text(word, _WORD), ha="center", va="center", fontsize=font, color=ink)
 
 
 def _is_light(colour: tuple[float, float, float, float]) -> bool:

@@ -55,7 +55,7 @@ class Drawing(NamedTuple):
 
 @contextlib.contextmanager
 def sheet(width: float, height: float, *, reserved: float = 0.0) -> Iterator[tuple[Axes, io.StringIO]]:
-    """Yield axes to draw on and the buffer that holds their SVG, on white, after the block.
+    """Yield axes to draw on and the buffer that contains their SVG, on white, after the block.
 
     Sizes are in inches; `reserved` inches stay free above the axes. Equal drawings give equal text, whatever the
     Matplotlib settings of the user are.
@@ -75,7 +75,7 @@ def sheet(width: float, height: float, *, reserved: float = 0.0) -> Iterator[tup
         svg.write(_COMMENT.sub("", drawn.getvalue()))
 
 
-def drawable(text: str, most: int) -> str:
+def drawable_text(text: str, most: int) -> str:
     """Return `text` in at most `most` characters, all of which are visible and have a glyph."""
     known = drawable_characters()
     return "".join(
@@ -114,7 +114,7 @@ def label_depth(labels: Sequence[str], *, inches: float, most: int) -> float:
 
 
 def _place_labels(labels: Sequence[str], inches: float, most: int) -> _Labels:
-    words = [drawable(label, most) for label in labels]
+    words = [drawable_text(label, most) for label in labels]
     room = inches / max(1, len(words))
     longest = max(map(len, words), default=0)
     fitting = int(room / CHARACTER) - 1

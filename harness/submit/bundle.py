@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__
+from harness.core.arrays import tokens_sha256
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import FILE_FIELDS
 from harness.core.submission import write_submission
@@ -25,7 +26,6 @@ from harness.submit.code_folder import README, REQUIREMENTS, CodeSource, code_fi
 from harness.submit.code_spec import code_spec_from_run
 from harness.submit.lock_file import torch_build
 from harness.submit.manifest import MANIFEST, AcceptedCheck, Manifest, RunRecord, hashes_of
-from harness.submit.prefixes import tokens_sha256
 from harness.submit.team import load_team
 
 

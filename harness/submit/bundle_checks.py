@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.core.arrays import tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import Round
@@ -17,7 +18,6 @@ from harness.submit.differences import CodeDifference, compare_code
 from harness.submit.judging import JudgingData
 from harness.submit.lock_file import require_plain_lock
 from harness.submit.manifest import Manifest, TargetIdentity, manifest_faults, read_manifest
-from harness.submit.prefixes import tokens_sha256
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text

@@ -1,7 +1,6 @@
 """The checklist before a run is packaged: each check with its remedy, and whether a failure can be accepted."""
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from harness.core.text import display_name, pluralize, shorten
 from harness.core.times import format_duration
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
+from harness.runs.inputs import files_in
 from harness.runs.job_record import job_record
 from harness.runs.machine import versions
 from harness.runs.reader import RunReader
@@ -23,7 +23,7 @@ from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".ckpt", ".h5")
-_MAX_DESCRIPTION_BYTES = 1 << 20
+_MAX_DESCRIPTION_BYTES = 1 << 16  # typesetting a megabyte would take a minute
 
 
 class Check(NamedTuple):
@@ -132,8 +132,9 @@ def _models(spec: AttackSpec) -> Check:
     if spec.attack.models:
         return Check("models", True, f"the attack declares the models {', '.join(spec.attack.models)}")
     for name, record in spec.paths.items():
-        if (file := _model_file(record.path)) is not None:
-            sentence = f"the parameter {name} contains a model ({shorten(file)}) that the attack does not declare"
+        models = [file.name for file in files_in(record.path) if file.suffix.lower() in _MODEL_SUFFIXES]
+        if models:
+            sentence = f"the parameter {name} contains a model ({shorten(models[0])}) that the attack does not declare"
             return Check("models", False, sentence, "name the model in the class attribute `models`", True)
     return Check("models", True, "no parameter contains another model")
 
@@ -141,8 +142,7 @@ def _models(spec: AttackSpec) -> Check:
 def _preprefixes(spec: AttackSpec) -> Check:
     preprefixes = spec.data_sha256.get(str(spec.round.preprefix_file))
     for name, record in spec.paths.items():
-        files = [record.path] if record.path.is_file() else [path for path in record.path.rglob("*") if path.is_file()]
-        if preprefixes is not None and any(file_sha256(path) == preprefixes for path in files):
+        if preprefixes is not None and any(file_sha256(path) == preprefixes for path in files_in(record.path)):
             sentence = f"the parameter {name} contains the pre-prefixes"
             return Check("preprefixes", False, sentence, "remove the parameter: attacks may use prefixes only", True)
     is_one_file = spec.round.train_prefix_file == spec.round.prefix_file
@@ -210,12 +210,6 @@ def _description(path: Path | None) -> Check:
     if not words:
         return Check("description", False, f"{path}: the file is empty", fix)
     return Check("description", True, f"the description has {len(words):,} words")
-
-
-def _model_file(path: Path) -> str | None:
-    """Return the name of the first file in `path` that looks like a model's weights, or None."""
-    files: Iterator[Path] = iter([path]) if path.is_file() else path.rglob("*")
-    return next((file.name for file in files if file.suffix.lower() in _MODEL_SUFFIXES), None)
 
 
 def _last_part(target: str) -> str:

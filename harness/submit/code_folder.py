@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.times import format_duration
 from harness.core.training import Training
+from harness.runs.inputs import files_in
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, round_toml
 from harness.submit.lock_file import pinned_requirements, torch_build, torch_install_arguments
 from harness.submit.manifest import RunRecord
@@ -91,27 +92,21 @@ def _rendered(name: str, code: CodeSource, wheel: str, run: RunRecord | None) ->
 
 
 def _training_archive(training: Training) -> bytes:
-    arrays = {"prefixes": training.prefixes, "suffixes": training.suffixes}
-    if training.preprefixes is not None:
-        arrays["preprefixes"] = training.preprefixes
+    arrays = {name: getattr(training, name) for name in ("prefixes", "suffixes", "preprefixes")}
     content = io.BytesIO()
-    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(content, **{name: array for name, array in arrays.items() if array is not None})
     return content.getvalue()
 
 
 def _path_files(name: str, path: Path) -> dict[str, bytes]:
     """Return the files of a path parameter: paths/NAME/file/FILE for a file, paths/NAME/folder/… for a folder."""
-    is_file = path.is_file()
-    found = (
-        {path.name: path}
-        if is_file
-        else {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
-    )
+    folder = path.parent if path.is_file() else path
+    found = {file.relative_to(folder).as_posix(): file for file in files_in(path)}
     size = sum(file.stat().st_size for file in found.values())
     if size > _MAX_PATH_BYTES:
         raise HarnessError(
             f"parameter {name}: {path} has {size / 1e9:.1f} GB. A bundle takes at most {_MAX_PATH_BYTES / 1e9:.1f} GB "
             "per parameter."
         )
-    kind = "file" if is_file else "folder"
+    kind = "file" if path.is_file() else "folder"
     return {f"paths/{name}/{kind}/{inside}": file.read_bytes() for inside, file in found.items()}

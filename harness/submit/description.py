@@ -7,14 +7,14 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.text import pluralize
-from harness.figures.panels import history_panel, recall_panel
+from harness.figures.curves import history_panel, recall_panel
 from harness.submit import run_tables
 from harness.submit.markdown_to_typst import markdown_to_typst
 from harness.submit.run_facts import RunFacts
 from harness.submit.run_tables import Monospace, Rows
 from harness.submit.shown_examples import ShownExample, select_examples
 from harness.submit.team import Team
-from harness.submit.typesetting import TypesetDocument, array, content, markup, string
+from harness.submit.typesetting import array, content, markup, string, typeset
 
 MIN_PAGES, MAX_PAGES = 2, 5
 TEMPLATES = paths.PACKAGE / "submit" / "templates"
@@ -23,7 +23,6 @@ _MARKDOWN, _METHOD = "method.md", "method.typ"
 _LEFT_FIGURE, _RIGHT_FIGURE = "recall.svg", "time.svg"
 _PANEL = (3.35, 2.3)
 _EXAMPLES = 1
-_MAX_CHARACTERS = 50_000
 _HEADER = f"`typst compile --ignore-system-fonts {MAIN}` gives the same {PDF}, byte for byte."
 
 
@@ -34,25 +33,20 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
     bytes with the same versions of typst and Matplotlib. With `redact`, suffixes are replaced with their length and
     hash. Raises HarnessError if the PDF has more than MAX_PAGES pages; the files then stay for inspection.
     """
-    if len(markdown) > _MAX_CHARACTERS:
-        raise HarnessError(
-            f"the team's Markdown has {len(markdown):,} characters, more than {_MAX_CHARACTERS:,}. Shorten it to fit "
-            f"{MAX_PAGES} pages."
-        )
     shutil.copyfile(TEMPLATES / MAIN, folder / TEMPLATE)
     for name, svg in _figures(facts).items():
         write_atomically(folder / name, svg)
     write_atomically(folder / _MARKDOWN, markdown)
     write_atomically(folder / MAIN, _document(facts, team, redact=redact))
     write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
-    typeset = TypesetDocument(folder / MAIN)
-    write_atomically(folder / PDF, typeset.pdf)
-    if typeset.pages > MAX_PAGES:
+    pdf, pages = typeset(folder / MAIN)
+    write_atomically(folder / PDF, pdf)
+    if pages > MAX_PAGES:
         raise HarnessError(
-            f"{folder / PDF}: {typeset.pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. Shorten the team's "
-            f"Markdown by about {pluralize(typeset.pages - MAX_PAGES, 'page')}."
+            f"{folder / PDF}: {pages} pages, a description has {MIN_PAGES} to {MAX_PAGES}. Shorten the team's "
+            f"Markdown by about {pluralize(pages - MAX_PAGES, 'page')}."
         )
-    return typeset.pages
+    return pages
 
 
 def _figures(facts: RunFacts) -> dict[str, str]:
@@ -107,11 +101,11 @@ def _method(facts: RunFacts) -> str:
 def _results(facts: RunFacts) -> str:
     table = _facts("Results of the submission.", run_tables.results(facts))
     if facts.score is None:
-        return f"#{table}\n\n#half({_drawn(_RIGHT_FIGURE, 'Rows of the submission vs. time.')})"
+        return f"#{table}\n\n#half({_captioned_figure(_RIGHT_FIGURE, 'Rows of the submission vs. time.')})"
     others = _numbers("Other error caps.", run_tables.at_errors(facts.score))
     cap = f"{facts.score.cap:,}"
-    left = _drawn(_LEFT_FIGURE, f"Recall vs. errors. The bar is the 95 % interval at {cap} errors.")
-    right = _drawn(_RIGHT_FIGURE, f"Recall@{cap} vs. time.")
+    left = _captioned_figure(_LEFT_FIGURE, f"Recall vs. errors. The bar is the 95 % interval at {cap} errors.")
+    right = _captioned_figure(_RIGHT_FIGURE, f"Recall@{cap} vs. time.")
     return f"#side-by-side({table}, {others}, columns: (1.9fr, 1fr))\n\n#floating(side-by-side({left}, {right}))"
 
 
@@ -172,7 +166,7 @@ def _numbers(caption: str, rows: Rows) -> str:
     return f"numbers({content(caption)}, {array(header)}, {array([array(row) for row in body])})"
 
 
-def _drawn(file: str, caption: str) -> str:
+def _captioned_figure(file: str, caption: str) -> str:
     return f"drawn({string(file)}, {string(caption)}, {content(caption)})"
 
 

@@ -29,7 +29,7 @@ class Agreement:
     """The differences between a submission and the one that its code produced.
 
     `only_submitted` and `only_produced` count the rows that the other submission lacks; a repeated row counts each
-    time. `elsewhere` counts the rows in both that stand at different places. `first_difference` is the first place
+    time. `elsewhere` counts the rows of both at different places. `first_difference` is the first place
     (from 1) at which the submissions differ, or None.
     """
 

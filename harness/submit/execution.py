@@ -27,7 +27,7 @@ OnLine = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The outcome of a command.
+    """The end of a command.
 
     `code` is the exit code, or None if the command was killed, with the reason in `ending`. `seconds` includes time in
     which the machine was suspended. `last_line` is the last line of output, which is untrusted text.

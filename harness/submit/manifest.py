@@ -18,7 +18,7 @@ _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class BundleModel(BaseModel):
-    """A record that is stored in a bundle."""
+    """A record in a file of a bundle."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

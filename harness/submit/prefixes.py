@@ -1,7 +1,6 @@
 """Read the prefixes that a bundle's code attacks, from .npy, .npz or .csv."""
 
 import csv
-import hashlib
 import re
 import struct
 import zipfile
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from harness.core.arrays import Tokens, checked_tokens, mapped_array, token_dtype
+from harness.core.arrays import Tokens, check_tokens, mapped_array
 from harness.core.errors import HarnessError
 
 _ARRAY_NAMES = ("prefixes", "prefix")
@@ -41,16 +40,10 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
             array = _read_csv(path, length)
         case _:
             raise HarnessError(f"{path}: prefixes must be a .npy, .npz or .csv file.")
-    prefixes = checked_tokens(array, path, length=length, vocabulary=vocabulary)
+    prefixes = check_tokens(array, path, length=length, vocabulary=vocabulary)
     if len(prefixes) == 0:
         raise HarnessError(f"{path}: contains no prefixes.")
     return prefixes
-
-
-def tokens_sha256(tokens: Tokens, vocabulary: int) -> str:
-    """Return the SHA-256 of token ids [rows, length], as little-endian integers of the vocabulary's width."""
-    narrow = np.ascontiguousarray(tokens, token_dtype(vocabulary).newbyteorder("<"))
-    return hashlib.sha256(narrow.tobytes()).hexdigest()
 
 
 def read_archive(path: Path) -> dict[str, NDArray[np.generic]]:

@@ -8,7 +8,7 @@ from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.core.errors import HarnessError
 from harness.core.times import format_duration
-from harness.figures.panels import history_panel, recall_panel
+from harness.figures.curves import history_panel, recall_panel
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
 from harness.submit.html_page import inline_svg, page

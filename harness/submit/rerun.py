@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core import paths
-from harness.core.arrays import Floats
+from harness.core.arrays import Floats, tokens_sha256
 from harness.core.errors import HarnessError
 from harness.core.files import atomic_file, file_sha256, write_atomically
 from harness.core.rounds import Round, load_round
@@ -23,7 +23,7 @@ from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.submit.code_folder import TRAIN
 from harness.submit.code_spec import ROUND, SPEC, CodeSpec, to_toml
-from harness.submit.prefixes import read_archive, read_prefixes, tokens_sha256
+from harness.submit.prefixes import read_archive, read_prefixes
 from harness.submit.untrusted_files import read_bounded_text, read_bounded_toml
 
 SCORES = "scores.csv"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.parts import AttackedParts, attacked_parts
-from harness.analysis.replay import recall_history, thinned
+from harness.analysis.replay import evenly_spaced, recall_history
 from harness.core.arrays import Bools, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers
@@ -109,7 +109,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         unreachable_score=unreachable_score,
         exact_at_1=first,
         any_guess_correct=None if answers is None else any_of_n(spec, found),
-        curve=tuple(thinned(curve, _MAX_POINTS)),
+        curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
         queries=queries,
         read_training=read_training,
         target_as_loaded=target,

@@ -13,7 +13,6 @@ from harness.core.intervals import Interval
 from harness.core.scoring import ERROR_COUNTS, Score
 from harness.core.text import pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
-from harness.runs.reader import StageWork
 from harness.sandbox import backend_named
 from harness.submit.run_facts import RunFacts
 
@@ -122,7 +121,11 @@ def stages(facts: RunFacts) -> Rows:
     """Return a header, and the draws and batches of each stage. Without stages, return no rows."""
     if not facts.queries.stages:
         return []
-    return [("Stage", "Draws planned", "Draws done", "Batches done"), *map(_stage, facts.queries.stages)]
+    rows = [
+        (Monospace(work.stage), f"{work.announced:,.0f}", f"{work.done:,.0f}", f"{work.batches_done:,}")
+        for work in facts.queries.stages
+    ]
+    return [("Stage", "Draws planned", "Draws done", "Batches done"), *rows]
 
 
 def query_summary(facts: RunFacts) -> str:
@@ -241,10 +244,6 @@ def reproducibility(facts: RunFacts) -> str:
 
 def _bounds(interval: Interval) -> str:
     return f"[{interval.low:.3f}, {interval.high:.3f}]"
-
-
-def _stage(work: StageWork) -> tuple[str, ...]:
-    return (Monospace(work.stage), f"{work.announced:,.0f}", f"{work.done:,.0f}", f"{work.batches_done:,}")
 
 
 def _loaded(loaded: dict[str, Any]) -> str:

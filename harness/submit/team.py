@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
 from harness.core.errors import HarnessError
+from harness.submit.manifest import BundleModel
 from harness.submit.untrusted_files import first_fault, read_bounded_toml
 
 _MAX_BYTES = 1 << 16
@@ -15,10 +16,8 @@ _Line = Annotated[
 _Address = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=r"^[^@\s]+@[^@\s]+$")]
 
 
-class Member(BaseModel):
+class Member(BundleModel):
     """A member of the team."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: _Line
     affiliation: _Line | None = None
@@ -29,10 +28,8 @@ class Member(BaseModel):
         return self.name if self.affiliation is None else f"{self.name}, {self.affiliation}"
 
 
-class Team(BaseModel):
+class Team(BundleModel):
     """A team: its members, and optionally its name and contact."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: _Line | None = None
     contact: _Line | None = None

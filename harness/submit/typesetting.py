@@ -12,7 +12,6 @@ from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
 
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
-_MAX_LINK = 1000
 _WORD = re.compile(r"\S{50,}")
 _PIECE = re.compile(r"\S{10}(?=\S)")
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -44,7 +43,7 @@ def array(items: Sequence[str]) -> str:
 
 def link(address: str, shown: str) -> str:
     """Return a link around the markup `shown`, or only `shown` if this is not a web or mail address."""
-    if not address.startswith(("https://", "http://", "mailto:")) or len(address) > _MAX_LINK:
+    if not address.startswith(("https://", "http://", "mailto:")):
         return shown
     return f"#link({_literal(sanitize(address))})[{shown}];"
 
@@ -67,21 +66,18 @@ def _safe(text: str) -> str:
     return _WORD.sub(lambda word: _PIECE.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", word.group()), drawn)
 
 
-class TypesetDocument:
-    """A compiled Typst file: the bytes of the `pdf` and the number of `pages`."""
+def typeset(source: Path) -> tuple[bytes, int]:
+    """Compile a Typst file with the fonts of the typst package alone. Return the bytes of the PDF and its pages.
 
-    def __init__(self, source: Path) -> None:
-        """Compile `source`, which may read files in its folder, with the fonts of the typst package alone.
-
-        The file must attach its number of pages as metadata with the label `<pages>`. Raises HarnessError if it cannot
-        be compiled.
-        """
-        fonts = typst.Fonts(include_system_fonts=False)
-        try:
-            compiler = typst.Compiler(source, root=source.parent, font_paths=fonts, ignore_system_fonts=True)
-            pdf = compiler.compile(format="pdf", timestamp=0)
-            self.pages = int(compiler.query("<pages>", field="value", one=True))
-        except typst.TypstError as error:
-            raise HarnessError(f"{source}: cannot be typeset ({shorten(sanitize(error.message), 200)}).") from None
-        assert isinstance(pdf, bytes)  # Only image formats give several files.
-        self.pdf = pdf
+    The file may read files in its folder, and must attach its number of pages as metadata with the label `<pages>`.
+    Raises HarnessError if it cannot be compiled.
+    """
+    fonts = typst.Fonts(include_system_fonts=False)
+    try:
+        compiler = typst.Compiler(source, root=source.parent, font_paths=fonts, ignore_system_fonts=True)
+        pdf = compiler.compile(format="pdf", timestamp=0)
+        pages = int(compiler.query("<pages>", field="value", one=True))
+    except typst.TypstError as error:
+        raise HarnessError(f"{source}: cannot be typeset ({shorten(sanitize(error.message), 200)}).") from None
+    assert isinstance(pdf, bytes)  # Only image formats give several files.
+    return pdf, pages

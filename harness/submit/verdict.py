@@ -56,7 +56,7 @@ class FindingLog:
     """The findings of a verification, in the order of the checks."""
 
     def __init__(self) -> None:
-        self._findings: list[Finding] = []
+        self.findings: list[Finding] = []
 
     def check(self, name: str, holds: bool, sentence: str, otherwise: str) -> None:
         """Record `sentence` if the check holds. Otherwise record `otherwise` and raise CheckFailed."""
@@ -66,20 +66,16 @@ class FindingLog:
 
     def record(self, name: str, sentence: str) -> None:
         """Record a check that holds."""
-        self._findings.append(Finding(name, True, sentence))
+        self.findings.append(Finding(name, True, sentence))
 
     def fail(self, name: str, sentence: str) -> Never:
         """Record a check that fails, and raise CheckFailed."""
-        self._findings.append(Finding(name, False, sentence))
+        self.findings.append(Finding(name, False, sentence))
         raise CheckFailed
 
     def note(self, name: str, sentence: str) -> None:
         """Record information that decides nothing."""
-        self._findings.append(Finding(name, None, sentence))
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        return tuple(self._findings)
+        self.findings.append(Finding(name, None, sentence))
 
 
 @dataclass(frozen=True)

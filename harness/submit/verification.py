@@ -271,7 +271,7 @@ class Verification:
             round="unknown" if manifest is None else manifest.round,
             outcome=outcome,
             sentence=sentence,
-            findings=self._log.findings,
+            findings=tuple(self._log.findings),
             hardware=hardware(),
             versions=versions(),
             **self._report,

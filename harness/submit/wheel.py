@@ -52,16 +52,14 @@ def _package_files() -> dict[str, bytes]:
     found |= {
         path.relative_to(paths.PACKAGE).as_posix(): path
         for path in sorted(paths.PACKAGE.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and not _is_round_array(path)
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and (path.suffix == ".toml" or paths.SHIPPED_ROUNDS not in path.parents)
     }
     attacks = shipped_folder()
     if attacks is not None:
         found |= {f"attacks/{path.name}": path for path in sorted(attacks.glob("*.py"))}
     return {name: path.read_bytes() for name, path in found.items()}
-
-
-def _is_round_array(path: Path) -> bool:
-    return paths.SHIPPED_ROUNDS in path.parents and path.suffix != ".toml"
 
 
 def _lock_path() -> Path:

@@ -109,7 +109,7 @@ def test_the_curve_is_written_to_a_file(folder: Path):
         (["--answers", "absent.npy"], "absent.npy: no such file."),
         (["--answers", "guesses.csv"], "not a plain .npy array"),
         (["--answers", "answers.npy", "--last", "5"], "has 4 rows. Lower --last 5."),
-        (["--answers", "prefixes.npy"], "line 2: a suffix of 3 tokens where 2 are wanted"),
+        (["--answers", "prefixes.npy"], "line 2: expected a suffix of 2 tokens, found 3"),
         (["--answers", "answers.npy", "--plot", "curve.pdf"], "Use .svg or .png"),
         (["--round", "smal"], "unknown round 'smal'"),
     ],

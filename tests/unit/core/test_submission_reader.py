@@ -47,14 +47,14 @@ def faults(tmp_path: Path):
 
 
 FAULTY_ROWS = {
-    "no comma": (b"7", "1 column where 2 are wanted"),
-    "three columns": (b'7,"[1,2,3]",9', "3 columns where 2 are wanted"),
-    "unquoted list": (b"7,[1,2,3]", "4 columns where 2 are wanted"),
+    "no comma": (b"7", "expected 2 columns, found 1"),
+    "three columns": (b'7,"[1,2,3]",9', "expected 2 columns, found 3"),
+    "unquoted list": (b"7,[1,2,3]", "expected 2 columns with the suffix in quotes, found 4"),
     "unquoted token": (b"7,5", "not a quoted list"),
-    "space before the quote": (b'7, "[1,2,3]"', "4 columns where 2 are wanted"),
-    "text after the quote": (b'7,"[1,2,3]"x', "after the closing quote"),
+    "space before the quote": (b'7, "[1,2,3]"', "expected 2 columns with the suffix in quotes, found 4"),
+    "text after the quote": (b'7,"[1,2,3]"x', "follows the closing quote"),
     "no brackets": (b'7,"1,2,3"', "not a quoted list"),
-    "open quote": (b'7,"[1,2,3]', "a quote that never closes"),
+    "open quote": (b'7,"[1,2,3]', "the closing quote is missing"),
     "word as id": (b'seven,"[1,2,3]"', "example id 'seven' is not a plain integer"),
     "NaN as id": (b'nan,"[1,2,3]"', "example id 'nan' is not a plain integer"),
     "decimal id": (b'7.0,"[1,2,3]"', "'7.0' is not a plain integer"),
@@ -64,10 +64,10 @@ FAULTY_ROWS = {
     "blank id": (b',"[1,2,3]"', "'' is not a plain integer"),
     "id out of range": (b'10,"[1,2,3]"', "example id '10' is not in 0..9"),
     "huge id": (b"9" * 30 + b',"[1,2,3]"', "is not in 0..9"),
-    "short suffix": (b'7,"[1,2]"', "a suffix of 2 tokens where 3 are wanted"),
-    "long suffix": (b'7,"[1,2,3,4]"', "a suffix of 4 tokens where 3 are wanted"),
-    "one token": (b'7,"[1]"', "a suffix of 1 token where 3 are wanted"),
-    "empty suffix": (b'7,"[]"', "a suffix of 0 tokens where 3 are wanted"),
+    "short suffix": (b'7,"[1,2]"', "expected a suffix of 3 tokens, found 2"),
+    "long suffix": (b'7,"[1,2,3,4]"', "expected a suffix of 3 tokens, found 4"),
+    "one token": (b'7,"[1]"', "expected a suffix of 3 tokens, found 1"),
+    "empty suffix": (b'7,"[]"', "expected a suffix of 3 tokens, found 0"),
     "token out of the vocabulary": (b'7,"[1,100,3]"', "token '100' is not in 0..99"),
     "huge token": (b'7,"[1,1000000000000000000000000000000,3]"', "is not in 0..99"),
     "numpy scalar": (b'7,"[1,np.int64(3),3]"', "token 'np.int64(3)' is not a plain integer"),
@@ -82,12 +82,12 @@ FAULTY_ROWS = {
     "spaces in place of commas": (b'7,"[1 2 3]"', "token '1 2 3' is not a plain integer"),
     "space before a comma": (b'7,"[1 ,2,3]"', "token '1 ' is not a plain integer"),
     "tab after a comma": (b'7,"[1,\t2,3]"', r"token '\t2' is not a plain integer"),
-    "empty line": (b"", "an empty line where a row is wanted"),
-    "blank line": (b"   ", "an empty line where a row is wanted"),
-    "CR LF after LF": (b'7,"[1,2,3]"\r', "ends in CR LF where the header ends in LF"),
-    "binary": (b"\x00\x01\x02", "a binary file where CSV text is wanted"),
+    "empty line": (b"", "expected a row, found an empty line"),
+    "blank line": (b"   ", "expected a row, found an empty line"),
+    "CR LF after LF": (b'7,"[1,2,3]"\r', "ends in CR LF, but the header ends in LF"),
+    "binary": (b"\x00\x01\x02", "expected CSV text, found binary data"),
     "code": (b"7,\"[__import__('os').getpid(),2,3]\"", "is not a plain integer"),
-    "endless cells": (b'7,"[1,' + b" " * 200 + b'2,3]"', "longer than any row can be"),
+    "endless cells": (b'7,"[1,' + b" " * 200 + b'2,3]"', "longer than any row"),
 }
 
 
@@ -107,12 +107,12 @@ def test_a_faulty_row_is_reported_with_line_and_text(name, read):
     ("header", "what"),
     [
         (b"", "an empty file"),
-        (b"\n", "an empty line where the header"),
+        (b"\n", "found an empty line"),
         (b"Example,Suffix\n", "found 'Example,Suffix'"),
         (b"Example ID, Suffix Guess\n", "found 'Example ID, Suffix Guess'"),
         (b"\xef\xbb\xbf" + HEADER, "a byte order mark"),
-        (b"PK\x03\x04\x00\x00rubbish", "a binary file"),
-        (HEADER.decode().encode("utf-16"), "a binary file"),
+        (b"PK\x03\x04\x00\x00rubbish", "binary data"),
+        (HEADER.decode().encode("utf-16"), "binary data"),
         (b"\xff\xfe\xfd\n", "found"),
     ],
 )
@@ -143,7 +143,7 @@ def test_crlf_line_ends_are_accepted(end, read):
 
 
 def test_a_bare_lf_in_a_crlf_file_is_a_fault(read):
-    with pytest.raises(SubmissionFault, match="line 3: ends in LF where the header ends in CR LF"):
+    with pytest.raises(SubmissionFault, match="line 3: ends in LF, but the header ends in CR LF"):
         read(HEADER.strip() + b"\r\n" + GOOD + b"\r\n" + GOOD + b"\n" + GOOD + b"\r\n")
 
 
@@ -188,7 +188,7 @@ def test_an_endless_line_is_refused_without_reading_it(start, tmp_path: Path):
 
 
 def test_an_endless_line_of_text_is_refused(read):
-    with pytest.raises(SubmissionFault, match="line 2: longer than any row can be"):
+    with pytest.raises(SubmissionFault, match="line 2: longer than any row"):
         read(HEADER + b'7,"[' + b"1," * 5_000_000)
 
 

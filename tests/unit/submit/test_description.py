@@ -104,8 +104,6 @@ def test_too_many_pages_are_refused(home: Path) -> None:
     with pytest.raises(HarnessError) as refused:
         write_description(facts, TEAM, PARAGRAPH * 40, home / "out", redact=False)
     assert "7 pages, a description has 2 to 5. Shorten the team's Markdown by about 2 pages." in str(refused.value)
-    with pytest.raises(HarnessError, match="Shorten it"):
-        write_description(facts, TEAM, "x" * 1_000_000, home / "out", redact=False)
 
 
 def test_hostile_names_are_typeset_as_text(home: Path) -> None:

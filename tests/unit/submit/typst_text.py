@@ -8,7 +8,7 @@ import typst
 
 from harness.submit.description import TEMPLATES
 from harness.submit.markdown_to_typst import markdown_to_typst
-from harness.submit.typesetting import TypesetDocument
+from harness.submit.typesetting import typeset
 
 _BREAK = "\u200b"
 _PLAIN_TABLE = "#let team-table(columns, alignment, ..cells) = table(columns: columns, ..cells)"
@@ -40,7 +40,7 @@ def typeset_text(markdown: str, folder: Path) -> str:
     source = markdown_to_typst(markdown)
     whole = folder / "whole.typ"
     whole.write_text(f'#import "template.typ": *\n#show: description\n{source}', encoding="utf-8")
-    assert TypesetDocument(whole).pages >= 1
+    assert typeset(whole)[1] >= 1
     alone = folder / "alone.typ"
     alone.write_text(f"{_PLAIN_TABLE}\n{source}", encoding="utf-8")
     words = _Words()
