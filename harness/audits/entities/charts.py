@@ -1,6 +1,6 @@
 """The charts of an entities audit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -20,24 +20,15 @@ def entities_charts(results: Sequence[ModelResult]) -> list[Chart]:
     kinds = {result.name: {str(group.group): group for group in result.by_kind} for result in results}
     method_names = list(dict.fromkeys(name for method in methods.values() for name in method))
     kind_names = sorted({name for kind in kinds.values() for name in kind})
-    by_position = [_group_line(result.name, result.by_position) for result in results]
-    by_length = [_group_line(result.name, result.by_length) for result in results]
-    position, length, mean = "words and punctuation marks before the name", "words and punctuation marks", "mean "
+    by_position = {result.name: result.by_position for result in results}
+    by_length = {result.name: result.by_length for result in results}
+    words = "words and punctuation marks"
     return [
         _sorted_prompts(results),
         bar_chart("m-mem-by-method", "M-MEM by method", _Y_LABEL, methods, method_names, reference=_CHANCE),
         bar_chart("m-mem-by-type", "Mean M-MEM by sentence type", _Y_LABEL, kinds, kind_names, reference=_CHANCE),
-        LineChart(
-            "m-mem-by-position",
-            "M-MEM by the name's position",
-            position,
-            mean + _Y_LABEL,
-            by_position,
-            has_markers=True,
-        ),
-        LineChart(
-            "m-mem-by-length", "M-MEM by the prompt's length", length, mean + _Y_LABEL, by_length, has_markers=True
-        ),
+        _group_chart("m-mem-by-position", "M-MEM by the name's position", f"{words} before the name", by_position),
+        _group_chart("m-mem-by-length", "M-MEM by the prompt's length", words, by_length),
         *(chart for number, result in enumerate(results, 1) for chart in _model_charts(result, number, len(results))),
     ]
 
@@ -53,9 +44,13 @@ def _sorted_prompts(results: Sequence[ModelResult]) -> LineChart:
     return LineChart("m-mem-by-prompt", "M-MEM of every prompt, lowest first", "prompt", _Y_LABEL, series)
 
 
-def _group_line(name: str, groups: Sequence[GroupMean]) -> Series:
-    x, y, low, high = np.array([(group.group, group.value, group.low, group.high) for group in groups], float).T
-    return Series(name, x, y, low, high)
+def _group_chart(name: str, title: str, x_label: str, models: Mapping[str, Sequence[GroupMean]]) -> LineChart:
+    """Return a line for each model through the means of its groups, whose names are numbers."""
+    series = []
+    for model, groups in models.items():
+        x, y, low, high = np.array([(each.group, each.value, each.low, each.high) for each in groups], float).T
+        series.append(Series(model, x, y, low, high))
+    return LineChart(name, title, x_label, f"mean {_Y_LABEL}", series, has_markers=True)
 
 
 def _model_charts(result: ModelResult, number: int, models: int) -> Iterator[Chart]:

@@ -10,6 +10,7 @@ from harness.engine import exact, load_target
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.exact import target_logprobs
 from harness.engine.shaping import apply_policy
+from tests.unit.engine.conftest import configurations, save_model
 from tests.unit.engine.reference import dense_probabilities, logits_of
 
 POLICIES = (
@@ -39,10 +40,10 @@ def _by_shaped(scores, targets, policy, before):
 @pytest.mark.parametrize("spread", [0.3, 2.0, 6.0])
 def test_exact_probabilities_equal_those_of_apply_policy(policy, spread):
     generator = torch.Generator().manual_seed(5)
-    scores = torch.randn(40, 5000, generator=generator) * spread
-    likely = scores.topk(30, dim=1).indices.gather(1, torch.randint(30, (40, 1), generator=generator))[:, 0]
-    targets = torch.where(torch.arange(40) % 4 == 3, torch.randint(5000, (40,), generator=generator), likely)
-    before = torch.cat([likely.unsqueeze(1), torch.randint(5000, (40, 12), generator=generator)], 1)
+    scores = torch.randn(20, 3000, generator=generator) * spread
+    likely = scores.topk(30, dim=1).indices.gather(1, torch.randint(30, (20, 1), generator=generator))[:, 0]
+    targets = torch.where(torch.arange(20) % 4 == 3, torch.randint(3000, (20,), generator=generator), likely)
+    before = torch.cat([likely.unsqueeze(1), torch.randint(3000, (20, 12), generator=generator)], 1)
     (found,) = target_logprobs(logits_of(scores), targets, [policy], before)
     wanted = _by_shaped(scores, targets, policy, before)
     assert (found.isneginf() == wanted.isneginf()).all()
@@ -107,7 +108,7 @@ def test_each_token_has_the_policys_probability_given_its_context(
 
 def test_the_demo_targets_probabilities_equal_those_of_apply_policy():
     demo = load_target(WEIGHTS, device="cpu", threads=1)
-    prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:40], np.load(ROUND_ARRAYS / "suffix.npy")[:40]
+    prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:16], np.load(ROUND_ARRAYS / "suffix.npy")[:16]
     policies = [policy for policy in POLICIES if policy.repetition_penalty == 1]
     found = demo.exact_logprobs(prefixes, suffixes, policies)
     whole = np.concatenate([prefixes, suffixes], 1).astype(np.int64)
@@ -115,15 +116,17 @@ def test_the_demo_targets_probabilities_equal_those_of_apply_policy():
         logits = demo.model(torch.tensor(whole)).logits[:, 49:-1].float()
     targets = torch.tensor(suffixes.astype(np.int64)).reshape(-1)
     for number, policy in enumerate(policies):
-        wanted = _by_shaped(logits.reshape(2000, -1), targets, policy, None).exp().numpy()
+        wanted = _by_shaped(logits.flatten(0, 1), targets, policy, None).exp().numpy()
         # Rounding decides whether a token at the boundary of a set is kept.
         assert (np.abs(np.exp(found[number].reshape(-1)) - wanted) > 1e-4).sum() <= 2, policy
 
 
-def test_the_probabilities_of_all_suffixes_sum_to_one(neo, prefixes):
-    suffixes = np.array(list(itertools.product(range(61), repeat=2)))
-    repeated = np.repeat(prefixes[:1], len(suffixes), axis=0)
-    for logprobs in neo.exact_logprobs(repeated, suffixes, POLICIES[:6]):
+def test_the_probabilities_of_all_suffixes_sum_to_one(tmp_path):
+    configuration = configurations(16, width=32, heads=4, window=8, spread=0.3)["neo"]
+    target = load_target(save_model(configuration, tmp_path, seed=7), device="cpu", threads=1)
+    suffixes = np.array(list(itertools.product(range(16), repeat=2)))
+    prefixes = np.tile(np.arange(12), (len(suffixes), 1))
+    for logprobs in target.exact_logprobs(prefixes, suffixes, POLICIES[:6]):
         assert np.exp(logprobs.sum(axis=1)).sum() == pytest.approx(1, abs=1e-5)
 
 

@@ -12,6 +12,7 @@ from harness.audits.sequence.local import LocalCompleter
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
+from harness.core.findings import Findings
 from harness.core.rounds import load_round
 from harness.engine.demo import SEED, WEIGHTS
 from harness.engine.loading import load_target
@@ -104,21 +105,22 @@ def test_a_completion_does_not_depend_on_its_batch(inputs: AuditInputs) -> None:
         assert together == [completer.complete(some[place : place + 1], 7)[1][0] for place in some]
 
 
-def test_every_paragraph_is_asked_for_once(inputs: AuditInputs) -> None:
+def test_every_paragraph_is_completed_once(inputs: AuditInputs) -> None:
     completer = LocalCompleter(load_target(WEIGHTS, threads=1), Dataset.from_inputs(inputs), PARAMS, seed=3)
     assert sorted(completer.order.tolist()) == list(range(160))
+
+
+def findings_of_files(folder: Path, prompt_length: int) -> Findings:
+    params = SequenceParams(prompt_length=prompt_length)
+    inputs = read_inputs(CorpusFiles(folder), None, params, seed=0)
+    return InMemory(SequenceAudit(params), inputs, DEMO).run().findings("demo")
 
 
 def test_a_corpus_of_files_is_compared_with_permuted_suffixes(tmp_path: Path) -> None:
     often = sorted(corpus(SEED), key=lambda document: -document.repetitions)[:40]
     for number, document in enumerate(often):
         (tmp_path / f"{number:02}.txt").write_text(document.text)
-    params = SequenceParams(prompt_length=10)
-    findings = (
-        InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
-        .run()
-        .findings("demo")
-    )
+    findings = findings_of_files(tmp_path, prompt_length=10)
     rates = findings.figures["rates"]["trigram"]
     assert findings.figures["control"] == "permuted_suffixes"
     assert rates["corpus"]["value"] > 0.5
@@ -131,12 +133,7 @@ def test_a_corpus_of_files_is_compared_with_permuted_suffixes(tmp_path: Path) ->
 
 def test_a_paragraph_beyond_the_context_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{'word ' * 20}\n\n{'lantern harbour ' * 200}\n")
-    params = SequenceParams(prompt_length=5)
-    findings = (
-        InMemory(SequenceAudit(params), read_inputs(CorpusFiles(tmp_path), None, params, seed=0), DEMO)
-        .run()
-        .findings("demo")
-    )
+    findings = findings_of_files(tmp_path, prompt_length=5)
     assert findings.figures["paragraphs"]["no_room"] == 1
     assert findings.figures["paragraphs"]["completed"] == 1
     assert any(sentence.startswith("Left out: 1 paragraph whose prompt and suffix") for sentence in findings.sentences)
