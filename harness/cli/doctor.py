@@ -108,8 +108,7 @@ def _sandbox() -> list[Finding]:
         backend = detect_backend()
     except HarnessError as error:
         return [Finding("sandbox", "the requested backend does not work", str(error), is_missing=True)]
-    strongest = BACKENDS[0]
-    stronger = None if backend is strongest else strongest.advice
+    stronger = None if backend is BACKENDS[0] else BACKENDS[0].advice
     found = [Finding("sandbox", f"{backend.name}: {backend.description}", None if backend.is_sandbox else stronger)]
     for guarantee in check_guarantees():
         name = f"  {guarantee.name}"

@@ -129,7 +129,7 @@ class Execution:
             network=spec.network == "endpoint",
         )
         environment = {} if self._device is None else self._device.worker_environment
-        return WorkerProcess(folder.scratch, policy, environment=environment, asks_endpoint=spec.network == "endpoint")
+        return WorkerProcess(folder.scratch, policy, environment=environment)
 
     def _follow(
         self,

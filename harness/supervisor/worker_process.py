@@ -23,18 +23,11 @@ class WorkerProcess:
     `ended` is a descriptor that is readable once the process has ended.
     """
 
-    def __init__(
-        self,
-        scratch: Path,
-        policy: SandboxPolicy,
-        *,
-        environment: Mapping[str, str],
-        asks_endpoint: bool = False,
-    ) -> None:
+    def __init__(self, scratch: Path, policy: SandboxPolicy, *, environment: Mapping[str, str]) -> None:
         """Start `python -m harness.worker` on the inputs in `scratch`/inputs, with `scratch` as its home.
 
-        `environment` is added to the plain one. With `asks_endpoint` the worker gets the API key and the proxies of
-        this process's environment.
+        `environment` is added to the plain one. If `policy` allows network access, the worker gets the API key and the
+        proxies of this process's environment.
         """
         frames_in, frames_out = os.pipe()
         commands_in, commands_out = os.pipe()
@@ -48,7 +41,7 @@ class WorkerProcess:
             [*module, str(frames_out), str(commands_in), str(scratch / "inputs")],
             policy,
             cwd=scratch,
-            environment=_environment(scratch) | dict(environment) | (_endpoint_environment() if asks_endpoint else {}),
+            environment=_environment(scratch) | dict(environment) | (_endpoint_environment() if policy.network else {}),
             stdout=log_out,
             stderr=log_out,
             inherited=(frames_out, commands_in),
