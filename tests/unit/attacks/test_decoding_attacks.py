@@ -161,8 +161,8 @@ def test_shorter_prefixes_add_candidates(neo, prefixes):
         for length in (12, 6, 4):
             found = neo.search(prefixes[row : row + 1, -length:], 2, length=LENGTH)
             expected |= {tuple(suffix) for suffix in found.suffixes.tolist()}
-        mine = guesses.ids == row
-        assert {tuple(suffix) for suffix in guesses.suffixes[mine].tolist()} == expected
+        selected = guesses.ids == row
+        assert {tuple(suffix) for suffix in guesses.suffixes[selected].tolist()} == expected
         assert len(expected) > 2
     scored = neo.score(prefixes[guesses.ids], guesses.suffixes)
     assert np.allclose(guesses.score, scored.token_logprobs.mean(axis=1), atol=1e-4)
