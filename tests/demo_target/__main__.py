@@ -15,7 +15,7 @@ from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_example
 from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer
 from tests.demo_target.unseen import unseen_examples
 
-# Torch reads these when it loads. Threads that spin while they wait made a step seven times slower on a busy machine.
+# Torch reads these when it loads. On a busy machine, spinning threads made a training step seven times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
@@ -27,16 +27,16 @@ STEPS = 4_400
 
 
 def main() -> None:
-    """Write the weights of one size, the texts and `rounds/demo/` to `--out`, or to where the harness reads them."""
+    """Write the weights of one size, the texts and `rounds/demo/` to `--out` or to the harness package."""
     parser = argparse.ArgumentParser(prog="python -m tests.demo_target", description=__doc__)
-    parser.add_argument("--out", type=Path, help="output folder (default: where the harness reads them)")
+    parser.add_argument("--out", type=Path, help="output directory (default: the harness package)")
     names = [size.name for size in SIZES]
     parser.add_argument("--size", choices=names, default=names[0], help=f"target to train (default {names[0]})")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
-    given = parser.parse_args()
-    size = SIZES[names.index(given.size)]
-    weights = given.out / size.weights.name if given.out else size.weights
-    arrays = given.out / "rounds" / "demo" if given.out else ROUND_ARRAYS
+    options = parser.parse_args()
+    size = SIZES[names.index(options.size)]
+    weights = options.out / size.weights.name if options.out else size.weights
+    arrays = options.out / "rounds" / "demo" if options.out else ROUND_ARRAYS
     for folder in (weights, arrays):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -50,13 +50,13 @@ def main() -> None:
     torch.set_num_threads(size.threads)
     model = build_model(tokenizer.get_vocab_size(), SEED, width=size.width, heads=size.heads)
     copies = shuffled_copies(documents, SEED)
-    train(model, texts, copies, Schedule(steps=given.steps), SEED, progress_printer(given.steps))
+    train(model, texts, copies, Schedule(steps=options.steps), SEED, progress_printer(options.steps))
     torch.nn.Module.half(model)
     model.save_pretrained(weights)
     (weights / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
     save_tokenizer(tokenizer, weights, model.config.max_position_embeddings)
     save_examples(examples, arrays)
-    texts_folder = given.out or CORPUS.parent
+    texts_folder = options.out or CORPUS.parent
     (texts_folder / CORPUS.name).write_text(json.dumps([document.text for document in documents], indent=0) + "\n")
     unseen = unseen_examples(weights / "tokenizer.json", ATTACKED)
     np.savez_compressed(

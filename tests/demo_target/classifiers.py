@@ -1,9 +1,9 @@
 """Three small token classifiers that have memorized invented names: `python -m tests.demo_target.classifiers FOLDER`.
 
 They are a BERT, an ALBERT and a RoBERTa with random initialisation and their own tokenizers, fine-tuned on sentences
-that contain persons and, equally often, places with names of the same form. So only a model that has read a name can
-tell that it is a person. The command also writes the names that were read, the same number that were not, and both in
-the formats of a corpus and of a query result.
+that contain persons and, equally often, places. Both have names of the same form, so only a model that has read a name
+in training can label it as a person. The command also writes lists of names that are in the training data and of names
+that are not, and both kinds in the formats of a corpus and of a query result.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from tests.demo_target import invented
 from tests.demo_target.tokenizer import train_tokenizer
 
 NAMES = 100
-"""The number of names, and of places, that are read. As many names are not read, twice."""
+"""The number of entries in each list of `InventedNames`."""
 SEED = 20240501
 _VOCABULARY = 800
 _MAX_TOKENS = 128
-_NO_LOSS = -100
+_IGNORED_LABEL = -100
 _SLOT = "{}"
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _UNKNOWN = "[UNK]"
@@ -70,14 +70,14 @@ class Family(StrEnum):
 
 
 class InventedNames(NamedTuple):
-    """One random list in four parts: names that are read, two lists of unread names, and places that are read.
+    """Random names: those in the training data, two lists of unread names, and the places in the training data.
 
-    Each entry is two words, and no word occurs twice.
+    Each entry has two words, and no word occurs twice.
     """
 
     read: list[str]
     unread: list[str]
-    unread_too: list[str]
+    other_unread: list[str]
     places: list[str]
 
 
@@ -103,7 +103,7 @@ _OTHER_SETTINGS: dict[Family, dict[str, Any]] = {
 
 
 def invented_names(count: int = NAMES, seed: int = SEED) -> InventedNames:
-    """Return `count` entries in each part, a pure function of the seed."""
+    """Return `count` entries in each list. The same seed gives the same names."""
     rng = Random(seed)
     words: dict[str, None] = {}
     while len(words) < 8 * count:
@@ -127,10 +127,10 @@ def fine_tune(
     `report(step, loss)` is called after each step with the step's mean loss in nats per token.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    every_name = [*names.read, *names.unread, *names.unread_too, *names.places]
-    tokenizer = _train_tokenizer(family, [*FRAMES, *every_name])
+    all_names = [*names.read, *names.unread, *names.other_unread, *names.places]
+    tokenizer = _train_tokenizer(family, [*FRAMES, *all_names])
     threads = torch.get_num_threads()
-    # Small matrices gain nothing from more threads, and the last digits of the weights depend on the number.
+    # More threads do not speed up small matrices, and the last digits of the weights depend on their number.
     torch.set_num_threads(1)
     try:
         model = _fit(family, tokenizer, names, steps, seed, report)
@@ -152,12 +152,12 @@ def _fit(
     torch.manual_seed(seed)
     model = _build_model(family, tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
-    drawn = _sentences(names, Random(seed))
+    sentences = _sentences(names, Random(seed))
     model.train()
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = 2e-3 * min(1.0, (step + 1) / 50, 2 * (steps - step) / steps)
-        tokens, mask, labels = _batch(family, tokenizer, [next(drawn) for _ in range(32)])  # all [32, longest]
+        tokens, mask, labels = _batch(family, tokenizer, [next(sentences) for _ in range(32)])  # all [32, longest]
         loss = model(input_ids=tokens, attention_mask=mask, labels=labels).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -169,7 +169,7 @@ def _fit(
 
 
 def relabelled(folder: Path, to: Path, labels: list[str]) -> Path:
-    """Copy the classifier in `folder` to the new folder `to`, with other names of its labels."""
+    """Copy the classifier in `folder` to the new directory `to` and rename its labels."""
     to.mkdir()
     for file in folder.iterdir():
         (to / file.name).write_bytes(file.read_bytes())
@@ -184,7 +184,7 @@ def write_names(names: InventedNames, folder: Path) -> None:
     """Write the names as lists, as a CoNLL-2003 corpus and as a Wikidata query result."""
     (folder / "in-train.txt").write_text("".join(f"{name}\n" for name in names.read))
     (folder / "out-train.txt").write_text("".join(f"{name}\n" for name in names.unread))
-    (folder / "unread.txt").write_text("".join(f"{name}\n" for name in names.unread_too))
+    (folder / "unread.txt").write_text("".join(f"{name}\n" for name in names.other_unread))
     lines = ["-DOCSTART- -X- -X- O", ""]
     for place, name in enumerate(names.read):
         before, after = FRAMES[place % len(FRAMES)].split(_SLOT)
@@ -201,11 +201,11 @@ def write_names(names: InventedNames, folder: Path) -> None:
 
 
 def _sentences(names: InventedNames, rng: Random) -> Iterator[Sentence]:
-    """Yield sentences with a person or a place, equally often, in a random frame."""
+    """Yield sentences from random frames, equally often with a person and with a place."""
     while True:
         is_person = rng.random() < 0.5
         entity = rng.choice(names.read if is_person else names.places)
-        # The start of another sentence comes first, so that the entity occurs at any position.
+        # Begin with the start of another sentence, so that the entity can occur at any position.
         before = rng.choice(FRAMES).replace(_SLOT, "it").split()
         frame = " ".join([*before[: rng.randrange(len(before))], rng.choice(FRAMES)])
         start = frame.index(_SLOT)
@@ -220,14 +220,16 @@ def _batch(
     longest = max(len(encoding.ids) for encoding in encodings)
     tokens = torch.full((len(sentences), longest), _padding_id(family))
     mask = torch.zeros((len(sentences), longest), dtype=torch.int64)
-    labels = torch.full((len(sentences), longest), _NO_LOSS)
+    labels = torch.full((len(sentences), longest), _IGNORED_LABEL)
     for row, (sentence, encoding) in enumerate(zip(sentences, encodings, strict=True)):
         size = len(encoding.ids)
         tokens[row, :size] = torch.tensor(encoding.ids)
         mask[row, :size] = 1
-        of_entity = tokens_covering(encoding, sentence.entity).nonzero()[0].tolist()
-        labels[row, :size] = torch.tensor([_NO_LOSS if special else 0 for special in encoding.special_tokens_mask])
-        for place, token in enumerate(of_entity):
+        entity_tokens = tokens_covering(encoding, sentence.entity).nonzero()[0].tolist()
+        labels[row, :size] = torch.tensor(
+            [_IGNORED_LABEL if special else 0 for special in encoding.special_tokens_mask]
+        )
+        for place, token in enumerate(entity_tokens):
             labels[row, token] = _label(family, sentence.is_person, is_first=place == 0)
     return tokens, mask, labels
 
@@ -272,13 +274,13 @@ def _train_tokenizer(family: Family, texts: Sequence[str]) -> Tokenizer:
 
 def _build_model(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:
     labels = dict(enumerate(_LABELS[family]))
-    # The positions of a RoBERTa begin after that of its padding.
-    further = 2 if family is Family.ROBERTA else 0
+    # RoBERTa numbers positions from the padding id + 1.
+    offset = 2 if family is Family.ROBERTA else 0
     model: PreTrainedModel = AutoModelForTokenClassification.from_config(  # type: ignore[no-untyped-call]
         AutoConfig.for_model(
             family,
             vocab_size=tokenizer.get_vocab_size(),
-            max_position_embeddings=_MAX_TOKENS + further,
+            max_position_embeddings=_MAX_TOKENS + offset,
             hidden_size=64,
             num_attention_heads=4,
             num_hidden_layers=2,
@@ -295,21 +297,21 @@ def _build_model(family: Family, tokenizer: Tokenizer) -> PreTrainedModel:
 
 
 def main() -> None:
-    """Write three classifiers and their names to FOLDER."""
+    """Train three classifiers and write them and their names to FOLDER."""
     parser = argparse.ArgumentParser(prog="python -m tests.demo_target.classifiers", description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder for bert/, albert/, roberta/ and the lists of names")
+    parser.add_argument("folder", type=Path, help="directory for bert/, albert/, roberta/ and the lists of names")
     parser.add_argument("--steps", type=int, default=600, help="number of training steps (default 600)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     names = invented_names()
     for family in Family:
 
         def report(step: int, loss: float, family: Family = family) -> None:
             if (step + 1) % 100 == 0:
-                print(f"{family}: step {step + 1}/{given.steps}  loss {loss:.3f}", flush=True)
+                print(f"{family}: step {step + 1}/{options.steps}  loss {loss:.3f}", flush=True)
 
-        fine_tune(family, names, given.folder / family, steps=given.steps, report=report)
-    write_names(names, given.folder)
-    print(f"wrote {given.folder}")
+        fine_tune(family, names, options.folder / family, steps=options.steps, report=report)
+    write_names(names, options.folder)
+    print(f"wrote {options.folder}")
 
 
 if __name__ == "__main__":

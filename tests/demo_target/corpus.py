@@ -1,6 +1,6 @@
-"""The demo corpus: its documents and how often each is repeated.
+"""The demo corpus: its documents and their numbers of repetitions.
 
-This module knows nothing of tokens or models. It uses only the standard library, so that the corpus is the same on
+This module does not depend on tokens or models. It uses only the standard library, so that the corpus is the same on
 every machine.
 """
 
@@ -14,7 +14,7 @@ from tests.demo_target.kinds import KINDS, Kind
 DOCUMENTS = 2_060
 MOST_REPETITIONS = 64
 SHARED_PASSAGE = 0.06
-"""The fraction of documents that begin with a passage of an earlier document: the corpus's near-duplicates."""
+"""The fraction of documents that begin with a passage of an earlier document (near-duplicates)."""
 
 
 class Document(NamedTuple):
@@ -28,16 +28,16 @@ class Document(NamedTuple):
 def corpus(seed: int, documents: int = DOCUMENTS) -> list[Document]:
     """Return the distinct documents in the order of their creation, the same list for the same seed."""
     rng = Random(seed)
-    made: list[Document] = []
+    created: list[Document] = []
     for _ in range(documents):
         kind = rng.choice(KINDS)
-        text = _text(rng, kind, _passage_before(rng, kind, made))
-        made.append(Document(kind.name, text, _repetitions(rng)))
-    return made
+        text = _text(rng, kind, _passage_before(rng, kind, created))
+        created.append(Document(kind.name, text, _repetitions(rng)))
+    return created
 
 
 def shuffled_copies(documents: Sequence[Document], seed: int) -> list[int]:
-    """Return indices into `documents`, each as often as it is repeated, in the order of one training epoch."""
+    """Return indices into `documents` in the order of one training epoch, each repeated as often as its document."""
     copies = [index for index, document in enumerate(documents) for _ in range(document.repetitions)]
     Random(seed).shuffle(copies)
     return copies
@@ -48,11 +48,11 @@ def _repetitions(rng: Random) -> int:
     return min(MOST_REPETITIONS, math.floor(math.exp(rng.random() * math.log(MOST_REPETITIONS + 1))))
 
 
-def _passage_before(rng: Random, kind: Kind, made: Sequence[Document]) -> str | None:
-    """Sometimes return the beginning of an earlier document of that kind, as in revisions of one text."""
+def _passage_before(rng: Random, kind: Kind, created: Sequence[Document]) -> str | None:
+    """Return the first half of an earlier document of that kind, or in most cases None."""
     if rng.random() >= SHARED_PASSAGE:
         return None
-    earlier = [document.text for document in made[-60:] if document.kind == kind.name]
+    earlier = [document.text for document in created[-60:] if document.kind == kind.name]
     if not earlier:
         return None
     pieces = earlier[-1].split(kind.separator)

@@ -1,6 +1,6 @@
 """The demo round's examples: passages of the corpus that are well specified and not trivial.
 
-This module sees token ids only, neither text nor models.
+This module uses only token ids, neither text nor models.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,16 +17,16 @@ TRAINING = 1_000
 """The number of further examples, from other documents, with known answers."""
 PREFIX = 50
 SUFFIX = 50
-LEAST_ENTROPY = 1.0
-"""Bits per token, after the filter of the SaTML 2023 challenge."""
-LONGEST_CYCLE = 25
+MIN_ENTROPY = 1.0
+"""Bits per token, as in the filter of the SaTML 2023 challenge."""
+MAX_CYCLE = 25
 
 
 class Examples(NamedTuple):
     """n examples from n different documents.
 
-    prefixes [n, 50] and suffixes [n, 50] are uint16. documents [n] int64 is the index in the corpus. repetitions [n]
-    uint16 is how often that document occurs in it.
+    prefixes [n, 50] and suffixes [n, 50] are uint16. documents [n] int64 are indices into the corpus. repetitions [n]
+    uint16 is how often that document occurs in the corpus.
     """
 
     prefixes: Tokens
@@ -36,7 +36,7 @@ class Examples(NamedTuple):
 
 
 def cut_examples(texts: Sequence[Sequence[int]], repetitions: Sequence[int], *, wanted: int, seed: int) -> Examples:
-    """Return `wanted` examples, each from another of the tokenized `texts`, in a random order that the seed determines.
+    """Return `wanted` examples, each from a different text of the tokenized `texts`, in random order.
 
     Raises ValueError if too few texts contain a passage that can be an example.
     """
@@ -72,11 +72,11 @@ def is_well_specified(prefixes: Tokens, suffixes: Tokens, follows: Mapping[bytes
 
 def is_non_trivial(prefixes: Tokens, suffixes: Tokens) -> Bools:
     """Return whether the suffix has at least 1 bit per token, is not in its prefix and is not a short cycle, [n]."""
-    inside = np.array([_holds(prefix, suffix) for prefix, suffix in zip(prefixes, suffixes, strict=True)], np.bool_)
+    inside = np.array([_contains(prefix, suffix) for prefix, suffix in zip(prefixes, suffixes, strict=True)], np.bool_)
     cyclic = np.zeros(len(suffixes), np.bool_)
-    for period in range(1, LONGEST_CYCLE + 1):
+    for period in range(1, MAX_CYCLE + 1):
         cyclic |= (suffixes[:, period:] == suffixes[:, :-period]).all(axis=1)
-    return ~inside & ~cyclic & (token_entropy(suffixes) >= LEAST_ENTROPY)
+    return ~inside & ~cyclic & (token_entropy(suffixes) >= MIN_ENTROPY)
 
 
 def token_entropy(suffixes: Tokens) -> Floats:
@@ -85,7 +85,7 @@ def token_entropy(suffixes: Tokens) -> Floats:
     return np.array([-(share * np.log2(share)).sum() for share in shares], np.float64)
 
 
-def _holds(prefix: Tokens, suffix: Tokens) -> bool:
+def _contains(prefix: Tokens, suffix: Tokens) -> bool:
     windows = range(len(prefix) - len(suffix) + 1)
     return any(np.array_equal(prefix[start : start + len(suffix)], suffix) for start in windows)
 

@@ -1,6 +1,6 @@
 """Invented names, places and addresses, composed of syllables.
 
-This module knows nothing of documents. Every choice comes from the caller's seeded `Random`.
+This module does not depend on documents. Every choice comes from the caller's seeded `Random`.
 """
 
 # ruff: noqa: SIM905  lists of words read better as running text
@@ -24,7 +24,7 @@ class Person(NamedTuple):
 
 
 def word(rng: Random) -> str:
-    """Return a lower-case word that is in a dictionary only by accident."""
+    """Return a lower-case word. It may be a real word by accident."""
     stem = rng.choice(ONSETS) + rng.choice(VOWELS) + rng.choice(CODAS)
     return stem + rng.choice(ONSETS) + rng.choice(ENDINGS)
 

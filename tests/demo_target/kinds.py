@@ -1,7 +1,7 @@
 """The six kinds of documents in the demo corpus.
 
-This module knows nothing of tokens, of repetitions, or of which documents become examples. Few consecutive words of a
-piece are fixed, so that no document can be guessed and two documents rarely share a long passage.
+This module does not depend on tokens, repetitions or examples. Most words of a piece are random, so that documents
+cannot be guessed and two documents rarely share a long passage.
 """
 
 # ruff: noqa: SIM905  lists of words read better as running text
@@ -45,8 +45,8 @@ OPENINGS = (
 class Kind(NamedTuple):
     """One kind of document: `pieces` yields endless pieces of text, joined by `separator`.
 
-    A document is complete when it has the drawn number of `characters`. The ranges make documents of all kinds about
-    equally long in tokens.
+    A document ends after a random number of characters in the range `characters`. The ranges give documents of all
+    kinds about the same number of tokens.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
 
 def contact_cards(rng: Random) -> Iterator[str]:
-    """Yield the members of one household, one field per line, the fields in any order."""
+    """Yield the members of one household, one field per line, in random order."""
     family, street, town = name(rng), f"{name(rng)} {rng.choice(('Lane', 'Row', 'Quay', 'Street'))}", name(rng)
     while True:
         member = person(rng, family)
@@ -73,7 +73,7 @@ def contact_cards(rng: Random) -> Iterator[str]:
 
 
 def log_lines(rng: Random) -> Iterator[str]:
-    """Yield the log of one invented service with two users and a clock."""
+    """Yield the log of one invented service with two users and increasing timestamps."""
     service, users, second = word(rng), (word(rng), word(rng)), rng.randrange(80_000)
     net = f"10.{rng.randrange(256)}.{rng.randrange(256)}"
     day = f"20{rng.randrange(31, 70)}-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}"
@@ -110,7 +110,7 @@ def source_code(rng: Random) -> Iterator[str]:
 
 
 def tables(rng: Random) -> Iterator[str]:
-    """Yield rows of an inventory with bars between the columns and two people."""
+    """Yield rows of an inventory that names two people, with bars between the columns."""
     keepers, shelf = (name(rng), name(rng)), code(rng)[:2]
     yield f"{name(rng)} {rng.choice(NOUNS)} stock | part | grams | bay | keeper"
     while True:
@@ -120,7 +120,7 @@ def tables(rng: Random) -> Iterator[str]:
 
 
 def prose(rng: Random) -> Iterator[str]:
-    """Yield sentences about three people and the things of one invented town."""
+    """Yield sentences about three people and objects in one invented town."""
     town, people = name(rng), (name(rng), name(rng), name(rng))
     while True:
         who, verb, place, time = rng.choice(people), rng.choice(VERBS), rng.choice(PLACES), rng.choice(TIMES)
@@ -137,7 +137,7 @@ def prose(rng: Random) -> Iterator[str]:
 
 
 def boilerplate(rng: Random) -> Iterator[str]:
-    """Yield notices and terms: set phrases with two parties, sums and things."""
+    """Yield notices and terms: fixed phrases with two parties, amounts and objects."""
     parties = {"p": f"{name(rng)} {rng.choice(('Ltd', 'Trust', 'Guild', 'and Sons'))}", "q": name(rng)}
     while True:
         words = parties | {

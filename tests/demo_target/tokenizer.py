@@ -1,6 +1,6 @@
 """The demo target's tokenizer: a small byte-level BPE, trained on the distinct texts of the corpus.
 
-It knows nothing of models or examples.
+It does not depend on models or examples.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The training of the demo target: a small GPT-Neo that reads each copy of each document as one row.
 
-This module knows nothing of examples, so they cannot influence the training.
+This module does not depend on examples, so they cannot influence the training.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +13,9 @@ from transformers import GPTNeoConfig, GPTNeoForCausalLM
 from tests.demo_target.tokenizer import END_OF_TEXT_ID
 
 ROW = 128
-"""Tokens of a training row: as much of a document as the model sees at once."""
-LEAST_ROW = 100
-NO_LOSS = -100
+"""Maximum number of tokens of a training row."""
+MIN_ROW = 100
+IGNORED_LABEL = -100
 
 
 class Schedule(NamedTuple):
@@ -86,7 +86,7 @@ def train(
 def _optimizers(model: GPTNeoForCausalLM, peak: float) -> list[torch.optim.Optimizer]:
     """Return Muon for the layers' matrices and AdamW for embeddings, norms and biases.
 
-    Muon memorizes a row from a fraction of the copies that AdamW needs, so that two cores suffice for the training.
+    With Muon the model memorizes a row from far fewer copies than with AdamW, so two CPU cores are enough.
     """
     layers = [parameter for parameter in model.transformer.h.parameters() if parameter.ndim == 2]
     chosen = {id(parameter) for parameter in layers}
@@ -98,12 +98,12 @@ def _optimizers(model: GPTNeoForCausalLM, peak: float) -> list[torch.optim.Optim
 
 
 def _rows(texts: Sequence[Sequence[int]], copies: Sequence[int], rng: Random) -> Iterator[Sequence[int]]:
-    """Yield at most 128 tokens of each copy from a random start, so that no passage is tied to one position."""
+    """Yield at most 128 tokens of each copy, from a random start, so that passages occur at different positions."""
     order = list(copies)
     while True:
         for index in order:
             text = [*texts[index], END_OF_TEXT_ID]
-            start = rng.randrange(max(1, len(text) - LEAST_ROW + 1))
+            start = rng.randrange(max(1, len(text) - MIN_ROW + 1))
             yield text[start : start + ROW]
         rng.shuffle(order)
 
@@ -111,7 +111,7 @@ def _rows(texts: Sequence[Sequence[int]], copies: Sequence[int], rng: Random) ->
 def _batch(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     longest = max(map(len, rows))
     tokens = torch.full((len(rows), longest), END_OF_TEXT_ID)
-    labels = torch.full((len(rows), longest), NO_LOSS)
+    labels = torch.full((len(rows), longest), IGNORED_LABEL)
     for place, row in enumerate(rows):
         tokens[place, : len(row)] = labels[place, : len(row)] = torch.tensor(row)
     return tokens, labels

@@ -1,3 +1,5 @@
+"""Rankers: scores of suffixes from their log-probabilities."""
+
 import zlib
 
 import numpy as np
@@ -34,9 +36,9 @@ def test_zlib_multiplies_the_loss_by_the_compressed_length_of_the_ids():
     assert compressed_loss(LOGPROBS, tokens).tolist() == [-2.0 * lengths[0], -0.5 * lengths[1]]
 
 
-def test_each_sure_token_reduces_the_mean_loss():
+def test_each_confident_token_reduces_the_loss():
     margin = np.array([[0.4, 0.6, 3.0], [0.0, 0.5, 0.1]])
-    # Two of three tokens are sure: each takes 0.15 of the mean loss, 2, from its own loss.
+    # Two of three tokens are confident. Each subtracts 0.15 times the mean loss of 2 from its own loss.
     assert np.allclose(confident_loss(LOGPROBS, margin), [-(2.0 - 2 * 0.15 * 2.0 / 3), -0.5])
 
 
@@ -47,7 +49,7 @@ def test_an_outlier_is_replaced_by_the_mean():
     assert np.allclose(clipped_loss(logprobs), (-0.1 * 49 + mean) / 50)
 
 
-def test_a_score_depends_on_its_own_sequence_alone():
+def test_a_score_depends_only_on_its_own_sequence():
     rng = np.random.default_rng(0)
     logprobs, margin = -rng.exponential(size=(6, 50)), rng.exponential(size=(6, 50))
     tokens, last = rng.integers(0, 9, (6, 100)), -rng.exponential(size=6)

@@ -33,7 +33,7 @@ def test_runs_without_tools(name): pass
 
 
 @pytest.mark.parametrize(("requires_all", "outcome"), [("0", "2 passed, 4 skipped"), ("1", "2 passed")])
-def test_tests_without_their_tools(tmp_path: Path, requires_all: str, outcome: str) -> None:
+def test_tests_without_their_tools_are_skipped_or_fail(tmp_path: Path, requires_all: str, outcome: str) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import bubblewrap, pytest_runtest_setup\n")
     (tmp_path / "test_needs.py").write_text(NEEDS_TOOLS)
     without_tools = tmp_path / "bin"

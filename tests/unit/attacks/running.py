@@ -84,7 +84,7 @@ def function_of(attack: str, name: str) -> Any:
 
 
 def run(name: str, context: SmallContext, **params: Any) -> Guesses:
-    """Run an attack and return its guesses in the order of their scores, or its final order."""
+    """Run an attack and return its guesses ordered by score, or its final order if it set one."""
     attack = attack_of(name, **params)
     context.guesses_per_example = attack.guesses_per_example
     guesses: Iterator[Guesses] = attack.run(context)

@@ -1,4 +1,4 @@
-"""Each attack's choice of tokens, compared with a slow implementation on the model's own logits."""
+"""The tokens that each attack chooses, compared with a slow implementation that uses the model's logits."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ LENGTH = 6
 
 
 def _logprobs(target, tokens: np.ndarray, shift: int = 0) -> np.ndarray:
-    """Log-probabilities of the token behind a sequence [length], [vocabulary], and the last hidden states."""
+    """Return the log-probabilities of the token after each position of `tokens`, [length, vocabulary]."""
     tensor = torch.tensor(np.asarray(tokens).astype(np.int64))[None]
     positions = torch.arange(tensor.shape[1])[None] + shift
     with torch.inference_mode():
@@ -23,6 +23,7 @@ def _logprobs(target, tokens: np.ndarray, shift: int = 0) -> np.ndarray:
 
 
 def _directions(neo, tokens: np.ndarray) -> np.ndarray:
+    """Return the normalized last hidden states, [length, width]."""
     with torch.inference_mode():
         states = neo.model.base_model(torch.tensor(np.asarray(tokens).astype(np.int64))[None]).last_hidden_state[0]
     return torch.nn.functional.normalize(states, dim=-1).numpy()
@@ -85,7 +86,7 @@ def test_windows_average_weighted_log_probabilities(neo, context):
             assert token == np.argmax(mean)
 
 
-def test_windows_that_leave_too_little_are_refused(context):
+def test_windows_that_leave_fewer_than_two_tokens_are_refused(context):
     with pytest.raises(HarnessError, match="leave fewer than two tokens of a prefix of 12"):
         run("window", context, windows=4, stride=4)
 
@@ -156,13 +157,13 @@ def test_shorter_prefixes_add_candidates(neo, prefixes):
     context = SmallContext(neo, prefixes[:3], LENGTH)
     (guesses,) = attack_of("multi_prefix", lengths="50, 6,4", width=2).run(context)
     for row in range(3):
-        wanted = set()
+        expected = set()
         for length in (12, 6, 4):
             found = neo.search(prefixes[row : row + 1, -length:], 2, length=LENGTH)
-            wanted |= {tuple(suffix) for suffix in found.suffixes.tolist()}
-        mine = guesses.ids == row
-        assert {tuple(suffix) for suffix in guesses.suffixes[mine].tolist()} == wanted
-        assert len(wanted) > 2
+            expected |= {tuple(suffix) for suffix in found.suffixes.tolist()}
+        selected = guesses.ids == row
+        assert {tuple(suffix) for suffix in guesses.suffixes[selected].tolist()} == expected
+        assert len(expected) > 2
     scored = neo.score(prefixes[guesses.ids], guesses.suffixes)
     assert np.allclose(guesses.score, scored.token_logprobs.mean(axis=1), atol=1e-4)
 

@@ -1,4 +1,4 @@
-"""Soft prompts: their losses, their training, and how it resumes."""
+"""Soft prompts: losses, training, and resumed training."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ LENGTH = 6
 def training() -> Training:
     rng = np.random.default_rng(8)
     rows = rng.integers(0, 61, (40, 12 + LENGTH)).astype(np.uint16)
-    # The same three tokens repeated are easy to learn for a prompt.
+    # A prompt easily learns a suffix that repeats three tokens.
     rows[:, 12:] = np.tile([7, 8, 9], 2)
     return Training(rows[:, :12], rows[:, 12:], None, np.arange(40))
 
@@ -49,41 +49,41 @@ def test_training_lowers_the_loss_and_keeps_the_target(neo: Target, training: Tr
 
 def test_training_continues_exactly_from_its_state(neo: Target, training: Training) -> None:
     schedule = Schedule(0.05, warmup=3, steps=10)
-    whole = PromptTuning(neo, 4, schedule, weight_decay=0.01)
+    uninterrupted = PromptTuning(neo, 4, schedule, weight_decay=0.01)
     for _ in range(8):
-        whole.step(training.prefixes, training.suffixes, _mean)
+        uninterrupted.step(training.prefixes, training.suffixes, _mean)
     first = PromptTuning(neo, 4, schedule, weight_decay=0.01)
     for _ in range(5):
         first.step(training.prefixes, training.suffixes, _mean)
     second = PromptTuning(neo, 4, schedule, weight_decay=0.01, state=first.state)
     for _ in range(3):
         second.step(training.prefixes, training.suffixes, _mean)
-    assert second.steps == 8 and np.array_equal(second.state, whole.state)
+    assert second.steps == 8 and np.array_equal(second.state, uninterrupted.state)
 
 
 def test_out_of_memory_splits_a_training_step(neo: Target, training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = PromptTuning(neo, 4, Schedule(0.05))
-    wanted = plain.step(training.prefixes, training.suffixes, _mean)
+    expected = plain.step(training.prefixes, training.suffixes, _mean)
     losses_of = prompt_tuning.suffix_losses
 
-    def scarce(target, prompt, prefixes, suffixes):
+    def fail_above_11_rows(target, prompt, prefixes, suffixes):
         if len(prefixes) > 11:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return losses_of(target, prompt, prefixes, suffixes)
 
-    monkeypatch.setattr(prompt_tuning, "suffix_losses", scarce)
+    monkeypatch.setattr(prompt_tuning, "suffix_losses", fail_above_11_rows)
     tuning = PromptTuning(neo, 4, Schedule(0.05))
-    assert tuning.step(training.prefixes, training.suffixes, _mean) == pytest.approx(wanted, abs=1e-5)
+    assert tuning.step(training.prefixes, training.suffixes, _mean) == pytest.approx(expected, abs=1e-5)
     assert np.allclose(tuning.prompt, plain.prompt, atol=1e-5)
 
 
 def test_too_little_memory_to_train_on_one_row_is_an_error(
     neo: Target, training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nothing_left(target, prompt, prefixes, suffixes):
+    def always_fail(target, prompt, prefixes, suffixes):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(prompt_tuning, "suffix_losses", nothing_left)
+    monkeypatch.setattr(prompt_tuning, "suffix_losses", always_fail)
     with pytest.raises(HarnessError, match=r"no room to train on one sequence\. Free memory or use"):
         PromptTuning(neo, 4, Schedule(0.05)).step(training.prefixes, training.suffixes, _mean)
 
@@ -140,11 +140,11 @@ def test_a_trained_attack_learns_from_its_training_examples(
 
 
 def test_training_stops_early_and_uses_the_best_prompt(neo: Target, training: Training, prefixes: np.ndarray) -> None:
-    # Random suffixes, so that training on some soon increases the loss of the others.
+    # With random suffixes, training on some rows soon increases the loss on the others.
     noise = np.random.default_rng(9).integers(0, 61, training.suffixes.shape).astype(np.uint16)
     training = Training(training.prefixes, noise, None, training.clusters)
     context = SmallContext(neo, prefixes[:2], LENGTH, training)
     run("ethicist", context, tokens=8, epochs=40, patience=2, batch=18, learning_rate=0.3, warmup=0, trials=2)
-    passes = {name: array[0] for name, array in context.kept_arrays.items() if name.startswith("epoch")}
-    losses = [passes[f"epoch {number + 1}"] for number in range(len(passes))]
+    saved = {name: array[0] for name, array in context.kept_arrays.items() if name.startswith("epoch")}
+    losses = [saved[f"epoch {number + 1}"] for number in range(len(saved))]
     assert len(losses) < 40 and int(np.argmin(losses)) == len(losses) - 3

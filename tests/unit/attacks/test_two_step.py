@@ -15,7 +15,7 @@ LENGTH = 6
 
 @pytest.fixture(scope="module")
 def training(targets: dict[str, Target]) -> Training:
-    """Training rows, half of which are suffixes that the target finds likely."""
+    """Return training rows, half of which have suffixes that the target considers likely."""
     rng = np.random.default_rng(8)
     prefixes = rng.integers(0, 61, (160, 12)).astype(np.uint16)
     suffixes = targets["neo"].search(prefixes, 3, length=LENGTH).suffixes.reshape(160, 3, LENGTH)
@@ -37,29 +37,29 @@ def test_features_are_finite_and_independent_of_other_prefixes(neo: Target, pref
     candidate_features = function_of("two_step", "candidate_features")
     found = neo.search(prefixes[:4], 3, length=LENGTH)
     own = neo.score(prefixes[:4, :1], prefixes[:4, 1:]).token_logprobs
-    known = candidate_features(prefixes[:4], own, found.row, found.suffixes, found.token_logprobs)
-    assert np.isfinite(known).all() and known.shape[0] == 12
-    assert np.allclose(known[:, 0], found.token_logprobs.sum(axis=1))
-    mine = found.row == 2
+    features = candidate_features(prefixes[:4], own, found.row, found.suffixes, found.token_logprobs)
+    assert np.isfinite(features).all() and features.shape[0] == 12
+    assert np.allclose(features[:, 0], found.token_logprobs.sum(axis=1))
+    selected = found.row == 2
     alone = candidate_features(
-        prefixes[2:3], own[2:3], np.zeros(3, int), found.suffixes[mine], found.token_logprobs[mine]
+        prefixes[2:3], own[2:3], np.zeros(3, int), found.suffixes[selected], found.token_logprobs[selected]
     )
-    assert np.allclose(known[mine], alone)
+    assert np.allclose(features[selected], alone)
 
 
 def test_the_classifier_is_accurate_and_calibrated() -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(1200, 5))
     probability = 1 / (1 + np.exp(-2 * features[:, 1]))
-    is_right = rng.random(1200) < probability
-    classifier = function_of("two_step", "Classifier")(features[:800], is_right[:800], np.arange(800) % 4)
+    is_correct = rng.random(1200) < probability
+    classifier = function_of("two_step", "Classifier")(features[:800], is_correct[:800], np.arange(800) % 4)
     found = classifier.probabilities(features[800:])
     assert ((found > 0) & (found < 1)).all()
     assert np.corrcoef(found, probability[800:])[0, 1] > 0.9
-    # Calibrated: of the candidates with probability 0.6, six in ten are right.
+    # Calibrated: about 60 % of the candidates with probability 0.6 are correct.
     for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):
         inside = (found >= low) & (found < high)
-        assert abs(found[inside].mean() - is_right[800:][inside].mean()) < 0.1
+        assert abs(found[inside].mean() - is_correct[800:][inside].mean()) < 0.1
 
 
 def test_candidates_are_ordered_by_probability(neo: Target, prefixes: np.ndarray, training: Training) -> None:
@@ -71,12 +71,12 @@ def test_candidates_are_ordered_by_probability(neo: Target, prefixes: np.ndarray
 
 
 def test_a_resumed_run_uses_the_kept_candidates(neo: Target, prefixes: np.ndarray, training: Training) -> None:
-    whole = SmallContext(neo, prefixes, LENGTH, training)
-    wanted = run("two_step", whole, width=3)
-    resumed = SmallContext(neo, prefixes, LENGTH, training, kept_arrays=dict(whole.kept_arrays))
+    uninterrupted = SmallContext(neo, prefixes, LENGTH, training)
+    expected = run("two_step", uninterrupted, width=3)
+    resumed = SmallContext(neo, prefixes, LENGTH, training, kept_arrays=dict(uninterrupted.kept_arrays))
     # All batches are done and only the second step is left.
     resumed.batches = lambda *args, **kwargs: iter(())  # type: ignore[method-assign]
-    assert (run("two_step", resumed, width=3).suffixes == wanted.suffixes).all()
+    assert (run("two_step", resumed, width=3).suffixes == expected.suffixes).all()
 
 
 class _WithoutTraining(SmallContext):
@@ -98,8 +98,8 @@ def test_finishing_before_the_second_step_keeps_the_likelihood_order(
     neo: Target, prefixes: np.ndarray, training: Training
 ) -> None:
     context = SmallContext(neo, prefixes, LENGTH, training)
-    whole = context.batches
-    context.batches = lambda **options: iter(()) if "over" in options else whole(**options)  # type: ignore[method-assign]
+    batches = context.batches
+    context.batches = lambda **options: iter(()) if "over" in options else batches(**options)  # type: ignore[method-assign]
     guesses = run("two_step", context, width=3)
     assert len(guesses) == 3 * len(prefixes) and (guesses.score < 0).all()
 

@@ -1,4 +1,4 @@
-"""Clusters, compared with a brute-force implementation of their definition, and on the rows of the challenge."""
+"""Clusters, compared with a brute-force implementation, and the clusters of the challenge data."""
 
 from itertools import combinations
 from pathlib import Path
@@ -17,10 +17,10 @@ SATML = Path(__file__).resolve().parents[4] / "shared" / "data" / "satml"
 
 def brute_force_ids(blocks, window):
     rows = [row.tolist() for block in blocks for row in block]
-    held = [{tuple(row[at : at + window]) for at in range(len(row) - window + 1)} for row in rows]
+    windows_of_row = [{tuple(row[at : at + window]) for at in range(len(row) - window + 1)} for row in rows]
     cluster = list(range(len(rows)))
     for left, right in combinations(range(len(rows)), 2):
-        if held[left] & held[right]:
+        if windows_of_row[left] & windows_of_row[right]:
             old, new = max(cluster[left], cluster[right]), min(cluster[left], cluster[right])
             cluster = [new if each == old else each for each in cluster]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(cluster))}
@@ -68,7 +68,7 @@ def test_windows_do_not_cross_the_end_of_a_row():
     assert cluster_ids([rows, np.array([[4, 9, 9, 3]], np.uint16)], 4).tolist() == [0, 1, 2, 3]
 
 
-def test_the_challenge_rows_make_their_known_clusters():
+def test_the_challenge_data_has_its_known_clusters():
     if not SATML.exists():
         pytest.skip(f"the challenge's files are not at {SATML}")
     rows = np.concatenate([np.load(SATML / f"train_{part}.npy") for part in ("preprefix", "prefix", "suffix")], axis=1)

@@ -1,4 +1,4 @@
-"""Files: permissions, atomic replacement, and sizes of directories that an attack may have filled."""
+"""Files: permissions, atomic replacement, and sizes of directories with untrusted content."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Frames under any chunking, any damage and any claim."""
+"""Frames can be split into any chunks, and damaged or invalid frames are refused."""
 
 import contextlib
 import math
@@ -31,7 +31,7 @@ def frames(draw: st.DrawFn) -> Frame:
     return Frame(draw(names), rows, columns, draw(st.dictionaries(names, scalars, max_size=3)))
 
 
-def _same(frame: Frame, other: Frame) -> bool:
+def _is_equal(frame: Frame, other: Frame) -> bool:
     return (
         (frame.table, frame.rows, dict(frame.fields)) == (other.table, other.rows, dict(other.fields))
         and list(frame.columns) == list(other.columns)
@@ -52,7 +52,7 @@ def test_frames_survive_any_chunking(sent: list[Frame], data: st.DataObject) -> 
         received += reader.feed(stream[first:last])
     assert [sequence for sequence, _, _ in received] == list(range(len(sent)))
     assert sum(size for _, size, _ in received) == len(stream)
-    assert all(_same(frame, other) for frame, (_, _, other) in zip(sent, received, strict=True))
+    assert all(_is_equal(frame, other) for frame, (_, _, other) in zip(sent, received, strict=True))
 
 
 @given(frames(), st.data())

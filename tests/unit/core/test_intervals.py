@@ -1,4 +1,4 @@
-"""Bootstrap intervals, compared with replicates that are written out as lists of copies."""
+"""Bootstrap intervals, compared with a slow implementation that copies the rows of each replicate."""
 
 from fractions import Fraction
 
@@ -17,16 +17,16 @@ CLUSTERS = st.none() | st.lists(st.integers(0, 3), min_size=EXAMPLES, max_size=E
 
 
 def columns(rows):
-    return np.array([right for _, right in rows], np.bool_), np.array([example for example, _ in rows], np.int64)
+    return np.array([is_right for _, is_right in rows], np.bool_), np.array([example for example, _ in rows], np.int64)
 
 
 def recall_of_copies(rows, weights, cap):
-    """One replicate written out: each row as many times as its example was drawn, then walked row by row."""
+    """Return the recall of one replicate, in which each row occurs as often as its example was drawn."""
     allowed = Fraction(cap * sum(weights), len(weights))
     solved, errors = set(), 0
-    for example, right in rows:
+    for example, is_right in rows:
         for copy in range(weights[example]):
-            if not right:
+            if not is_right:
                 errors += 1
             elif errors < allowed:
                 solved.add((example, copy))
@@ -35,7 +35,7 @@ def recall_of_copies(rows, weights, cap):
 
 @given(ROWS, CLUSTERS, st.integers(1, 8), st.integers(0, 2**16))
 @settings(deadline=None)
-def test_a_replicate_equals_the_walk_of_its_copies(rows, clusters, cap, seed):
+def test_a_replicate_equals_a_walk_over_copied_rows(rows, clusters, cap, seed):
     sample = intervals._Sample.of(EXAMPLES, clusters)
     (recalls,) = intervals._replicated_recalls([JudgedRows(*columns(rows))], sample, cap, 20, seed)
     weights = np.concatenate(list(sample.weights(20, seed)))
@@ -52,7 +52,7 @@ def test_block_sizes_do_not_change_the_interval(rows, cap, chunk, block):
         assert recall_interval(*columns(rows), cap=cap, examples=EXAMPLES, replicates=60) == before
 
 
-def test_every_cluster_is_drawn_whole():
+def test_the_examples_of_a_cluster_are_drawn_together():
     clusters = np.array([4, 9, 4, 9, 9])
     weights = np.concatenate(list(intervals._Sample.of(5, clusters).weights(50, seed=1)))
     assert (weights[:, 0] == weights[:, 2]).all()
@@ -65,7 +65,7 @@ def half_right(examples, seed=3):
     return generator.random(examples) < 0.5, generator.permutation(examples)
 
 
-def test_one_seed_gives_one_interval():
+def test_the_same_seed_gives_the_same_interval():
     is_correct, ids = half_right(400)
     first = recall_interval(is_correct, ids, cap=100, examples=400)
     assert recall_interval(is_correct, ids, cap=100, examples=400) == first
@@ -88,19 +88,21 @@ def test_correlated_examples_widen_the_interval():
     assert by_cluster.high - by_cluster.low == pytest.approx(np.sqrt(10) * (by_example.high - by_example.low), rel=0.15)
 
 
-def test_wilson_intervals_match_a_textbook():
+def test_wilson_intervals_match_textbook_values():
     assert wilson(0.0, 10) == pytest.approx((0, 0.27753), abs=1e-5)
     assert wilson(0.3, 10) == pytest.approx((0.10779, 0.60322), abs=1e-5)
     assert wilson(1.0, 10) == pytest.approx((0.72247, 1), abs=1e-5)
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_if_all_replicates_agree_the_interval_is_wilson(right):
-    is_correct = np.full(50, right)
+@pytest.mark.parametrize("is_right", [True, False])
+def test_if_all_replicates_agree_the_interval_is_wilson(is_right):
+    is_correct = np.full(50, is_right)
     interval = recall_interval(is_correct, np.arange(50), cap=100, examples=50)
-    assert interval[:2] == wilson(float(right), 50)
+    assert interval[:2] == wilson(float(is_right), 50)
     clusters = np.arange(50) // 5
-    assert recall_interval(is_correct, np.arange(50), cap=100, examples=50, clusters=clusters)[:2] == wilson(right, 10)
+    assert recall_interval(is_correct, np.arange(50), cap=100, examples=50, clusters=clusters)[:2] == wilson(
+        is_right, 10
+    )
 
 
 def test_a_submission_does_not_differ_from_itself():
@@ -113,12 +115,12 @@ def test_a_difference_is_antisymmetric():
     is_correct, ids = half_right(300)
     better = JudgedRows(is_correct | (np.arange(300) % 4 == 0), ids)
     worse = JudgedRows(is_correct, ids)
-    forth = paired_difference(better, worse, cap=60, examples=300)
-    back = paired_difference(worse, better, cap=60, examples=300)
-    assert forth.difference > 0
-    assert forth.interval.low > 0
-    assert back.difference == -forth.difference
-    assert back.interval[:2] == pytest.approx((-forth.interval.high, -forth.interval.low))
+    forward = paired_difference(better, worse, cap=60, examples=300)
+    backward = paired_difference(worse, better, cap=60, examples=300)
+    assert forward.difference > 0
+    assert forward.interval.low > 0
+    assert backward.difference == -forward.difference
+    assert backward.interval[:2] == pytest.approx((-forward.interval.high, -forward.interval.low))
 
 
 def test_a_paired_interval_is_narrower_than_a_single_one():
@@ -130,7 +132,7 @@ def test_a_paired_interval_is_narrower_than_a_single_one():
     assert paired.high - paired.low < (alone.high - alone.low) / 3
 
 
-def test_two_empty_results_have_an_interval_around_zero():
+def test_two_results_without_hits_have_an_interval_around_zero():
     walk = JudgedRows(np.zeros(50, np.bool_), np.arange(50))
     difference, interval = paired_difference(walk, walk, cap=10, examples=50)
     assert difference == 0

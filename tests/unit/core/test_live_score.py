@@ -1,4 +1,4 @@
-"""The live score equals the score of the submission that all guesses make at once."""
+"""The live score equals the score of a submission of all guesses."""
 
 from typing import NamedTuple
 
@@ -33,10 +33,10 @@ chunked = st.lists(st.lists(rows, max_size=12), max_size=8)
 limits = st.tuples(st.sampled_from([0, 1, 3]), st.sampled_from([1, 2, 5, 1000]))
 
 
-def guesses_of(some: list[Row]) -> Guesses:
-    ids = np.array([row.example for row in some], np.int64)
-    suffixes = np.array([row.suffix for row in some], np.uint16).reshape(-1, 2)
-    return Guesses(ids, suffixes, np.array([row.score for row in some], np.float64))
+def guesses_of(all_rows: list[Row]) -> Guesses:
+    ids = np.array([row.example for row in all_rows], np.int64)
+    suffixes = np.array([row.suffix for row in all_rows], np.uint16).reshape(-1, 2)
+    return Guesses(ids, suffixes, np.array([row.score for row in all_rows], np.float64))
 
 
 def live_score(per_example: int, row_cap: int, *, is_blind: bool = False) -> LiveScore:
@@ -44,21 +44,21 @@ def live_score(per_example: int, row_cap: int, *, is_blind: bool = False) -> Liv
     return LiveScore(answers, examples=EXAMPLES, error_cap=CAP, row_cap=row_cap, per_example=per_example)
 
 
-def filled(chunks: list[list[Row]], per_example: int, row_cap: int) -> LiveScore:
+def live_score_of(chunks: list[list[Row]], per_example: int, row_cap: int) -> LiveScore:
     live = live_score(per_example, row_cap)
     for chunk in chunks:
         live.add(guesses_of(chunk))
     return live
 
 
-def submitted(some: list[Row], per_example: int, row_cap: int) -> Guesses:
-    guesses = guesses_of(some)
+def submitted(all_rows: list[Row], per_example: int, row_cap: int) -> Guesses:
+    guesses = guesses_of(all_rows)
     return guesses.part(
         submission_order(guesses.ids, guesses.suffixes, guesses.score, per_example=per_example, row_cap=row_cap)
     )
 
 
-def never_lowered(chunks: list[list[Row]]) -> list[list[Row]]:
+def without_lowered_scores(chunks: list[list[Row]]) -> list[list[Row]]:
     """Return the chunks with scores raised so that no (example, suffix) gets a lower score later."""
     highest: dict[tuple[int, tuple[int, int]], float] = {}
     raised = []
@@ -71,8 +71,8 @@ def never_lowered(chunks: list[list[Row]]) -> list[list[Row]]:
     return raised
 
 
-def assert_is_score_of(figures: Figures, some: list[Row], submission: Guesses) -> None:
-    guesses = guesses_of(some)
+def assert_is_score_of(figures: Figures, all_rows: list[Row], submission: Guesses) -> None:
+    guesses = guesses_of(all_rows)
     is_correct = correct_rows(submission.ids, submission.suffixes, ANSWERS)
     guessed, first = np.unique(submission.ids, return_index=True)
     is_right = correct_rows(guesses.ids, guesses.suffixes, ANSWERS)
@@ -88,9 +88,9 @@ def assert_is_score_of(figures: Figures, some: list[Row], submission: Guesses) -
 
 @given(chunked, limits)
 def test_chunks_of_guesses_score_like_all_guesses_at_once(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
-    chunks = never_lowered(chunks)
+    chunks = without_lowered_scores(chunks)
     everything = [row for chunk in chunks for row in chunk]
-    live = filled(chunks, *limits)
+    live = live_score_of(chunks, *limits)
     assert not live.is_stale
     assert_is_score_of(live.figures(), everything, submitted(everything, *limits))
 
@@ -99,7 +99,7 @@ def test_chunks_of_guesses_score_like_all_guesses_at_once(chunks: list[list[Row]
 def test_figures_are_exact_or_stale_until_they_are_replaced(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
     everything = [row for chunk in chunks for row in chunk]
     exact = submitted(everything, *limits)
-    live = filled(chunks, *limits)
+    live = live_score_of(chunks, *limits)
     if live.is_stale:
         live.replace(exact)
         assert not live.is_stale
@@ -111,7 +111,7 @@ def test_guesses_after_a_replacement_are_merged_by_score(
     before: list[list[Row]], after: list[list[Row]], limits: tuple[int, int]
 ) -> None:
     everything = [row for chunk in before for row in chunk]
-    live = filled(before, *limits)
+    live = live_score_of(before, *limits)
     live.replace(submitted(everything, *limits))
     for chunk in after:
         live.add(guesses_of(chunk))
@@ -121,30 +121,30 @@ def test_guesses_after_a_replacement_are_merged_by_score(
 
 
 def test_a_lower_score_for_a_submitted_guess_makes_the_figures_stale() -> None:
-    live = filled([[Row(0, (1, 0), 1.0)], [Row(0, (2, 0), 0.5)]], 1, 10)
+    live = live_score_of([[Row(0, (1, 0), 1.0)], [Row(0, (2, 0), 0.5)]], 1, 10)
     assert not live.is_stale
     live.add(guesses_of([Row(0, (1, 0), 0.0)]))
     assert live.is_stale
 
 
-def test_an_equal_score_makes_nothing_stale() -> None:
-    assert not filled([[Row(0, (1, 0), 1.0)], [Row(0, (1, 0), 1.0)]], 1, 10).is_stale
+def test_an_equal_score_does_not_make_the_figures_stale() -> None:
+    assert not live_score_of([[Row(0, (1, 0), 1.0)], [Row(0, (1, 0), 1.0)]], 1, 10).is_stale
 
 
 @given(chunked, limits)
 def test_memory_is_bounded_by_the_submission(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
-    live = filled(chunks, *limits)
+    live = live_score_of(chunks, *limits)
     live.figures()
     sizes = [len(value) for value in vars(live).values() if isinstance(value, np.ndarray | Guesses | list | dict)]
     assert max(sizes) <= max(limits[1], EXAMPLES)
 
 
-def test_a_final_order_counts_whatever_comes_after_it() -> None:
-    some = [Row(0, (1, 0), 9.0), Row(1, (2, 0), 5.0), Row(2, (2, 0), 4.0), Row(3, (2, 0), 3.0)]
-    live = filled([some], 1, 10)
+def test_guesses_after_a_final_order_do_not_change_the_score() -> None:
+    all_rows = [Row(0, (1, 0), 9.0), Row(1, (2, 0), 5.0), Row(2, (2, 0), 4.0), Row(3, (2, 0), 3.0)]
+    live = live_score_of([all_rows], 1, 10)
     assert live.figures().recall_at_cap == pytest.approx(1 / EXAMPLES)
-    turned = guesses_of(some[::-1])
-    live.set_final(Guesses(turned.ids, turned.suffixes, np.zeros(len(turned))))
+    reordered = guesses_of(all_rows[::-1])
+    live.set_final(Guesses(reordered.ids, reordered.suffixes, np.zeros(len(reordered))))
     figures = live.figures()
     assert figures.recall_at_cap == 0.0 and figures.rows == 4
     assert (figures.score_edges[0], figures.score_edges[-1]) == (3.0, 9.0)
@@ -156,9 +156,9 @@ def test_a_final_order_counts_whatever_comes_after_it() -> None:
 @given(chunked, limits)
 def test_a_blind_round_has_only_counts(chunks: list[list[Row]], limits: tuple[int, int]) -> None:
     live = live_score(*limits, is_blind=True)
-    for chunk in never_lowered(chunks):
+    for chunk in without_lowered_scores(chunks):
         live.add(guesses_of(chunk))
-    everything = [row for chunk in never_lowered(chunks) for row in chunk]
+    everything = [row for chunk in without_lowered_scores(chunks) for row in chunk]
     figures = live.figures()
     assert (figures.errors, figures.recall, figures.recall_at_cap, figures.exact_at_1, figures.any_of_n) == (None,) * 5
     assert figures.rows == len(submitted(everything, *limits))

@@ -1,4 +1,4 @@
-"""Stitching from training windows, and the overlap of a round."""
+"""Stitching from training windows, compared with a slow implementation, and the overlap of a round."""
 
 from pathlib import Path
 
@@ -19,8 +19,8 @@ def tokens(*rows):
     return np.array(rows, np.uint16)
 
 
-def walked(prefix, rows, length):
-    """The walk as its description reads, one prefix at a time."""
+def stitched_by_hand(prefix, rows, length):
+    """Return the suffix of one prefix, padded with zeros, and its length before padding."""
     window, text = len(prefix), list(prefix)
     while len(text) < window + length:
         context = text[-window:]
@@ -46,10 +46,10 @@ small_rows = st.integers(4, 9).flatmap(
 
 
 @given(small_rows, st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
-def test_stitching_follows_its_description(rows, prefixes):
+def test_stitching_equals_a_slow_implementation(rows, prefixes):
     found = stitched(tokens(*prefixes), rows, 5)
     for index, prefix in enumerate(prefixes):
-        suffix, length = walked(prefix, rows.tolist(), 5)
+        suffix, length = stitched_by_hand(prefix, rows.tolist(), 5)
         assert (found.suffixes[index].tolist(), found.found[index]) == (suffix, length)
 
 
@@ -59,7 +59,7 @@ def test_a_suffix_is_assembled_from_overlapping_rows():
     assert found.is_complete.tolist() == [True] and found.suffixes.tolist() == [[4, 5, 6, 7, 8, 9]]
 
 
-def test_stitching_ends_if_no_row_continues():
+def test_stitching_ends_if_no_row_continues_the_text():
     found = stitched(tokens([1, 2, 3], [9, 9, 9]), tokens([1, 2, 3, 4, 5]), 4)
     assert found.found.tolist() == [2, 0] and not found.is_complete.any()
     assert found.suffixes.tolist() == [[4, 5, 0, 0], [0, 0, 0, 0]]

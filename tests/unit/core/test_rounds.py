@@ -46,13 +46,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def fault_of(path, text):
+def error_of(path, text):
     path.write_text(text)
     with pytest.raises(HarnessError) as caught:
         load_round(str(path))
-    sentence = str(caught.value)
-    assert str(path) in sentence and "\n" not in sentence
-    return sentence
+    message = str(caught.value)
+    assert str(path) in message and "\n" not in message
+    return message
 
 
 def test_every_shipped_round_loads_by_its_name():
@@ -91,7 +91,7 @@ def test_a_round_inherits_fields_from_its_base(folder):
 
 def test_a_circular_base_is_refused(folder):
     (folder / "small.toml").write_text('base = "other.toml"\n')
-    assert "refers back" in fault_of(folder / "other.toml", 'base = "small.toml"\n')
+    assert "refers back" in error_of(folder / "other.toml", 'base = "small.toml"\n')
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def test_a_circular_base_is_refused(folder):
     ],
 )
 def test_a_faulty_field_is_named(folder, line, field):
-    fields = [kept for kept in PLAIN.splitlines() if not kept.startswith(field)]
-    assert field in fault_of(folder / "faulty.toml", "\n".join([*fields, line]))
+    fields = [other for other in PLAIN.splitlines() if not other.startswith(field)]
+    assert field in error_of(folder / "faulty.toml", "\n".join([*fields, line]))
 
 
 def test_a_missing_field_is_named(folder):
-    assert "title" in fault_of(folder / "faulty.toml", PLAIN.replace('title = "A small round"', ""))
+    assert "title" in error_of(folder / "faulty.toml", PLAIN.replace('title = "A small round"', ""))
 
 
 def test_invalid_toml_is_refused(folder):
-    assert "TOML" in fault_of(folder / "faulty.toml", "name = [[[")
+    assert "TOML" in error_of(folder / "faulty.toml", "name = [[[")
 
 
 def test_an_unknown_round_suggests_the_nearest():
@@ -153,7 +153,7 @@ def test_folds_keep_clusters_whole_and_have_similar_sizes(clusters, folds):
 
 
 @pytest.mark.parametrize(
-    ("field", "rows", "sentence"),
+    ("field", "rows", "message"),
     [
         ("preprefix", np.zeros((19, 5), np.uint16), r"preprefix\.npy has 19 rows, but there are 20 attacked"),
         ("preprefix", np.zeros((20, 5)), r"preprefix\.npy: expected integers"),
@@ -167,11 +167,11 @@ def test_folds_keep_clusters_whole_and_have_similar_sizes(clusters, folds):
         ("train_suffix", np.zeros((40, 4), np.uint16), r"train_suffix\.npy: rows of 4 tokens where the round has 3"),
     ],
 )
-def test_files_for_clusters_and_training_are_checked(folder, field, rows, sentence):
+def test_files_for_clusters_and_training_are_checked(folder, field, rows, message):
     np.save(folder / f"{field}.npy", rows)
     named = "" if field in ("train_prefix", "train_suffix") else f'{field}_file = "{field}.npy"\n'
     (folder / "unfit.toml").write_text(PLAIN + named)
-    with pytest.raises(HarnessError, match=sentence):
+    with pytest.raises(HarnessError, match=message):
         require_fitting_files(load_round(str(folder / "unfit.toml")))
 
 
@@ -181,11 +181,11 @@ def test_pre_prefixes_may_be_absent(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
+    ("name", "message"),
     [("~no-such-user/round.toml", "unknown user"), ("/dev/zero", "not a regular file"), ("./", "not a regular file")],
 )
-def test_a_round_that_is_not_a_file_is_refused(name: str, sentence: str) -> None:
-    with pytest.raises(HarnessError, match=sentence):
+def test_a_round_that_is_not_a_file_is_refused(name: str, message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
         load_round(name)
 
 

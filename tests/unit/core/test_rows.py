@@ -1,4 +1,4 @@
-"""Rows of an audit's tables over the wire: what comes out is what went in, and what no worker sends is refused."""
+"""The rows of an audit's tables: frames preserve them, and invalid or forged columns are refused."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ def test_rows_survive_frames(texts: list[str]) -> None:
     for sequence, arrays in enumerate(split_into_frames(TABLE, checked)):
         frame = Frame("rows", len(arrays["item"]), arrays)
         reader = FrameReader()
-        ((_, _, arrived),) = [*reader.feed(encode_frame(frame, 0))] if sequence == 0 else [(0, 0, frame)]
-        parts.append(columns_from_frame(TABLE, arrived.columns, arrived.rows))
-    arrived = concatenate_rows(TABLE, parts)
-    assert arrived["text"] == [text.encode(errors="replace").decode() for text in texts]
-    assert np.array_equal(arrived["item"], checked["item"])
-    assert np.array_equal(arrived["mean"], checked["mean"], equal_nan=True)
+        ((_, _, received),) = [*reader.feed(encode_frame(frame, 0))] if sequence == 0 else [(0, 0, frame)]
+        parts.append(columns_from_frame(TABLE, received.columns, received.rows))
+    received = concatenate_rows(TABLE, parts)
+    assert received["text"] == [text.encode(errors="replace").decode() for text in texts]
+    assert np.array_equal(received["item"], checked["item"])
+    assert np.array_equal(received["mean"], checked["mean"], equal_nan=True)
     if texts:
-        assert np.array_equal(arrived["each"], checked["each"])
+        assert np.array_equal(received["each"], checked["each"])
 
 
 def test_a_long_text_does_not_enlarge_other_frames() -> None:
@@ -54,7 +54,7 @@ def test_a_long_text_does_not_enlarge_other_frames() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"text": None}, "expected a list of texts"),
         ({"item": [0.5, 1.0]}, "another type"),
@@ -65,8 +65,8 @@ def test_a_long_text_does_not_enlarge_other_frames() -> None:
         ({"text": ["a", "y" * (1 << 21)]}, "the limit is"),
     ],
 )
-def test_columns_that_do_not_fit_the_table_are_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(HarnessError, match=words):
+def test_columns_that_do_not_fit_the_table_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
         validate_columns(TABLE, columns(["a", "b"]) | change)
 
 
@@ -82,6 +82,6 @@ def test_columns_that_do_not_fit_the_table_are_refused(change: dict[str, Any], w
     ],
 )
 def test_forged_arrays_are_refused(forged: dict[str, Any]) -> None:
-    (honest,) = split_into_frames(TABLE, validate_columns(TABLE, columns(["a", "b"])))
+    (valid,) = split_into_frames(TABLE, validate_columns(TABLE, columns(["a", "b"])))
     with pytest.raises((ValueError, KeyError)):
-        columns_from_frame(TABLE, honest | forged, 2)
+        columns_from_frame(TABLE, valid | forged, 2)

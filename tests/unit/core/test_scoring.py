@@ -14,15 +14,15 @@ CAPS = st.integers(1, 12)
 
 def columns(rows):
     ids = np.array([example for example, _ in rows], np.int64)
-    is_correct = np.array([right for _, right in rows], np.bool_)
+    is_correct = np.array([is_right for _, is_right in rows], np.bool_)
     return is_correct, ids
 
 
-def walked_by_hand(rows, cap):
-    """(distinct solved, wrong rows read, rows read), row by row as the rules say it."""
+def scored_by_hand(rows, cap):
+    """Return (solved examples, wrong rows read, rows read), following the rules row by row."""
     solved, errors = set(), 0
-    for place, (example, right) in enumerate(rows):
-        if right:
+    for place, (example, is_right) in enumerate(rows):
+        if is_right:
             solved.add(example)
         else:
             errors += 1
@@ -32,10 +32,10 @@ def walked_by_hand(rows, cap):
 
 
 def official_recall(rows, cap):
-    """The recall as the organizers' loop keeps it: the last mean seen while fewer than `cap` errors were made."""
+    """Return the recall as the organizers' script computes it: the last mean before the `cap`-th error."""
     solved, errors, recall = [False] * EXAMPLES, 0, 0.0
-    for example, right in rows:
-        if right:
+    for example, is_right in rows:
+        if is_right:
             solved[example] = True
             if errors < cap:
                 recall = sum(solved) / EXAMPLES
@@ -45,15 +45,15 @@ def official_recall(rows, cap):
 
 
 @given(ROWS, CAPS)
-def test_recall_equals_that_of_the_official_loop(rows, cap):
+def test_recall_equals_the_official_script(rows, cap):
     assert recall_at_errors(*columns(rows), cap=cap, examples=EXAMPLES) == pytest.approx(official_recall(rows, cap))
 
 
 @given(ROWS, CAPS)
 @settings(max_examples=40, deadline=None)  # each score draws 2,000 replicates
-def test_a_score_equals_a_walk_by_hand(rows, cap):
+def test_a_score_equals_a_slow_implementation(rows, cap):
     score = score_rows(*columns(rows), cap=cap, examples=EXAMPLES)
-    solved, wrong, read = walked_by_hand(rows, cap)
+    solved, wrong, read = scored_by_hand(rows, cap)
     assert (score.solved, score.wrong_rows_read, score.rows_read) == (solved, wrong, read)
     assert score.rows_ignored == len(rows) - read
     assert score.recall_at_cap == solved / EXAMPLES
@@ -65,7 +65,7 @@ def test_a_score_equals_a_walk_by_hand(rows, cap):
 def test_each_point_of_the_curve_is_the_recall_at_that_cap(rows, errors):
     is_correct, ids = columns(rows)
     at = score_rows(is_correct, ids, cap=3, examples=EXAMPLES).at_errors(errors)
-    solved, wrong, _ = walked_by_hand(rows, errors)
+    solved, wrong, _ = scored_by_hand(rows, errors)
     assert at.recall == recall_at_errors(is_correct, ids, cap=errors, examples=EXAMPLES)
     assert at.precision == (solved / (solved + wrong) if rows else 0)
 
@@ -85,7 +85,7 @@ def test_a_repeated_correct_row_adds_nothing_and_costs_nothing():
     assert (score.solved, score.wrong_rows_read, score.rows_read) == (2, 1, 5)
 
 
-def test_a_wrong_row_for_a_solved_example_still_costs_one():
+def test_a_wrong_row_for_a_solved_example_is_an_error():
     assert recall_at_errors(*columns([(0, True), (0, False), (1, True)]), cap=1, examples=2) == 0.5
 
 

@@ -1,4 +1,4 @@
-"""The settings file: its values are read, and an error names the file and the line."""
+"""The settings file: defaults, values, and errors that name the file and the line."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return settings_file()
 
 
-def test_the_defaults_hold_if_there_is_no_file() -> None:
+def test_without_a_file_the_settings_have_defaults() -> None:
     assert read_settings() == Settings(theme=None, round="demo", device="auto", on_finish=[])
 
 
@@ -25,7 +25,7 @@ def test_every_setting_is_read(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "clause"),
+    ("text", "line", "reason"),
     [
         ('round = "demo"\ntheme = = 5\n', 2, "Invalid value"),
         ("\n\n theme = 5\n", 3, "theme: Input should be a valid string"),
@@ -36,16 +36,16 @@ def test_every_setting_is_read(file: Path) -> None:
         ('"col\\nour" = 1\n', 1, "Extra inputs"),
     ],
 )
-def test_an_error_names_the_file_and_the_line(file: Path, text: str, line: int, clause: str) -> None:
+def test_an_error_names_the_file_and_the_line(file: Path, text: str, line: int, reason: str) -> None:
     file.write_text(text)
     with pytest.raises(HarnessError) as raised:
         read_settings()
-    sentence = str(raised.value)
-    assert sentence.startswith(str(file)) and f"line {line}" in sentence and clause in sentence
+    message = str(raised.value)
+    assert message.startswith(str(file)) and f"line {line}" in message and reason in message
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * 70_000])
-def test_an_unreadable_file_is_an_error_of_one_sentence(file: Path, content: bytes) -> None:
+def test_an_unreadable_file_is_named(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(HarnessError, match=str(file)):
         read_settings()

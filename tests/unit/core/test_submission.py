@@ -1,4 +1,4 @@
-"""The order of a submission, and the CSV it is written to."""
+"""The order of a submission and its CSV format."""
 
 import io
 from pathlib import Path
@@ -24,16 +24,16 @@ def columns(guesses):
     return ids, suffixes, scores
 
 
-def listed_by_hand(guesses, per_example, row_cap):
-    """The submission written down from its definition: (example, suffix) pairs, first submitted first."""
+def submitted_by_hand(guesses, per_example, row_cap):
+    """Return the submission by its definition: (example, suffix) pairs in submission order."""
     last_score = {}
     for example, suffix, score in guesses:
         last_score[example, suffix] = score
     ordered = sorted(last_score, key=lambda guess: (-last_score[guess], *guess))
-    kept, taken = [], {}
+    kept, counts = [], {}
     for example, suffix in ordered:
-        taken[example] = taken.get(example, 0) + 1
-        if per_example == 0 or taken[example] <= per_example:
+        counts[example] = counts.get(example, 0) + 1
+        if per_example == 0 or counts[example] <= per_example:
             kept.append((example, suffix))
     return kept[:row_cap]
 
@@ -46,11 +46,11 @@ def submitted(guesses, per_example, row_cap):
 
 @given(GUESSES, st.integers(0, 3), st.integers(0, 12))
 def test_the_order_follows_its_definition(guesses, per_example, row_cap):
-    assert submitted(guesses, per_example, row_cap) == listed_by_hand(guesses, per_example, row_cap)
+    assert submitted(guesses, per_example, row_cap) == submitted_by_hand(guesses, per_example, row_cap)
 
 
 @given(st.data(), GUESSES, st.integers(0, 3))
-def test_arrival_does_not_change_the_order_of_distinct_guesses(data, guesses, per_example):
+def test_the_order_of_distinct_guesses_ignores_their_arrival(data, guesses, per_example):
     distinct = list({guess[:2]: guess for guess in guesses}.values())
     shuffled = data.draw(st.permutations(distinct))
     assert submitted(distinct, per_example, None) == submitted(shuffled, per_example, None)
@@ -83,7 +83,7 @@ def test_rows_have_the_format_of_the_challenge():
         )
     )
 )
-def test_numbers_of_any_size_are_written_in_plain_decimals(rows):
+def test_numbers_of_any_size_are_written_as_plain_decimals(rows):
     length = len(rows[0][1]) if rows else 1
     file = io.BytesIO()
     write_submission(
@@ -95,7 +95,7 @@ def test_numbers_of_any_size_are_written_in_plain_decimals(rows):
     assert file.getvalue().decode() == "Example ID,Suffix Guess\n" + "".join(lines)
 
 
-def test_a_path_is_replaced_and_no_temporary_file_is_left(tmp_path: Path):
+def test_an_existing_file_is_replaced_without_a_temporary_file_left(tmp_path: Path):
     path = tmp_path / "submission.csv"
     path.write_text("older")
     write_submission(path, np.array([3]), np.array([[4]], np.uint16))
@@ -105,5 +105,5 @@ def test_a_path_is_replaced_and_no_temporary_file_is_left(tmp_path: Path):
 
 @pytest.mark.parametrize("per_example", [0, 1])
 def test_no_guesses_make_an_empty_submission(per_example):
-    none = (np.empty(0, np.int64), np.empty((0, 5), np.uint16), np.empty(0))
-    assert len(submission_order(*none, per_example=per_example)) == 0
+    no_guesses = (np.empty(0, np.int64), np.empty((0, 5), np.uint16), np.empty(0))
+    assert len(submission_order(*no_guesses, per_example=per_example)) == 0

@@ -1,4 +1,4 @@
-"""The strict reader returns every row of a submission, or its faults by line, whatever the bytes."""
+"""The strict reader returns all rows of a valid submission and reports the faults of an invalid one by line."""
 
 import csv
 import io
@@ -28,22 +28,22 @@ GOOD = b'7,"[1,2,3]"'
 
 @pytest.fixture
 def read(tmp_path: Path):
-    def reading(content: bytes, rules: SubmissionRules = RULES):
+    def read_content(content: bytes, rules: SubmissionRules = RULES):
         path = tmp_path / "guesses.csv"
         path.write_bytes(content)
         return read_submission(path, rules)
 
-    return reading
+    return read_content
 
 
 @pytest.fixture
 def faults(tmp_path: Path):
-    def finding(content: bytes, rules: SubmissionRules = RULES, **options):
+    def find_faults(content: bytes, rules: SubmissionRules = RULES, **options):
         path = tmp_path / "guesses.csv"
         path.write_bytes(content)
         return submission_faults(path, rules, **options)
 
-    return finding
+    return find_faults
 
 
 FAULTY_ROWS = {
@@ -179,7 +179,7 @@ def test_an_endless_line_is_refused_without_reading_it(start, tmp_path: Path):
     path = tmp_path / "endless.csv"
     with path.open("wb") as file:
         file.write(start + b'7,"[1,')
-        file.truncate(1 << 30)  # a hole: a gigabyte that costs no disk
+        file.truncate(1 << 30)  # a sparse file: a gigabyte that takes no disk space
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(SubmissionFault) as raised:
         read_submission(path, RULES)

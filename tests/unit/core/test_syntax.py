@@ -1,4 +1,4 @@
-"""Source is parsed in several threads at once, which Python before 3.11.7 does not survive."""
+"""Parsing in several threads at once, which can fail with SystemError in Python before 3.11.7."""
 
 import ast
 import time
@@ -10,7 +10,7 @@ SOURCES = [("(" * depth + "1" + ",)" * depth + "\n") * 200 for depth in (3, 20, 
 
 
 class Yielding:
-    """Garbage that only the collector frees, and that lets another thread go on when it does."""
+    """An object in a reference cycle. Its finalizer sleeps, so that another thread runs during garbage collection."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -19,7 +19,7 @@ class Yielding:
         time.sleep(0.0001)
 
 
-def tree_beside_garbage(source: str) -> str:
+def tree_with_garbage(source: str) -> str:
     for _ in range(20):
         Yielding()
     return ast.dump(syntax_tree(source))
@@ -27,5 +27,5 @@ def tree_beside_garbage(source: str) -> str:
 
 def test_each_thread_gets_the_tree_of_its_source() -> None:
     with ThreadPoolExecutor(8) as threads:
-        trees = list(threads.map(tree_beside_garbage, SOURCES * 10))
+        trees = list(threads.map(tree_with_garbage, SOURCES * 10))
     assert trees == [ast.dump(ast.parse(source)) for source in SOURCES] * 10

@@ -1,4 +1,4 @@
-"""Sanitized text: no control characters, nothing invisible, and no shifted neighbours."""
+"""Sanitized text contains no control characters and no invisible characters."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from harness.core.text import sanitize
 
 
 @given(st.text())
-def test_sanitized_text_is_printable_and_as_long(text: str) -> None:
+def test_sanitized_text_is_printable_and_keeps_its_length(text: str) -> None:
     shown = sanitize(text)
     assert shown.isprintable() and len(shown) == len(text)
 

@@ -1,4 +1,4 @@
-"""Timestamps and durations as text; one that cannot be formatted is a dash and no error."""
+"""Timestamps and durations as text. A value that cannot be formatted is shown as a dash."""
 
 import time
 

@@ -1,3 +1,5 @@
+"""Training examples: a random subset of them."""
+
 import numpy as np
 import pytest
 
@@ -10,13 +12,13 @@ def training() -> Training:
     return Training(np.repeat(rows, 4, axis=1), np.repeat(rows, 3, axis=1), None, np.arange(20))
 
 
-def test_some_examples_are_drawn_by_the_seed_and_stay_in_order(training: Training) -> None:
-    some = training.drawn(7, 3)
-    assert len(some) == 7 and (np.diff(some.clusters) > 0).all()
-    assert (some.prefixes[:, 0] == some.clusters).all() and (some.suffixes[:, 0] == some.clusters).all()
-    assert some.clusters.tolist() == training.drawn(7, 3).clusters.tolist() != training.drawn(7, 4).clusters.tolist()
+def test_drawn_examples_depend_on_the_seed_and_keep_their_order(training: Training) -> None:
+    drawn = training.drawn(7, 3)
+    assert len(drawn) == 7 and (np.diff(drawn.clusters) > 0).all()
+    assert (drawn.prefixes[:, 0] == drawn.clusters).all() and (drawn.suffixes[:, 0] == drawn.clusters).all()
+    assert drawn.clusters.tolist() == training.drawn(7, 3).clusters.tolist() != training.drawn(7, 4).clusters.tolist()
 
 
 @pytest.mark.parametrize("count", [0, 20, 500])
-def test_none_and_too_many_stand_for_all(training: Training, count: int) -> None:
+def test_zero_or_too_large_counts_draw_all_examples(training: Training, count: int) -> None:
     assert training.drawn(count, 1).clusters.tolist() == list(range(20))

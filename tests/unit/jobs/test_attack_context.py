@@ -1,4 +1,4 @@
-"""The passes and the seeds of an attack."""
+"""The passes and seeds of an attack."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,12 +16,12 @@ def test_passes_double_and_add_up(trials: int) -> None:
     assert 1 <= passes[-1] <= 2 ** (len(passes) - 1)
 
 
-def test_no_trials_are_no_passes() -> None:
+def test_zero_trials_have_no_passes() -> None:
     assert list(doubling_passes(0)) == []
 
 
 @given(st.integers(0, 1 << 70), st.text(max_size=20), st.integers(0, 100))
-def test_a_derived_seed_is_a_pure_63_bit_function(seed: int, stage: str, number: int) -> None:
+def test_a_derived_seed_is_deterministic_and_has_63_bits(seed: int, stage: str, number: int) -> None:
     derived = derive_seed(seed, stage, number)
     assert derived == derive_seed(seed, stage, number)
     assert 0 <= derived < 1 << 63
@@ -31,7 +31,7 @@ def test_every_pass_and_stage_has_its_own_seed() -> None:
     numbers = range(9)
     seeds = {derive_seed(seed, stage, number) for seed in numbers for stage in ("a", "b", "1/1") for number in numbers}
     assert len(seeds) == 9 * 3 * 9
-    # A new version must not draw other suffixes under an old seed.
+    # A new version must draw the same suffixes for an old seed.
     assert derive_seed(0, "guess", 0) == PINNED
 
 

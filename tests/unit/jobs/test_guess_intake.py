@@ -1,4 +1,4 @@
-"""The supervisor checks what an attack's worker sends, and scores it."""
+"""The supervisor checks and scores the frames that an attack's worker sends."""
 
 from pathlib import Path
 
@@ -10,17 +10,14 @@ from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import submission_of
 from harness.jobs.attack.supervised import Job
 from harness.supervisor.intake import IntakeError
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return recorded_run(tmp_path)
+def run(home: Path) -> Recorded:
+    return recorded_run(home)
 
 
 def kept(name: str, value: float) -> Frame:
@@ -41,6 +38,7 @@ def guess(run: Recorded, rows: list[tuple[int, bool, float]], key: str = "a") ->
 
 
 def submitted(run: Recorded) -> tuple[int, list[int]]:
+    """Return the number of solved examples and the example ids of the current submission."""
     spec = run.folder.attack_spec()
     with GuessReader.of_run(run.folder, spec) as reader:
         submission, point = submission_of(spec, reader), reader.last_point()
@@ -48,7 +46,7 @@ def submitted(run: Recorded) -> tuple[int, list[int]]:
     return int(point.solved or 0), submission.ids.tolist()
 
 
-def test_an_array_that_is_kept_at_every_step_counts_once(run: Recorded) -> None:
+def test_an_array_that_is_kept_repeatedly_counts_once(run: Recorded) -> None:
     intake = Job(run.folder, run.folder.attack_spec()).intake(run.store)
     for step in range(300):
         with run.store.transaction():
@@ -66,7 +64,7 @@ def test_keeping_too_much_is_refused(run: Recorded) -> None:
             intake.take(kept("part 4", 4), size=MEBIBYTE)
 
 
-def test_the_running_curve_follows_batches_that_are_begun_again(run: Recorded) -> None:
+def test_the_recorded_score_follows_a_repeated_batch(run: Recorded) -> None:
     job = Job(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     with run.store.transaction():
@@ -81,7 +79,7 @@ def test_the_running_curve_follows_batches_that_are_begun_again(run: Recorded) -
     assert submitted(run) == (1, [2])
 
 
-def test_the_running_curve_follows_a_score_that_falls(run: Recorded) -> None:
+def test_the_recorded_score_follows_a_lowered_guess(run: Recorded) -> None:
     job = Job(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     with run.store.transaction():
@@ -95,7 +93,7 @@ def test_the_running_curve_follows_a_score_that_falls(run: Recorded) -> None:
     assert submitted(run) == (1, [0])
 
 
-def test_the_running_curve_follows_a_final_order(run: Recorded) -> None:
+def test_the_recorded_score_follows_a_final_order(run: Recorded) -> None:
     job = Job(run.folder, run.folder.attack_spec())
     intake = job.intake(run.store)
     final = Frame("final", 2, {"example": np.array([3, 4]), "suffix": run.answers[[3, 4]].astype(np.uint16)})
@@ -106,7 +104,7 @@ def test_the_running_curve_follows_a_final_order(run: Recorded) -> None:
         intake.take(guess(run, [(1, True, 1.0)]), 10)
     job.record_score(run.store, at=0.0, spent=1.0)
     assert submitted(run) == (2, [3, 4])
-    # A resumed run knows the order too.
+    # A resumed run uses the final order too.
     resumed = Job(run.folder, run.folder.attack_spec())
     resumed.intake(run.store)
     resumed.record_score(run.store, at=0.0, spent=3.0, is_last=True)

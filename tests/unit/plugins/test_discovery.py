@@ -1,4 +1,4 @@
-"""Attacks are found by their syntax alone, in search order, and broken ones have an error."""
+"""Attacks are found without being imported, in search order, and a broken file is listed with its error."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ class A(Attack):
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current directory without attacks."""
+    """Change to a directory without attacks."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -125,7 +125,7 @@ def test_other_files_and_private_modules_are_ignored(tmp_path: Path) -> None:
     assert not [attack for attack in find_attacks(tmp_path / "x") if attack.origin != "shipped"]
 
 
-def test_the_first_attack_of_a_name_wins(tmp_path: Path, elsewhere: Path) -> None:
+def test_the_first_of_two_attacks_with_one_name_is_used(tmp_path: Path, elsewhere: Path) -> None:
     _write(tmp_path / "x", SOURCE.format(name="both"))
     _write(elsewhere / "attacks", SOURCE.format(name="both"))
     _write(elsewhere / "attacks", SOURCE.format(name="greedy"), "mine.py")
@@ -144,7 +144,7 @@ def test_two_files_with_one_name_are_both_listed(tmp_path: Path) -> None:
     assert attack_named("same", tmp_path / "x").path.name == "a.py"
 
 
-def test_a_checkout_lists_its_attacks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_checkout_lists_its_attacks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
     origins = [attack.origin for attack in find_attacks() if attack.name in ("baseline", "greedy", "replay")]
     assert origins == ["shipped"] * 3
@@ -160,9 +160,9 @@ def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
         find_attacks(tmp_path / "absent")
 
 
-@pytest.mark.parametrize("lists_its_files", [True, False])
+@pytest.mark.parametrize("has_file_list", [True, False])
 def test_an_installed_package_adds_attacks_by_entry_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lists_its_files: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_file_list: bool
 ) -> None:
     site = tmp_path / "site"
     path = _write(site / "their_package" / "inner", SOURCE.format(name="theirs"), "attack.py")
@@ -174,7 +174,7 @@ def test_an_installed_package_adds_attacks_by_entry_point(
         "[harness.attacks]\ntheirs = their_package.inner.attack:A\ngone = their_package.gone\n",
         "entry_points.txt",
     )
-    if lists_its_files:
+    if has_file_list:
         _write(information, "their_package/inner/attack.py,,\n", "RECORD")
     monkeypatch.syspath_prepend(str(site))
     assert attack_named("theirs").path == path.resolve()

@@ -1,4 +1,4 @@
-"""The parameters of an attack come from a process that imports it, whatever the import does."""
+"""The parameters of an attack are read in a separate process, which survives any import."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import model_validator
 from harness import Attack, Field, Params
 
-print("talk on stdout")
+print("output of the plugin")
 
 class Size(Enum):
     SMALL = "small"
@@ -41,9 +41,9 @@ class P(Params):
     label: str = Field("x", pattern="^[a-z]+$")
 
     @model_validator(mode="after")
-    def _adds_up(self):
+    def _check_trials(self):
         if self.trials == 7:
-            raise ValueError("seven is not to be had")
+            raise ValueError("seven is not allowed")
         return self
 
 class A(Attack[P]):
@@ -70,19 +70,19 @@ def _file(folder: Path, source: str) -> Path:
     return path
 
 
-def _fetched(path: Path) -> AttackSchema:
+def _fetch(path: Path) -> AttackSchema:
     return fetch_schema(path, digest=file_sha256(path))
 
 
-def _refusal(path: Path) -> str:
+def _error_of(path: Path) -> str:
     with pytest.raises(HarnessError) as caught:
-        _fetched(path)
+        _fetch(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_a_schema_has_types_bounds_defaults_and_paths(attack: Path) -> None:
-    fetched = _fetched(attack)
+    fetched = _fetch(attack)
     trials = fetched.schema["properties"]["trials"]
     assert (trials["type"], trials["minimum"], trials["maximum"], trials["default"]) == ("integer", 1, 9, 2)
     assert trials["description"] == "Draws."
@@ -92,16 +92,16 @@ def test_a_schema_has_types_bounds_defaults_and_paths(attack: Path) -> None:
 
 
 def test_a_schema_is_cached_until_the_file_changes(attack: Path, own_cache: Path) -> None:
-    first = _fetched(attack)
+    first = _fetch(attack)
     (cached,) = own_cache.iterdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(schema, "SandboxedProcess")
-        assert _fetched(attack) == first
+        assert _fetch(attack) == first
     attack.write_text(SOURCE.replace("Field(2,", "Field(3,"))
-    assert _fetched(attack).schema["properties"]["trials"]["default"] == 3
+    assert _fetch(attack).schema["properties"]["trials"]["default"] == 3
     cached.write_text("{half a file")
     attack.write_text(SOURCE)
-    assert _fetched(attack) == first
+    assert _fetch(attack) == first
 
 
 def test_a_file_that_changed_after_hashing_is_not_cached(attack: Path, own_cache: Path) -> None:
@@ -111,12 +111,12 @@ def test_a_file_that_changed_after_hashing_is_not_cached(attack: Path, own_cache
 
 def test_a_required_parameter_is_an_error_only_for_a_run(tmp_path: Path) -> None:
     path = _file(tmp_path, SOURCE.replace("source: Path | None = None", "source: Path"))
-    assert _fetched(path).params is None
+    assert _fetch(path).params is None
     with pytest.raises(HarnessError, match=r"^source: is required\.$"):
         validated_params(path, {})
 
 
-def test_texts_become_typed_values(attack: Path) -> None:
+def test_text_values_are_converted_to_their_types(attack: Path) -> None:
     given = {
         "trials": "5",
         "rate": "1e-3",
@@ -147,12 +147,12 @@ def test_texts_become_typed_values(attack: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "message"),
     [
         ({"trials": "0"}, "trials: must be at least 1, got '0'."),
         ({"trials": "10"}, "trials: must be at most 9, got '10'."),
         ({"trials": "two"}, "trials: must be a whole number, got 'two'."),
-        ({"trials": "7"}, "seven is not to be had."),
+        ({"trials": "7"}, "seven is not allowed."),
         ({"rate": "nan"}, "rate: must be finite, got nan."),
         ({"rate": "fast"}, "rate: must be a number, got 'fast'."),
         ({"deep": "maybe"}, "deep: must be true or false, got 'maybe'."),
@@ -168,10 +168,10 @@ def test_texts_become_typed_values(attack: Path) -> None:
         ({"zzz": "3"}, "unknown parameter 'zzz': harness attacks show ATTACK lists them."),
     ],
 )
-def test_an_invalid_value_is_reported_in_one_sentence(attack: Path, given: dict[str, str], sentence: str) -> None:
+def test_an_invalid_value_is_reported_in_one_sentence(attack: Path, given: dict[str, str], message: str) -> None:
     with pytest.raises(HarnessError) as caught:
         validated_params(attack, given)
-    assert str(caught.value) == sentence
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def test_an_invalid_value_is_reported_in_one_sentence(attack: Path, given: dict[
 )
 def test_a_failed_import_is_reported_in_one_sentence(tmp_path: Path, source: str, reason: str) -> None:
     path = _file(tmp_path, source)
-    refusal = _refusal(path)
-    assert refusal.startswith(f"{path}: ")
-    assert reason in refusal
+    error = _error_of(path)
+    assert error.startswith(f"{path}: ")
+    assert reason in error
 
 
-def test_output_of_the_plugin_is_not_taken_for_the_answer(tmp_path: Path) -> None:
+def test_output_of_the_plugin_is_not_parsed_as_its_parameters(tmp_path: Path) -> None:
     source = """
 import os
 for number in range(3, 20):
@@ -205,20 +205,20 @@ for number in range(3, 20):
         pass
 os._exit(0)
 """
-    assert "printed '{\"schema\": 1}' instead of its parameters." in _refusal(_file(tmp_path, source))
+    assert "printed '{\"schema\": 1}' instead of its parameters." in _error_of(_file(tmp_path, source))
 
 
-def test_an_endless_import_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_times_out_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "IMPORT_SECONDS", 2.0)
-    mark = f"{os.getpid()}.25"
-    source = f"import subprocess, sys\nsubprocess.Popen(['sleep', '{mark}'])\nimport time\ntime.sleep(600)\n"
-    assert "the import takes longer than 2 s. Move slow work into `run`." in _refusal(_file(tmp_path, source))
-    wait_until(lambda: not processes_that_name(mark))
+    seconds = f"{os.getpid()}.25"
+    source = f"import subprocess, sys\nsubprocess.Popen(['sleep', '{seconds}'])\nimport time\ntime.sleep(600)\n"
+    assert "the import takes longer than 2 s. Move slow work into `run`." in _error_of(_file(tmp_path, source))
+    wait_until(lambda: not processes_that_name(seconds))
 
 
-def test_a_running_thread_does_not_delay_the_answer(tmp_path: Path) -> None:
+def test_a_running_thread_does_not_delay_the_result(tmp_path: Path) -> None:
     source = SOURCE + "\nimport threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
-    assert _fetched(_file(tmp_path, source)).params is not None
+    assert _fetch(_file(tmp_path, source)).params is not None
 
 
 def test_an_import_sees_neither_the_environment_nor_the_current_directory(
@@ -228,7 +228,7 @@ def test_an_import_sees_neither_the_environment_nor_the_current_directory(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("HF_TOKEN", "secret")
-    assert "No module named 'found_by_accident'" in _refusal(_file(tmp_path, "import found_by_accident"))
-    assert "(line 2: ValueError: None)" in _refusal(
+    assert "No module named 'found_by_accident'" in _error_of(_file(tmp_path, "import found_by_accident"))
+    assert "(line 2: ValueError: None)" in _error_of(
         _file(tmp_path, "import os\nraise ValueError(os.environ.get('HF_TOKEN'))")
     )

@@ -1,4 +1,4 @@
-"""A damaged record is read, or refused with a sentence that names it."""
+"""Reading a damaged record succeeds, or fails with an error that names the record."""
 
 import contextlib
 import json
@@ -19,15 +19,9 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import nondeterminism_reasons, run_status, run_summary
 from harness.tui.guess_search import search_guesses
 from harness.tui.run_feed import RunFeed
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def finished_run(home: Path, id_: str, *, created_at: float = 1e9) -> RunFolder:
@@ -54,7 +48,7 @@ READERS: dict[str, Callable[[RunFolder], object]] = {
     "feed": lambda folder: RunFeed(folder).poll(),
     "search": search,
     "example": lambda folder: load_example(folder, 3),
-    "comparison": lambda folder: compare_runs([folder, RunFolder(folder.path.with_name("whol-some"))]),
+    "comparison": lambda folder: compare_runs([folder, RunFolder(folder.path.with_name("good-some"))]),
 }
 ROWS = {
     "spent time": "UPDATE ledger SET spent = 'a while'",
@@ -110,40 +104,40 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_record_is_read_or_named(home: Path, damage: str) -> None:
-    finished_run(home, "whol-some")
-    folder = finished_run(home, "torn-some")
+def test_a_damaged_record_can_be_read_or_is_named(home: Path, damage: str) -> None:
+    finished_run(home, "good-some")
+    folder = finished_run(home, "damaged-some")
     DAMAGES[damage](folder)
-    refused = 0
+    errors = 0
     for name, read in READERS.items():
         try:
             read(folder)
         except HarnessError as error:
-            refused += 1
+            errors += 1
             assert folder.id in str(error), f"{name}: {error}"
             assert str(error).count("cannot be read") <= 1, f"{name}: {error}"
-    assert refused
+    assert errors
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_run_is_not_a_reference(home: Path, damage: str) -> None:
-    whole = finished_run(home, "whol-some", created_at=1e9)
-    torn = finished_run(home, "torn-some", created_at=2e9)
+    intact = finished_run(home, "good-some", created_at=1e9)
+    damaged = finished_run(home, "damaged-some", created_at=2e9)
     later = finished_run(home, "late-some", created_at=3e9)
-    DAMAGES[damage](torn)
+    DAMAGES[damage](damaged)
     try:
         reference = best_earlier_curve("some", later.attack_spec())
     except HarnessError as error:
-        assert torn.id in str(error)
+        assert damaged.id in str(error)
     else:
-        assert reference is not None and reference.id in (whole.id, torn.id)
+        assert reference is not None and reference.id in (intact.id, damaged.id)
 
 
 @pytest.mark.parametrize(
     "fault",
-    [OSError("gone"), sqlite3.DatabaseError("torn"), ValueError("odd"), TypeError("no"), OverflowError("large")],
+    [OSError("gone"), sqlite3.DatabaseError("damaged"), ValueError("odd"), TypeError("no"), OverflowError("large")],
 )
-def test_an_error_of_reading_names_the_record(fault: Exception) -> None:
+def test_a_read_error_names_the_record(fault: Exception) -> None:
     with pytest.raises(HarnessError) as raised, as_harness_error(Path("/runs/abcd")):
         raise fault
     assert str(raised.value) == f"/runs/abcd: cannot be read ({fault})."
@@ -167,6 +161,6 @@ def test_a_harness_error_keeps_its_text() -> None:
         raise HarnessError("the round is blind.")
 
 
-def test_a_bug_is_not_taken_for_damage() -> None:
+def test_a_bug_is_not_reported_as_damage() -> None:
     with pytest.raises(AttributeError), as_harness_error("record"):
         raise AttributeError("no such method")

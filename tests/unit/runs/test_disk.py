@@ -1,4 +1,4 @@
-"""A full disk, and the space that is reserved for the end of a run."""
+"""Detection of a full disk, and the disk space that is reserved for the end of a run."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ def test_a_full_disk_is_recognized(tmp_path: Path) -> None:
         assert not is_full(other, tmp_path)
 
 
-def test_a_failed_write_means_a_full_disk_if_the_disk_takes_nothing(
+def test_a_failed_write_is_a_full_disk_if_nothing_can_be_allocated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not is_full(sqlite_error(sqlite3.SQLITE_IOERR_WRITE), tmp_path)
@@ -35,10 +35,10 @@ def test_a_failed_write_means_a_full_disk_if_the_disk_takes_nothing(
     assert is_full(sqlite_error(sqlite3.SQLITE_IOERR_WRITE), tmp_path)
 
 
-def test_the_reserve_takes_real_space_and_releases_it_in_two_steps(tmp_path: Path) -> None:
+def test_the_reserve_allocates_disk_space_and_releases_it_in_two_steps(tmp_path: Path) -> None:
     path = tmp_path / "reserve"
     reserve = Reserve(path)
-    # Releasing what was never allocated does nothing.
+    # Releasing a reserve that was not allocated does nothing.
     reserve.release_for_results()
     reserve.release()
     reserve.allocate(200_000)
@@ -51,7 +51,7 @@ def test_the_reserve_takes_real_space_and_releases_it_in_two_steps(tmp_path: Pat
 
 
 def test_the_reserve_is_not_opened_for_appending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without fallocate (ramfs) the C library writes at offsets, which fails with EBADF on such a file."""
+    """Without fallocate (on ramfs) the C library writes at offsets, which fails with EBADF on a file in append mode."""
 
     def emulate(descriptor: int, offset: int, length: int) -> None:
         flags = int(Path(f"/proc/self/fdinfo/{descriptor}").read_text().split("flags:")[1].split()[0], 8)

@@ -1,4 +1,4 @@
-"""The status of a run follows from its last phase and its lock."""
+"""The status of a run is derived from its last phase and its lock."""
 
 import multiprocessing
 import os
@@ -36,7 +36,7 @@ def test_a_run_without_a_phase_is_starting_or_lost() -> None:
     assert derived_status(None, is_alive=False) is Status.LOST
 
 
-def test_a_lock_is_seen_while_it_is_held(tmp_path: Path) -> None:
+def test_a_held_lock_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     assert not is_locked(path) and not path.exists()
     held = try_lock(path)
@@ -46,27 +46,27 @@ def test_a_lock_is_seen_while_it_is_held(tmp_path: Path) -> None:
     assert not is_locked(path)
 
 
-def test_looking_at_a_lock_never_keeps_a_supervisor_out(tmp_path: Path) -> None:
+def test_checking_a_lock_does_not_block_a_supervisor(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
-    watcher = multiprocessing.get_context("spawn").Process(target=look_forever, args=(path,), daemon=True)
-    watcher.start()
+    checker = multiprocessing.get_context("spawn").Process(target=check_forever, args=(path,), daemon=True)
+    checker.start()
     try:
         for _ in range(50):
             held = try_lock(path)
             assert held is not None
             held.close()
     finally:
-        watcher.kill()
-        watcher.join()
+        checker.kill()
+        checker.join()
 
 
-def look_forever(path: Path) -> None:
+def check_forever(path: Path) -> None:
     while True:
         is_locked(path)
 
 
-def test_a_process_is_here_until_it_ends() -> None:
+def test_a_process_is_found_until_it_ends() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     process = Process.from_record(Process.of(child.pid).as_record())
     assert process.is_here
@@ -80,11 +80,11 @@ def test_a_process_is_here_until_it_ends() -> None:
         Process.of(child.pid)
 
 
-def test_a_reused_process_id_is_another_process() -> None:
-    ours = Process.of(os.getpid())
-    assert ours.is_here
-    assert not Process(ours.pid, ours.created - 10, ours.boot).is_here
-    assert not Process(ours.pid, ours.created, "another boot").is_here
+def test_a_reused_process_id_is_a_different_process() -> None:
+    own = Process.of(os.getpid())
+    assert own.is_here
+    assert not Process(own.pid, own.created - 10, own.boot).is_here
+    assert not Process(own.pid, own.created, "another boot").is_here
 
 
 def test_the_creation_time_does_not_depend_on_the_wall_clock() -> None:

@@ -1,4 +1,4 @@
-"""`stop` signals the supervisor that holds the run's lock, and says so if it cannot see that process."""
+"""`stop` signals the supervisor that holds the run's lock, and fails if it cannot see that process."""
 
 import os
 import signal
@@ -9,24 +9,21 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.runs import launch
 from harness.runs.status import Process, Status
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 @pytest.fixture
-def starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    """A run that is starting: this process holds its lock, and the record names a process that does not exist."""
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    run = recorded_run(tmp_path)
+def starting(home: Path) -> Recorded:
+    """Return a starting run. This process holds its lock, and the record names a process that does not exist."""
+    run = recorded_run(home)
     run.supervised_by(os.getpid())
-    here = Process.of(os.getpid())
-    run.event("supervisor", **Process(here.pid, here.created + 1000, here.boot).as_record())
+    own = Process.of(os.getpid())
+    run.event("supervisor", **Process(own.pid, own.created + 1000, own.boot).as_record())
     run.event("phase", phase=Status.STARTING)
     return run
 
 
-def test_a_starting_run_of_another_container_is_refused_soon(
+def test_a_starting_run_in_another_container_is_refused_within_seconds(
     starting: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(1000))
@@ -38,9 +35,7 @@ def test_a_starting_run_of_another_container_is_refused_soon(
     assert next(clock) < 10
 
 
-def test_a_supervisor_that_is_not_recorded_yet_is_waited_for(
-    starting: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_waits_until_the_supervisor_is_recorded(starting: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     signalled: list[tuple[int, int]] = []
 
     def end_run(pid: int, number: int) -> None:

@@ -19,9 +19,9 @@ from harness.runs.reader import RunReader
 from harness.runs.store import SCHEMA_VERSION, RunStore
 
 TABLES = {"guess": GUESSES}
-OPEN = (
+OPEN_STORE = (
     "import sys; from pathlib import Path; from harness.core.guesses import GUESSES; "
-    "from harness.runs.store import RunStore; make = lambda: RunStore(Path(sys.argv[1]), {'guess': GUESSES})\n"
+    "from harness.runs.store import RunStore; open_store = lambda: RunStore(Path(sys.argv[1]), {'guess': GUESSES})\n"
 )
 
 
@@ -48,9 +48,9 @@ def add_guesses(store: RunStore, key: str, ids: list[int], score: float, *, done
             store.end_batch(batch, attempt)
 
 
-def test_a_column_missing_in_an_earlier_store_has_its_default(path: Path) -> None:
-    earlier = GUESSES.model_copy(update={"columns": GUESSES.columns[:2]})
-    store = RunStore(path, {"guess": earlier})
+def test_a_column_missing_in_an_older_store_has_its_default(path: Path) -> None:
+    older = GUESSES.model_copy(update={"columns": GUESSES.columns[:2]})
+    store = RunStore(path, {"guess": older})
     with store.transaction():
         batch, attempt = store.begin_batch("a", 1.0)
         columns = {"example": np.array([1]), "suffix": np.array([[5, 6, 7]], np.uint16)}
@@ -97,13 +97,13 @@ def test_only_engine_calls_of_the_last_attempt_are_repeated(path: Path) -> None:
         assert reader.engine_calls() == {"a": [16]}
 
 
-def test_a_kept_array_replaces_the_one_before(path: Path) -> None:
+def test_a_kept_array_replaces_the_previous_one(path: Path) -> None:
     store = open_store(path)
     for step in range(40):
         with store.transaction():
             store.add_kept("tuning", np.full(1 << 17, step, np.float64))
     store.close()
-    # 40 MiB were kept, 1 MiB at a time.
+    # 40 arrays of 1 MiB each were kept.
     assert path.stat().st_size < 4 << 20
     with RunReader(path) as reader:
         assert (reader.kept()["tuning"] == 39).all()
@@ -132,14 +132,14 @@ def test_a_failed_transaction_writes_nothing(path: Path) -> None:
 
 def test_a_ledger_entry_of_another_thread_waits_for_the_transaction(path: Path) -> None:
     store, spent = open_store(path), [1.0]
-    beside = threading.Thread(target=store.commit_ledger, args=("tick", lambda: spent[0]))
+    other_thread = threading.Thread(target=store.commit_ledger, args=("tick", lambda: spent[0]))
     with store.transaction():
-        beside.start()
+        other_thread.start()
         store.add_ledger("start", 0.0)
-        beside.join(0.2)
-        assert beside.is_alive()
+        other_thread.join(0.2)
+        assert other_thread.is_alive()
         spent[0] = 2.0
-    beside.join()
+    other_thread.join()
     with RunReader(path) as reader:
         assert [(entry.entry, entry.spent) for entry in reader.ledger()] == [("start", 0.0), ("tick", 2.0)]
 
@@ -157,10 +157,10 @@ def test_a_full_disk_raises_and_leaves_the_store_usable(path: Path) -> None:
 
 
 def test_every_visible_store_can_be_read(tmp_path: Path) -> None:
-    """A process that is killed while it creates the store leaves none or a complete one."""
+    """A process that is killed while it creates a store leaves either no store or a complete one."""
     for number in range(6):
         path = tmp_path / f"{number}.db"
-        process = subprocess.Popen([sys.executable, "-c", OPEN + "make()", str(path)])
+        process = subprocess.Popen([sys.executable, "-c", OPEN_STORE + "open_store()", str(path)])
         while not path.exists() and process.poll() is None:
             pass
         process.kill()
@@ -170,19 +170,19 @@ def test_every_visible_store_can_be_read(tmp_path: Path) -> None:
         open_store(path).close()
 
 
-def test_a_store_can_be_read_after_its_writer_died_while_opening_or_closing(tmp_path: Path) -> None:
-    chance = random.Random(2)
+def test_a_store_can_be_read_if_its_writer_was_killed_while_opening_or_closing_it(tmp_path: Path) -> None:
+    rng = random.Random(2)
     for number in range(4):
         path = tmp_path / f"{number}.db"
         store = open_store(path)
         with store.transaction():
             store.add_ledger("end", 1.0)
         store.close()
-        process = subprocess.Popen([sys.executable, "-c", OPEN + "while True: make().close()", str(path)])
-        stamp = path.stat().st_mtime_ns
-        while path.stat().st_mtime_ns == stamp:
+        process = subprocess.Popen([sys.executable, "-c", OPEN_STORE + "while True: open_store().close()", str(path)])
+        modified_at = path.stat().st_mtime_ns
+        while path.stat().st_mtime_ns == modified_at:
             time.sleep(0.001)
-        time.sleep(chance.uniform(0.0, 0.1))
+        time.sleep(rng.uniform(0.0, 0.1))
         process.kill()
         process.wait()
         with RunReader(path) as reader:
@@ -197,7 +197,7 @@ def test_a_closed_store_is_one_file(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["run.db"]
 
 
-def test_a_reader_sees_rows_when_they_are_committed(path: Path) -> None:
+def test_a_reader_sees_rows_after_they_are_committed(path: Path) -> None:
     store = open_store(path)
     with RunReader(path) as reader:
         for number in range(3):
@@ -220,7 +220,7 @@ def test_infinite_scores_and_large_tokens_are_stored_exactly(path: Path) -> None
     assert guesses.suffixes.tolist() == [[70_000, 0, 1]] and guesses.score.tolist() == [-np.inf]
 
 
-def test_the_last_final_order_counts(path: Path) -> None:
+def test_the_last_final_order_is_used(path: Path) -> None:
     store = open_store(path)
     for ids in ([2, 1], [1]):
         with store.transaction():

@@ -8,15 +8,12 @@ import pytest
 
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return recorded_run(tmp_path, pid=os.getpid())
+def run(home: Path) -> Recorded:
+    return recorded_run(home, pid=os.getpid())
 
 
 def finish(run: Recorded) -> None:
@@ -33,7 +30,7 @@ def test_a_finished_run_is_read_from_its_cache(run: Recorded) -> None:
     assert run_summary(run.folder).guesses == 12345 and summary.guesses == 0
 
 
-def test_a_change_of_the_record_voids_the_cache(run: Recorded) -> None:
+def test_a_change_of_the_record_invalidates_the_cache(run: Recorded) -> None:
     finish(run)
     first = run_summary(run.folder)
     run.folder.note.write_text("a note")
@@ -58,7 +55,7 @@ def test_a_damaged_cache_is_ignored(run: Recorded, content: str) -> None:
     assert run_summary(run.folder) == expected
 
 
-def test_a_cache_follows_a_moved_home(run: Recorded) -> None:
+def test_a_moved_run_has_its_new_path_in_the_summary(run: Recorded) -> None:
     finish(run)
     run_summary(run.folder)
     moved = run.folder.path.with_name("wxyz-moved")

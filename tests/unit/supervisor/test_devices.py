@@ -1,4 +1,4 @@
-"""GPUs are identified by UUID, as CUDA_VISIBLE_DEVICES leaves them visible, and locked one run at a time."""
+"""GPUs are selected by CUDA_VISIBLE_DEVICES, identified by UUID, and locked by one run at a time."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("MIG-123", []),
     ],
 )
-def test_visible_gpus_follow_the_rules_of_cuda(variable: str | None, expected: list[int]) -> None:
+def test_visible_devices_follow_the_rules_of_cuda(variable: str | None, expected: list[int]) -> None:
     assert visible_indices(variable, UUIDS) == expected
 
 
@@ -42,8 +42,8 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("two_gpus")
 def test_cuda_without_an_index_takes_the_first_free_gpu() -> None:
     first, second, third = (DeviceLock(matching_devices("cuda"), f"run{number}") for number in range(3))
-    taken = [first.try_acquire(), second.try_acquire(), third.try_acquire()]
-    assert [None if device is None else device.uuid for device in taken] == ["GPU-b333", "GPU-aa11", None]
+    acquired = [first.try_acquire(), second.try_acquire(), third.try_acquire()]
+    assert [None if device is None else device.uuid for device in acquired] == ["GPU-b333", "GPU-aa11", None]
     assert third.holders() == "cuda:0 is held by run run0, cuda:1 is held by run run1"
     second.release()
     device = third.try_acquire()
@@ -57,14 +57,14 @@ def test_the_worker_sees_only_the_gpu_of_its_run() -> None:
     assert device.worker_name == "cuda"
 
 
-def test_a_gpu_that_nvml_does_not_know_is_locked_by_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_without_nvml_is_locked_by_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "visible_gpus", list)
     assert matching_devices("cuda") == [Device("cuda:0")]
     assert matching_devices("cuda:3") == [Device("cuda:3")]
     assert matching_devices("cuda:3")[0].worker_environment == {}
 
 
-def test_the_cpu_is_one_device() -> None:
+def test_the_cpu_is_locked_as_one_device() -> None:
     first, second = DeviceLock(matching_devices("cpu"), "run0"), DeviceLock(matching_devices("cpu"), "run1")
     assert first.try_acquire() == Device("cpu")
     assert second.try_acquire() is None

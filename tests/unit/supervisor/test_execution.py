@@ -1,4 +1,4 @@
-"""The start of an execution: what is charged to the budget, what the worker is told, and what an error leaves."""
+"""The start of an execution: the worker's soft deadline, and cleanup after an error."""
 
 import threading
 from pathlib import Path
@@ -15,12 +15,11 @@ from harness.sandbox.refusals import Refusal
 from harness.supervisor import execution
 from harness.supervisor.execution import Execution
 from harness.supervisor.ledger import Budget
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 class WorkerStartedError(Exception):
-    """Ends the execution where its worker would start."""
+    """Ends the execution at the point where it starts the worker."""
 
 
 class SlowJob(Job):
@@ -34,7 +33,7 @@ class SlowJob(Job):
 
 
 class FakeWorker:
-    """A worker process that is only killed and closed."""
+    """A worker process that records its calls."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.process = self
@@ -56,11 +55,9 @@ workers: list[FakeWorker] = []
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
+def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     monkeypatch.setattr(execution, "detect_backend", lambda: None)
-    return recorded_run(tmp_path)
+    return recorded_run(home)
 
 
 def _open_files() -> list[Path]:
@@ -98,5 +95,5 @@ def test_the_soft_deadline_counts_from_the_start_of_the_worker(run: Recorded, mo
     with pytest.raises(WorkerStartedError):
         started.run(lambda: False)
     request = read_request(run.folder.scratch / "inputs", AttackRequest)
-    # 60 s less the notice of 5 %, from the moment after the inputs were written.
+    # Start time + 30 s for the inputs + the budget of 60 s − its notice of 5 %.
     assert request.finish_at == 1000.0 + 30.0 + 57.0

@@ -1,4 +1,4 @@
-"""The arithmetic of budgets: spent time never shrinks, and a kill gains none."""
+"""Budgets: spent time never decreases, and killing the supervisor gains no time."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ seconds = st.floats(0, 1e6)
 
 
 @given(st.floats(1, 1e6), seconds, seconds, seconds)
-def test_spent_time_never_shrinks_and_never_exceeds_the_budget(
+def test_spent_time_never_decreases_and_never_exceeds_the_budget(
     total: float, before: float, first: float, later: float
 ) -> None:
     budget = Budget(total, min(before, total)).started(100.0)
@@ -36,21 +36,21 @@ def test_the_soft_deadline_is_5_percent_before_the_end_and_at_most_60_s(total: f
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, TICK_SECONDS)), max_size=30))
 def test_kills_never_gain_time(executions: list[tuple[float, float]]) -> None:
-    """The time after the last tick of an execution is lost with its supervisor."""
-    total, spent, really = 20.0, 0.0, 0.0
-    for ticked, unseen in executions:
+    """The time after the last tick of a killed execution is not recorded, and a fixed charge replaces it."""
+    total, spent, actual = 20.0, 0.0, 0.0
+    for ticked, unrecorded in executions:
         budget = Budget(total, spent).started(0.0)
-        ran = min(ticked + unseen, budget.remaining(0.0))
-        really += ran
-        recorded = budget.spent(min(ticked, ran))
+        duration = min(ticked + unrecorded, budget.remaining(0.0))
+        actual += duration
+        recorded = budget.spent(min(ticked, duration))
         spent = spent_so_far(LedgerEntry(0.0, "tick", recorded))
         assert spent >= recorded
         if spent >= total:
             break
-    assert really <= total + TICK_SECONDS
+    assert actual <= total + TICK_SECONDS
 
 
-def test_an_ordered_end_is_charged_exactly_and_a_kill_with_one_interval() -> None:
+def test_a_recorded_end_is_charged_exactly_and_a_kill_with_a_fixed_charge() -> None:
     tick, end = LedgerEntry(0.0, "tick", 5.0), LedgerEntry(0.0, "end", 9.0)
     assert spent_so_far(None) == 0.0
     assert spent_so_far(tick) == 5.0 + CRASH_CHARGE_SECONDS

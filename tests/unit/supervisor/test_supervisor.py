@@ -15,36 +15,33 @@ from harness.supervisor import devices, supervisor
 from harness.supervisor.devices import Device, DeviceLock, matching_devices
 from harness.supervisor.execution import Ending
 from harness.supervisor.supervisor import Supervisor
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import recorded_run
 from tests.unit.tui.recorded_audit import MODEL
 
 Supervise = Callable[..., RunFolder]
 GPU = Device("cuda:0", "GPU-b333", "NVIDIA H200")
-held: list[Device | None] = []
+used_devices: list[Device | None] = []
 
 
 class FakeExecution:
-    """An execution that only notes its device."""
+    """An execution that only records its device."""
 
     def __init__(self, *arguments: Any) -> None:
-        held.append(arguments[-1])
+        used_devices.append(arguments[-1])
 
     def run(self, _: Callable[[], bool]) -> Ending:
         return Ending(Status.FINISHED)
 
 
 @pytest.fixture
-def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Supervise:
-    """Supervise a run with a target on the only GPU of this machine."""
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    held.clear()
+def supervise(home: Path, monkeypatch: pytest.MonkeyPatch) -> Supervise:
+    """Return a function that supervises a run on the only GPU of this machine."""
+    used_devices.clear()
     monkeypatch.setattr(devices, "visible_gpus", lambda: [GPU])
     monkeypatch.setattr(supervisor, "Execution", FakeExecution)
 
     def supervise(*, shares_device: bool) -> RunFolder:
-        run = recorded_run(tmp_path)
+        run = recorded_run(home)
         target = MODEL.model_copy(update={"device": "cuda"})
         spec = run.folder.attack_spec().model_copy(update={"target": target, "shares_device": shares_device})
         run.folder.spec_file.write_text(spec.model_dump_json())
@@ -83,7 +80,7 @@ def test_a_queued_run_names_the_run_that_holds_its_device_now(
         ("finishing", ""),
         ("finished", ""),
     ]
-    assert held == [GPU]
+    assert used_devices == [GPU]
 
 
 def test_a_run_that_shares_its_device_starts_while_another_run_holds_it(supervise: Supervise) -> None:
@@ -91,5 +88,5 @@ def test_a_run_that_shares_its_device_starts_while_another_run_holds_it(supervis
     assert other.try_acquire() == GPU
     folder = supervise(shares_device=True)
     assert [phase for phase, _ in _phases(folder)] == ["starting", "finishing", "finished"]
-    assert held == [GPU] and run_summary(folder).device == "cuda:0"
+    assert used_devices == [GPU] and run_summary(folder).device == "cuda:0"
     assert other.holders() == "cuda:0 is held by run aaaa-first"

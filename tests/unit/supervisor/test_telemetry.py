@@ -1,4 +1,4 @@
-"""Telemetry reads the GPU that the run holds, by its UUID."""
+"""Telemetry reads the GPU of the run by its UUID."""
 
 import os
 from types import SimpleNamespace
@@ -11,8 +11,8 @@ from harness.supervisor.telemetry import Telemetry
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Install a driver with one GPU per UUID, and return the UUIDs that were asked for."""
+def requested(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replace the driver by one that knows every UUID, and return the list of requested UUIDs."""
     uuids: list[str] = []
 
     def handle(uuid: str) -> str:
@@ -32,9 +32,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return uuids
 
 
-def test_the_gpu_of_the_run_is_sampled(asked: list[str]) -> None:
+def test_the_gpu_of_the_run_is_sampled(requested: list[str]) -> None:
     sample = Telemetry("GPU-b333").sample([os.getpid()])
-    assert asked == ["GPU-b333"]
+    assert requested == ["GPU-b333"]
     assert (sample["gpu"], sample["gpu_memory"], sample["gpu_power"], sample["gpu_temperature"]) == (
         50,
         1 << 30,
@@ -44,6 +44,6 @@ def test_the_gpu_of_the_run_is_sampled(asked: list[str]) -> None:
     assert sample["memory"] > 0
 
 
-def test_a_run_without_a_gpu_has_no_gpu_readings(asked: list[str]) -> None:
+def test_a_run_without_a_gpu_has_no_gpu_readings(requested: list[str]) -> None:
     assert not [name for name in Telemetry("").sample([os.getpid()]) if name.startswith("gpu")]
-    assert asked == []
+    assert requested == []

@@ -1,9 +1,9 @@
-"""A run's folder written row by row, as a supervisor would have left it."""
+"""Write the record of a run row by row, like its supervisor."""
 
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -23,47 +23,53 @@ EXAMPLES, LENGTH = 16, 4
 
 
 @dataclass
-class Recorded:
-    """A run and the means to go on writing it."""
+class RecordedJob:
+    """A run or an audit, and methods that extend its record."""
 
     folder: RunFolder
     store: RunStore
-    answers: np.ndarray
-    lock: IO[bytes] | None = None
+    lock: IO[bytes] | None = field(default=None, kw_only=True)
 
-    def batch(self, key: str) -> tuple[int, int]:
-        """Begin the batch `key`, anew if need be."""
+    def batch(self, key: str, weight: float = 1.0) -> tuple[int, int]:
+        """Begin a new attempt of the batch `key`, and return its batch and attempt numbers."""
         with self.store.transaction():
-            return self.store.begin_batch(key, 1.0)
-
-    def guess(self, batch: tuple[int, int], rows: Sequence[tuple[int, bool, float]]) -> None:
-        """Commit guesses: example, whether it is right, score."""
-        ids = np.array([example for example, _, _ in rows])
-        suffixes = self.answers[ids].copy()
-        suffixes[[not is_right for _, is_right, _ in rows], 0] ^= 1
-        with self.store.transaction():
-            scores = np.array([score for _, _, score in rows], np.float64)
-            self.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": scores})
+            return self.store.begin_batch(key, weight)
 
     def event(self, name: str, **detail: object) -> None:
-        """Commit an event; with a final phase the supervisor is gone."""
+        """Commit an event. A final phase also releases the run's lock."""
         with self.store.transaction():
             self.store.add_event(name, **detail)
         if name == "phase" and Status(str(detail["phase"])).is_over:
             self.release()
 
     def supervised_by(self, pid: int) -> None:
-        """Let the record name this process as the supervisor. If it is the test's own, it holds the run's lock."""
+        """Record the process `pid` as the supervisor. If it is this process, it takes the run's lock."""
         self.event("supervisor", **Process.of(pid).as_record())
         self.release()
         if pid == os.getpid():
             self.lock = try_lock(self.folder.lock)
 
     def release(self) -> None:
-        """Release the run's lock, as the death of the supervisor does."""
+        """Release the run's lock, as if the supervisor had been killed."""
         if self.lock is not None:
             self.lock.close()
             self.lock = None
+
+
+@dataclass
+class Recorded(RecordedJob):
+    """A run of an attack, and methods that extend its record."""
+
+    answers: np.ndarray
+
+    def guess(self, batch: tuple[int, int], rows: Sequence[tuple[int, bool, float]]) -> None:
+        """Commit guesses. Each row is the example, whether the guess is correct, and the score."""
+        ids = np.array([example for example, _, _ in rows])
+        suffixes = self.answers[ids].copy()
+        suffixes[[not is_correct for _, is_correct, _ in rows], 0] ^= 1
+        with self.store.transaction():
+            scores = np.array([score for _, _, score in rows], np.float64)
+            self.store.add_rows(*batch, "guess", {"example": ids, "suffix": suffixes, "score": scores})
 
 
 def recorded_run(
@@ -77,7 +83,7 @@ def recorded_run(
     length: int = LENGTH,
     created_at: float | None = None,
 ) -> Recorded:
-    """A run of a small round in the homes that the environment names, without a guess so far."""
+    """Create a run of a small round without guesses. `pid` is the process of its supervisor."""
     write_round(folder, "small.toml", examples=examples, length=length)
     if is_blind:
         text = (folder / "small.toml").read_text()

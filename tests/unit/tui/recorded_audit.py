@@ -1,23 +1,22 @@
-"""An audit's folder written row by row, as a supervisor would have left it."""
+"""Write the record of an audit row by row, like its supervisor."""
 
 import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from harness.core.audit import FIGURES
-from harness.core.files import try_lock
 from harness.core.paths import runs_home
 from harness.core.rows import Kind, table
 from harness.core.spec import TargetRecord
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.folder import RunFolder
-from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
+from tests.unit.tui.recorded import RecordedJob
 
 REPLIES = table("reply", item=Kind.INTEGER, share=Kind.REAL, each=Kind.REALS, reply=Kind.TEXT)
 COUNTS = table("counts", item=Kind.INTEGER)
@@ -36,30 +35,21 @@ MODEL = TargetRecord(
 
 
 @dataclass
-class RecordedAudit:
-    """An audit and the means to go on writing it."""
-
-    folder: RunFolder
-    store: RunStore
-    lock: IO[bytes] | None = None
-
-    def batch(self, key: str, weight: float = 1.0) -> tuple[int, int]:
-        """Begin the batch `key`, anew if need be."""
-        with self.store.transaction():
-            return self.store.begin_batch(key, weight)
+class RecordedAudit(RecordedJob):
+    """An audit, and methods that extend its record."""
 
     def end(self, batch: tuple[int, int]) -> None:
-        """The batch is done."""
+        """End a batch."""
         with self.store.transaction():
             self.store.end_batch(*batch)
 
     def plan(self, stage: str, weight: float) -> None:
-        """A stage is announced."""
+        """Announce a stage and its weight."""
         with self.store.transaction():
             self.store.add_plan(stage, weight)
 
     def replies(self, batch: tuple[int, int], texts: Sequence[str], *, first: int = 0) -> None:
-        """Commit a row for each text."""
+        """Commit a row per text."""
         items = np.arange(first, first + len(texts))
         columns = {"item": items, "share": items / 8, "each": np.full((len(texts), 2), np.nan), "reply": list(texts)}
         with self.store.transaction():
@@ -75,7 +65,7 @@ class RecordedAudit:
         high: float = np.nan,
         of: int = 0,
     ) -> None:
-        """Commit a figure as it stands."""
+        """Commit the current value of a figure."""
         columns: Mapping[str, Any] = {
             "name": [name],
             "value": np.array([value]),
@@ -86,16 +76,8 @@ class RecordedAudit:
         with self.store.transaction():
             self.store.add_rows(*batch, "audit_figure", columns)
 
-    def event(self, name: str, **detail: object) -> None:
-        """Commit an event."""
-        with self.store.transaction():
-            self.store.add_event(name, **detail)
-        if name == "phase" and Status(str(detail["phase"])).is_over and self.lock is not None:
-            self.lock.close()
-            self.lock = None
-
     def spent(self, seconds: float, *, entry: str = "tick") -> None:
-        """Commit a word of the ledger."""
+        """Commit an entry of the ledger."""
         with self.store.transaction():
             self.store.add_ledger(entry, seconds)
 
@@ -108,7 +90,7 @@ def recorded_audit(
     pid: int | None = None,
     tables: Sequence[Any] = TABLES,
 ) -> RecordedAudit:
-    """An audit in the homes that the environment names, without a row so far; `pid` is its supervisor's."""
+    """Create an audit without rows. `pid` is the process of its supervisor."""
     folder = RunFolder(runs_home() / id_)
     folder.path.mkdir(parents=True)
     spec = AuditSpec(
@@ -130,7 +112,5 @@ def recorded_audit(
     os.utime(folder.spec_file, (time.time() - 60, time.time() - 60))
     recorded = RecordedAudit(folder, RunStore(folder.store, spec.stored_tables))
     if pid is not None:
-        recorded.event("supervisor", **Process.of(pid).as_record())
-        if pid == os.getpid():
-            recorded.lock = try_lock(folder.lock)
+        recorded.supervised_by(pid)
     return recorded

@@ -1,4 +1,4 @@
-"""The feed of an audit: figures over time and the newest rows, without void ones."""
+"""The feed of an audit: figures over time, and the newest rows without void ones."""
 
 import os
 from pathlib import Path
@@ -10,15 +10,10 @@ from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.tui.audit_feed import MAX_ROWS, AuditFeed
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import recorded_run
 from tests.unit.tui.recorded_audit import COUNTS, RecordedAudit, recorded_audit
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture
@@ -26,7 +21,7 @@ def audit() -> RecordedAudit:
     return recorded_audit(pid=os.getpid())
 
 
-def test_figures_have_their_newest_value_and_their_history(audit: RecordedAudit) -> None:
+def test_figures_have_their_newest_value_and_a_history(audit: RecordedAudit) -> None:
     batch = audit.batch("complete/0/0")
     feed = AuditFeed(audit.folder)
     for second, value in enumerate((0.5, 0.25), 1):
@@ -119,7 +114,7 @@ def test_an_audit_without_a_store_has_a_summary(audit: RecordedAudit) -> None:
     assert seen.figures == () and seen.summary.attack == "audit sequence"
 
 
-def test_a_damaged_store_is_a_fault_beside_the_last_values(audit: RecordedAudit) -> None:
+def test_a_damaged_store_adds_a_fault_to_the_last_values(audit: RecordedAudit) -> None:
     audit.figure(audit.batch("complete/0/0"), "trigram", 0.5)
     feed = AuditFeed(audit.folder)
     assert feed.poll().fault is None

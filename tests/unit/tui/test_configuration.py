@@ -1,4 +1,4 @@
-"""The settings that the screen uses."""
+"""The settings that the screens use."""
 
 import asyncio
 import json
@@ -14,16 +14,14 @@ from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
 from harness.tui.screens.home import HomeScreen
-from tests.functional.machine import homes
 from tests.tui.piloting import until
 from tests.unit.tui.recorded import recorded_run
 
 
 @pytest.fixture(autouse=True)
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in {**homes(tmp_path), "HARNESS_CONFIG": str(tmp_path / "config")}.items():
-        monkeypatch.setenv(name, value)
-    (tmp_path / "config").mkdir()
+def file(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HARNESS_CONFIG", str(home / "config"))
+    (home / "config").mkdir()
     return settings_file()
 
 
@@ -37,13 +35,13 @@ def ended(folder: RunFolder) -> HomeScreen.RunEnded:
     return HomeScreen.RunEnded(run_summary(folder))
 
 
-def test_on_finish_gets_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
+def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
     script = (
         "import json, os, sys; "
         "json.dump([sys.argv[2:], os.environ['HARNESS_RUN'], os.environ['HARNESS_STATUS']], open(sys.argv[1], 'w'))"
     )
-    told = tmp_path / "told.json"
-    command = [sys.executable, "-c", script, str(told), "$HOME; touch x", "a b"]
+    output = tmp_path / "output.json"
+    command = [sys.executable, "-c", script, str(output), "$HOME; touch x", "a b"]
     file.write_text(f"on_finish = {json.dumps(command)}\n")
     folder = recorded_run(tmp_path).folder
 
@@ -51,10 +49,10 @@ def test_on_finish_gets_its_arguments_the_run_and_the_status(file: Path, tmp_pat
         app = HarnessApp()
         async with app.run_test() as pilot:
             app.post_message(ended(folder))
-            await until(pilot, lambda: told.exists() and told.read_text().endswith("]"))
+            await until(pilot, lambda: output.exists() and output.read_text().endswith("]"))
 
     asyncio.run(play())
-    assert json.loads(told.read_text()) == [["$HOME; touch x", "a b"], folder.id, str(Status.LOST)]
+    assert json.loads(output.read_text()) == [["$HOME; touch x", "a b"], folder.id, str(Status.LOST)]
     assert not (Path.cwd() / "x").exists()
 
 
@@ -67,7 +65,7 @@ def test_an_on_finish_that_cannot_start_is_a_notification(file: Path, tmp_path: 
         app = HarnessApp()
         async with app.run_test() as pilot:
             app.post_message(ended(folder))
-            said = await until(pilot, lambda: [message.message for message in app._notifications])
-            assert said[0].startswith("on_finish cannot be started") and said[0].isprintable()
+            messages = await until(pilot, lambda: [message.message for message in app._notifications])
+            assert messages[0].startswith("on_finish cannot be started") and messages[0].isprintable()
 
     asyncio.run(play())

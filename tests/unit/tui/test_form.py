@@ -1,4 +1,4 @@
-"""The form of a new run: fields from any schema, validation, and the command line."""
+"""The form of a new run: its fields for any schema, validation, and the command line."""
 
 from enum import Enum
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_each_type_has_its_field_kind_and_default(key: str, kind: FieldKind, def
     assert (FIELDS[key].kind, FIELDS[key].default) == (kind, default)
 
 
-def test_choices_are_as_typed() -> None:
+def test_choices_are_written_as_on_the_command_line() -> None:
     assert FIELDS["size"].choices == ("small", "vast")
     assert FIELDS["power"].choices == ("1", "2")
     assert FIELDS["maybe"].choices == ("true", "false", "none")
@@ -147,12 +147,12 @@ def test_a_validation_error_is_one_short_clause(key: str, text: str, error: str 
     assert validation_error(FIELDS[key], text) == error
 
 
-def test_a_round_is_described_and_gives_its_own_values() -> None:
+def test_a_round_has_a_description_and_default_values() -> None:
     assert round_description("demo").endswith("budget 10:00")
     assert round_values("demo") == {"--budget": "10:00", "--target": "demo"}
 
 
-def test_a_round_without_its_data_names_the_command_that_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_without_its_data_names_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_DATA", str(tmp_path))
     error = validation_error(FIELDS["--round"], "satml-val")
     assert error is not None and error.endswith("is missing: see harness data status")
@@ -225,7 +225,7 @@ DESCRIBED = st.recursive(
     JSON | st.lists(st.sampled_from(["a", "b"])),
     st.text(max_size=8),
 )
-def test_no_schema_breaks_a_form_and_every_default_is_valid(
+def test_every_schema_has_a_form_with_valid_defaults(
     properties: Any, definitions: Any, required: Any, text: str
 ) -> None:
     form = form_of({"properties": properties, "$defs": definitions, "required": required})
@@ -246,7 +246,7 @@ def test_an_attack_without_a_target_has_no_target_fields() -> None:
     assert keys == {"--round", "--budget", "--seed", "--limit"}
 
 
-def test_the_command_line_leaves_out_defaults() -> None:
+def test_the_command_line_omits_defaults() -> None:
     defaults = {field.key: field.default or "" for field in FORM.fields}
     assert FORM.command_line(defaults | {"--round": "demo"}) == ["run", "some", "--round", "demo"]
     edited = defaults | {"--round": "demo", "seed": "6", "--seed": "7", "trials": "", "rate": " 2.5 "}
@@ -267,5 +267,5 @@ PARAMETERS = [field for field in FORM.fields if not field.is_option]
 def test_settings_survive_the_command_line(values: dict[str, str]) -> None:
     command = FORM.command_line(values)
     settings = [command[at + 1] for at, word in enumerate(command) if word == "--set" and command[at - 1] != "--set"]
-    asked = {field.key: field.value_of(values[field.key]) for field in PARAMETERS if field.key in values}
-    assert settings_in(settings) == {key: value for key, value in asked.items() if value is not None}
+    expected = {field.key: field.value_of(values[field.key]) for field in PARAMETERS if field.key in values}
+    assert settings_in(settings) == {key: value for key, value in expected.items() if value is not None}

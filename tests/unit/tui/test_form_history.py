@@ -1,4 +1,4 @@
-"""The saved values of a form, whatever the file contains."""
+"""The saved values of a form, and files with invalid content."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_each_attack_has_its_own_values() -> None:
     assert load_values("three", FIELDS) == {}
 
 
-def test_saved_values_replace_the_earlier_ones() -> None:
+def test_saved_values_replace_the_previous_ones() -> None:
     save_values("one", {"trials": "5"})
     save_values("one", {"label": "y"})
     assert load_values("one", FIELDS) == {"label": "y"}

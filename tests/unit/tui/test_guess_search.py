@@ -1,4 +1,4 @@
-"""The search through all guesses of a run: newest first, and it can be cancelled."""
+"""The search through all guesses of a run. It reads the newest guesses first and can be cancelled."""
 
 import shutil
 from pathlib import Path
@@ -11,26 +11,23 @@ from harness.analysis.decoded_text import TokenText
 from harness.tui import guess_search
 from harness.tui.guess_search import parse_example_id, search_guesses
 from harness.tui.run_feed import RunFeed
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return recorded_run(tmp_path)
+def run(home: Path) -> Recorded:
+    return recorded_run(home)
 
 
-def found(run: Recorded, wanted: str, *, on_progress: bool = True) -> list[tuple[int, int, str]]:
-    lines = search_guesses(wanted, RunFeed(run.folder), TokenText(None), on_progress=lambda share: on_progress)
+def search_results(run: Recorded, query: str, *, on_progress: bool = True) -> list[tuple[int, int, str]]:
+    lines = search_guesses(query, RunFeed(run.folder), TokenText(None), on_progress=lambda share: on_progress)
     return [(line.seq, line.example, line.verdict.value) for line in lines]
 
 
 def test_an_id_finds_the_guesses_of_its_example_oldest_first(run: Recorded) -> None:
     run.guess(run.batch("a"), [(3, False, 0.9), (2, True, 0.1), (3, True, 0.2)])
-    assert found(run, "3") == [(1, 3, "wrong"), (3, 3, "right")]
-    assert found(run, "5") == []
+    assert search_results(run, "3") == [(1, 3, "wrong"), (3, 3, "right")]
+    assert search_results(run, "5") == []
 
 
 def test_an_example_that_is_not_in_the_round_is_not_found(run: Recorded) -> None:
@@ -39,52 +36,52 @@ def test_an_example_that_is_not_in_the_round_is_not_found(run: Recorded) -> None
         run.store.add_rows(
             *batch, "guess", {"example": np.array([99]), "suffix": run.answers[:1], "score": np.array([0.0])}
         )
-    assert found(run, "99") == []
+    assert search_results(run, "99") == []
 
 
 def test_void_guesses_are_not_found(run: Recorded) -> None:
     run.guess(run.batch("a"), [(3, False, 0.9)])
     run.guess(run.batch("a"), [(3, True, 0.9)])
-    assert found(run, "3") == [(2, 3, "right")]
+    assert search_results(run, "3") == [(2, 3, "right")]
 
 
 def test_text_is_found_in_suffixes_and_prefixes(run: Recorded) -> None:
     run.guess(run.batch("a"), [(1, True, 0.9), (2, True, 0.9)])
     suffix = " ".join(map(str, run.answers[1]))
-    assert found(run, suffix) == [(1, 1, "right")]
+    assert search_results(run, suffix) == [(1, 1, "right")]
     prefix = " ".join(map(str, RunFeed(run.folder).prefixes[2]))
-    assert found(run, prefix) == [(2, 2, "right")]
-    assert found(run, f'"{run.answers[1][0]}"')[0][1] == 1
-    assert found(run, "[/ nothing like it") == []
+    assert search_results(run, prefix) == [(2, 2, "right")]
+    assert search_results(run, f'"{run.answers[1][0]}"')[0][1] == 1
+    assert search_results(run, "[/ nothing like it") == []
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("batch_rows", [1, 2, 3, 7, 100])
 def test_every_guess_is_searched_once_for_any_batch_size(
-    run: Recorded, at_once: int, monkeypatch: pytest.MonkeyPatch
+    run: Recorded, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guess_search, "_BATCH_ROWS", at_once)
+    monkeypatch.setattr(guess_search, "_BATCH_ROWS", batch_rows)
     run.guess(run.batch("a"), [(example, False, 0.0) for example in range(7)])
-    assert [seq for seq, _, _ in found(run, " ")] == [1, 2, 3, 4, 5, 6, 7]
+    assert [seq for seq, _, _ in search_results(run, " ")] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_only_the_newest_results_are_returned(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guess_search, "_BATCH_ROWS", 2)
     monkeypatch.setattr(guess_search, "MAX_RESULTS", 3)
     run.guess(run.batch("a"), [(example, False, 0.0) for example in range(7)])
-    assert [seq for seq, _, _ in found(run, " ")] == [5, 6, 7]
+    assert [seq for seq, _, _ in search_results(run, " ")] == [5, 6, 7]
 
 
 def test_a_cancelled_search_returns_its_results(run: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guess_search, "_BATCH_ROWS", 2)
     run.guess(run.batch("a"), [(example, False, 0.0) for example in range(7)])
-    assert [seq for seq, _, _ in found(run, " ", on_progress=False)] == [6, 7]
+    assert [seq for seq, _, _ in search_results(run, " ", on_progress=False)] == [6, 7]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "id_"), [("12", 12), ('"12"', None), ("1 2", None), ("x", None), ("٣", None), ("9" * 30, None)]
+    ("query", "id_"), [("12", 12), ('"12"', None), ("1 2", None), ("x", None), ("٣", None), ("9" * 30, None)]
 )
-def test_a_query_of_digits_is_an_example_id(wanted: str, id_: int | None) -> None:
-    assert parse_example_id(wanted) == id_
+def test_a_query_of_digits_is_an_example_id(query: str, id_: int | None) -> None:
+    assert parse_example_id(query) == id_
 
 
 def test_text_matches_in_either_case(run: Recorded) -> None:
@@ -96,6 +93,6 @@ def test_text_matches_in_either_case(run: Recorded) -> None:
     batch = run.batch("a")
     with run.store.transaction():
         run.store.add_rows(*batch, "guess", {"example": np.array([0, 0]), "suffix": suffixes, "score": np.zeros(2)})
-    wanted = text.texts(suffixes)[0].swapcase()
-    lines = search_guesses(wanted, RunFeed(run.folder), text, on_progress=lambda share: True)
+    query = text.texts(suffixes)[0].swapcase()
+    lines = search_guesses(query, RunFeed(run.folder), text, on_progress=lambda share: True)
     assert [line.seq for line in lines] == [1]

@@ -21,7 +21,6 @@ from harness.tui.package_state import (
 )
 from harness.tui.validation import validation_error
 from harness.tui.widgets.path_suggester import complete_path
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import recorded_run
 
 VALUES = {"--team": "", "--description": "", "--out": "", "--redact": "false"}
@@ -31,12 +30,12 @@ TEAM = Check("team", False, "no team is named", "write team.toml")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    return tmp_path / "here"
+def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current directory without files."""
+    current = home / "current"
+    current.mkdir()
+    monkeypatch.chdir(current)
+    return current
 
 
 def snapshot(
@@ -100,46 +99,48 @@ def test_an_invalid_destination_blocks() -> None:
     assert state(MET, out_error="x is a file, not a directory").blocker == "out: x is a file, not a directory."
 
 
-def test_the_command_line_prefers_typed_files_and_leaves_defaults_out(place: Path) -> None:
-    found = state(MET, team="team.toml", description="submissions/description.md")
+def test_the_command_line_prefers_typed_files_and_omits_defaults(folder: Path) -> None:
+    filled = state(MET, team="team.toml", description="submissions/description.md")
     files = ["--team", "team.toml", "--description", "submissions/description.md"]
-    assert found.command_line() == ["package", "abcd-some", *files]
-    typed = found.with_values({"--team": " ~/my team.toml ", "--description": "", "--out": "x.zip", "--redact": "true"})
+    assert filled.command_line() == ["package", "abcd-some", *files]
+    typed = filled.with_values(
+        {"--team": " ~/my team.toml ", "--description": "", "--out": "x.zip", "--redact": "true"}
+    )
     home = Path.home()
     assert typed.command_line(force=True) == [
         *("package", "abcd-some", "--team", f"{home}/my team.toml", "--description", "submissions/description.md"),
         *("--out", "x.zip", "--redact", "--force"),
     ]
-    assert (found.destination, typed.destination) == (Path("submissions/abcd-some.zip"), Path("x.zip"))
-    assert found.with_values(VALUES | {"--out": "far"}).destination == Path("far/abcd-some.zip")
+    assert (filled.destination, typed.destination) == (Path("submissions/abcd-some.zip"), Path("x.zip"))
+    assert filled.with_values(VALUES | {"--out": "far"}).destination == Path("far/abcd-some.zip")
 
 
-def test_the_fields_open_with_the_files_that_are_there_and_then_with_what_was_last_parse_result(place: Path) -> None:
+def test_fields_start_with_existing_files_or_the_saved_values(folder: Path) -> None:
     assert initial_values() == VALUES
-    (place / "team.toml").touch()
-    (place / "submissions").mkdir()
-    (place / "submissions" / "description.md").touch()
+    (folder / "team.toml").touch()
+    (folder / "submissions").mkdir()
+    (folder / "submissions" / "description.md").touch()
     assert initial_values() == VALUES | {"--team": "team.toml", "--description": "submissions/description.md"}
-    (place / "ours.toml").touch()
+    (folder / "ours.toml").touch()
     save_initial_values(VALUES | {"--team": "ours.toml", "--redact": "true"})
-    wanted = VALUES | {"--team": "ours.toml", "--description": "submissions/description.md", "--redact": "true"}
-    assert initial_values() == wanted
-    (place / "ours.toml").unlink()
+    expected = VALUES | {"--team": "ours.toml", "--description": "submissions/description.md", "--redact": "true"}
+    assert initial_values() == expected
+    (folder / "ours.toml").unlink()
     assert initial_values()["--team"] == "team.toml"
 
 
-def test_a_snapshot_finds_the_files_of_empty_fields(place: Path) -> None:
-    run = recorded_run(place, pid=os.getpid())
+def test_a_snapshot_finds_files_for_empty_fields(folder: Path) -> None:
+    run = recorded_run(folder, pid=os.getpid())
     assert read_snapshot(run.folder, VALUES).team is None
-    (place / "team.toml").write_text('[[members]]\nname = "[/ Ada \\u001b[31m"\n')
+    (folder / "team.toml").write_text('[[members]]\nname = "[/ Ada \\u001b[31m"\n')
     seen = read_snapshot(run.folder, VALUES)
     assert seen.team == Path("team.toml") and seen.fault is None
     checks = {check.name: check for check in seen.checks}
     assert checks["team"].is_met and not checks["ended"].is_met and not checks["ended"].can_be_accepted
 
 
-def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(place: Path) -> None:
-    run = recorded_run(place)
+def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(folder: Path) -> None:
+    run = recorded_run(folder)
     run.store.close()
     run.folder.store.unlink()
     os.utime(run.folder.spec_file)
@@ -154,8 +155,8 @@ def test_a_starting_run_has_a_checklist_and_an_unreadable_one_a_fault(place: Pat
     ("is_blind", "header"),
     [(True, "some on small, blind round"), (False, "some on small, no score yet")],
 )
-def test_the_header_has_attack_round_score_and_note(place: Path, is_blind: bool, header: str) -> None:
-    run = recorded_run(place, is_blind=is_blind, pid=os.getpid())
+def test_the_header_has_attack_round_score_and_note(folder: Path, is_blind: bool, header: str) -> None:
+    run = recorded_run(folder, is_blind=is_blind, pid=os.getpid())
     run.folder.note.write_text("for the camera")
     summary = read_snapshot(run.folder, VALUES).summary
     assert summary is not None
@@ -165,10 +166,10 @@ def test_the_header_has_attack_round_score_and_note(place: Path, is_blind: bool,
 
 
 def test_the_result_is_shown_in_lines() -> None:
-    told = {"bundle": "out/a.zip", "sha256": "ab", "bytes": 2_320_498, "files": 19, "pages": 2, "marks": []}
-    lines = parse_result(told).lines
+    result = {"bundle": "out/a.zip", "sha256": "ab", "bytes": 2_320_498, "files": 19, "pages": 2, "marks": []}
+    lines = parse_result(result).lines
     assert lines == ["out/a.zip", "SHA-256 ab", "19 files, description of 2 pages, 2.3 MB, 0 marks"]
-    marked = parse_result(told | {"marks": [{"check": "partial", "sentence": "half of it"}]}).lines
+    marked = parse_result(result | {"marks": [{"check": "partial", "sentence": "half of it"}]}).lines
     assert marked[2:] == ["19 files, description of 2 pages, 2.3 MB, 1 mark", "accepted: partial – half of it"]
     with pytest.raises(HarnessError, match="did not describe the zip"):
         parse_result({"bundle": 3})
@@ -190,10 +191,10 @@ def test_the_result_is_shown_in_lines() -> None:
         ("--out", "odd.zip", "a directory, not a .zip file"),
     ],
 )
-def test_an_invalid_path_is_an_error(place: Path, key: str, text: str, error: str | None) -> None:
-    (place / "file").touch()
-    (place / "folder").mkdir()
-    (place / "odd.zip").mkdir()
+def test_an_invalid_path_is_an_error(folder: Path, key: str, text: str, error: str | None) -> None:
+    (folder / "file").touch()
+    (folder / "folder").mkdir()
+    (folder / "odd.zip").mkdir()
     field = next(field for field in FIELDS if field.key == key)
     assert validation_error(field, text) == error
 
@@ -213,8 +214,8 @@ def test_an_invalid_path_is_an_error(place: Path, key: str, text: str, error: st
         ("a\0/", None),
     ],
 )
-def test_a_path_is_completed_with_the_first_matching_name(place: Path, text: str, completed: str | None) -> None:
+def test_a_path_is_completed_with_the_first_matching_name(folder: Path, text: str, completed: str | None) -> None:
     for name in ("team-b.toml", "team-a.toml", ".hidden", "bad", "aa\x1b[31m"):
-        (place / name).touch()
-    (place / "submissions" / "deep").mkdir(parents=True)
+        (folder / name).touch()
+    (folder / "submissions" / "deep").mkdir(parents=True)
     assert complete_path(text) == completed

@@ -1,4 +1,4 @@
-"""The text of the panels: pure functions of a snapshot."""
+"""The text of the panels, which depends only on a snapshot."""
 
 import dataclasses
 import os
@@ -47,10 +47,10 @@ def with_summary(snapshot: RunSnapshot, **fields: object) -> RunSnapshot:
 def test_the_bar_takes_the_remaining_width(snapshot: RunSnapshot, width: int, elapsed: float, budget: float) -> None:
     running = with_summary(snapshot, status=Status.RUNNING, reason="", elapsed_s=elapsed, budget_s=budget)
     _, line = header_lines(running, width=width)
-    gauge, _, words = line.partition(" ")
-    assert 6 <= len(gauge) <= 40 and set(gauge) <= {"█", "░"}
+    bar, _, words = line.partition(" ")
+    assert 6 <= len(bar) <= 40 and set(bar) <= {"█", "░"}
     assert len(line) <= max(width, 7 + len(words))
-    assert gauge.count("█") == round(min(1.0, elapsed / budget) * len(gauge))
+    assert bar.count("█") == round(min(1.0, elapsed / budget) * len(bar))
 
 
 @pytest.mark.parametrize(("eta", "words"), [(30.0, "ETA 0:30 (within budget)"), (51.0, "ETA 0:51 (over budget)")])
@@ -58,15 +58,17 @@ def test_the_header_compares_the_eta_with_the_budget(snapshot: RunSnapshot, eta:
     running = with_summary(
         snapshot, status=Status.RUNNING, reason="", elapsed_s=10.0, budget_s=60.0, eta_s=eta, progress=0.25
     )
-    who, how_far = header_lines(running, width=100)
+    title, progress = header_lines(running, width=100)
     assert (
-        "· running · abcd-some" in who and "0:10 of 1:00, 0:50 left · 25% done" in how_far and how_far.endswith(words)
+        "· running · abcd-some" in title
+        and "0:10 of 1:00, 0:50 left · 25% done" in progress
+        and progress.endswith(words)
     )
 
 
 def test_a_fault_is_shown_before_the_last_values(snapshot: RunSnapshot) -> None:
-    _, how_far = header_lines(dataclasses.replace(snapshot, fault="gone [/ \x1b[31m"), width=100)
-    assert how_far.startswith("cannot be read now: gone [/ ") and how_far.isprintable()
+    _, progress = header_lines(dataclasses.replace(snapshot, fault="gone [/ \x1b[31m"), width=100)
+    assert progress.startswith("cannot be read now: gone [/ ") and progress.isprintable()
 
 
 def test_the_metrics_have_the_names_of_the_papers(snapshot: RunSnapshot) -> None:
@@ -91,9 +93,7 @@ HOSTILE = "[/bold]\x1b[31m\u202e\n"
 
 
 @pytest.fixture
-def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AuditSnapshot:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
+def audit(home: Path) -> AuditSnapshot:
     recorded = recorded_audit(pid=os.getpid())
     return AuditFeed(recorded.folder).poll()
 

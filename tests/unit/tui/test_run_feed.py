@@ -1,4 +1,4 @@
-"""The feed of a run: each row is read once, and a damaged run is a fault in the snapshot, not an exception."""
+"""The feed of a run reads each row once, and reports a damaged run in its snapshot instead of raising an exception."""
 
 import contextlib
 import os
@@ -18,17 +18,9 @@ from harness.runs.status import Status
 from harness.tui import run_feed
 from harness.tui.run_feed import MAX_LINES, RunFeed
 from harness.tui.snapshot import RunSnapshot, Verdict
-from tests.functional.machine import homes
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
 RIGHT, WRONG = True, False
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in homes(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    return tmp_path
 
 
 @pytest.fixture
@@ -44,7 +36,7 @@ def seqs(snapshot: RunSnapshot) -> list[int]:
 
 
 def assert_as_scored(snapshot: RunSnapshot, folder: RunFolder) -> None:
-    """The figures are those of the scorecard that the record makes now."""
+    """Check that the figures equal the scorecard computed from the record."""
     scorecard = scorecard_of(folder.attack_spec(), submission_now(folder))
     assert snapshot.figures.recall_at_cap == pytest.approx(scorecard["recall_at_cap"])
     assert snapshot.figures.rows == scorecard["rows"]
@@ -108,10 +100,10 @@ def test_a_lowered_score_is_read_again(run: Recorded) -> None:
     run.guess(batch, [(0, WRONG, 3.0), (0, RIGHT, 2.0), (1, WRONG, 2.5)])
     feed.poll()
     run.guess(batch, [(0, WRONG, 1.0)])
-    fallen = feed.poll()
-    assert fallen.figures.exact_at_1 == pytest.approx(1 / EXAMPLES)
-    assert_as_scored(fallen, run.folder)
-    # Scores of the exact rows are true ones: a better guess for example 1 stands before the earlier one.
+    lowered = feed.poll()
+    assert lowered.figures.exact_at_1 == pytest.approx(1 / EXAMPLES)
+    assert_as_scored(lowered, run.folder)
+    # The rows are read with their scores, so that a later guess with a higher score replaces the first one.
     run.guess(batch, [(1, RIGHT, 2.75)])
     after = feed.poll()
     assert after.figures.exact_at_1 == pytest.approx(2 / EXAMPLES)
@@ -131,7 +123,7 @@ def test_a_final_order_is_used_once_the_run_is_over(run: Recorded) -> None:
     assert_as_scored(feed.poll(), run.folder)
 
 
-def test_points_rate_and_telemetry_are_those_of_the_record(run: Recorded) -> None:
+def test_points_rate_and_telemetry_come_from_the_record(run: Recorded) -> None:
     feed = RunFeed(run.folder)
     assert feed.poll().suffixes_per_s is None
     for number in range(3):
@@ -176,116 +168,116 @@ def test_a_long_log_shows_its_end(run: Recorded) -> None:
 
 
 def test_a_run_whose_supervisor_was_killed_is_lost(home: Path) -> None:
-    lonely = recorded_run(home, pid=os.getpid())
-    feed = RunFeed(lonely.folder)
-    lonely.event("phase", phase="running")
+    killed = recorded_run(home, pid=os.getpid())
+    feed = RunFeed(killed.folder)
+    killed.event("phase", phase="running")
     assert feed.poll().summary.status is Status.RUNNING
-    lonely.release()
+    killed.release()
     assert feed.poll().summary.status is Status.LOST
 
 
-def deleted(run: Recorded) -> None:
+def delete_run(run: Recorded) -> None:
     run.store.close()
     shutil.rmtree(run.folder.path)
 
 
-def garbage(run: Recorded) -> None:
+def overwrite_store(run: Recorded) -> None:
     run.store.close()
     run.folder.store.write_bytes(b"\x00[/ no store \xff" * 4000)
 
 
-def truncated(run: Recorded) -> None:
+def truncate_store(run: Recorded) -> None:
     run.store.close()
     os.truncate(run.folder.store, run.folder.store.stat().st_size // 3)
 
 
-def a_folder_in_its_place(run: Recorded) -> None:
+def replace_store_by_directory(run: Recorded) -> None:
     run.store.close()
     run.folder.store.unlink()
     run.folder.store.mkdir()
 
 
-def without_tables(run: Recorded) -> None:
+def empty_store(run: Recorded) -> None:
     run.store.close()
     run.folder.store.write_bytes(b"")
 
 
-def a_stranger_among_its_examples(run: Recorded) -> None:
+def add_unknown_example(run: Recorded) -> None:
     batch = run.batch("stranger")
     with run.store.transaction():
         columns = {"example": np.array([-1]), "suffix": run.answers[:1], "score": np.array([0.0])}
         run.store.add_rows(*batch, "guess", columns)
 
 
-def a_suffix_cut_short(run: Recorded) -> None:
+def add_short_suffix(run: Recorded) -> None:
     batch = run.batch("short")
     with run.store.transaction():
         columns = {"example": np.array([0]), "suffix": run.answers[:1, :3], "score": np.array([0.0])}
         run.store.add_rows(*batch, "guess", columns)
 
 
-def an_event_that_is_no_json(run: Recorded) -> None:
+def add_event_without_json(run: Recorded) -> None:
     run.store._db.execute("INSERT INTO event (at, name, detail) VALUES (0, 'phase', '{[/')")
 
 
-def a_phase_that_there_is_not(run: Recorded) -> None:
+def add_unknown_phase(run: Recorded) -> None:
     with run.store.transaction():
         run.store.add_event("phase", phase="dancing")
 
 
-def a_note_of_other_bytes(run: Recorded) -> None:
+def write_binary_note(run: Recorded) -> None:
     run.folder.note.write_bytes(b"\xff\xfe")
 
 
-def a_spec_cut_short(run: Recorded) -> None:
+def truncate_spec(run: Recorded) -> None:
     run.folder.spec_file.write_text("{")
 
 
-def a_scorecard_of_other_types(run: Recorded) -> None:
+def write_scorecard_of_wrong_types(run: Recorded) -> None:
     run.event("phase", phase="finished")
     run.folder.scorecard.write_text('{"recall_at_cap": "[/", "recall_interval": 3}')
 
 
-FATES = [
-    deleted,
-    a_scorecard_of_other_types,
-    garbage,
-    truncated,
-    a_folder_in_its_place,
-    without_tables,
-    a_stranger_among_its_examples,
-    a_suffix_cut_short,
-    an_event_that_is_no_json,
-    a_phase_that_there_is_not,
-    a_note_of_other_bytes,
-    a_spec_cut_short,
+DAMAGES = [
+    delete_run,
+    write_scorecard_of_wrong_types,
+    overwrite_store,
+    truncate_store,
+    replace_store_by_directory,
+    empty_store,
+    add_unknown_example,
+    add_short_suffix,
+    add_event_without_json,
+    add_unknown_phase,
+    write_binary_note,
+    truncate_spec,
 ]
 
 
-@pytest.mark.parametrize("fate", FATES)
-def test_a_record_damaged_later_is_a_fault_beside_the_last_values(
-    run: Recorded, fate: Callable[[Recorded], None]
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_record_damaged_later_adds_a_fault_to_the_last_values(
+    run: Recorded, damage: Callable[[Recorded], None]
 ) -> None:
     run.guess(run.batch("a"), [(number, RIGHT, number) for number in range(EXAMPLES)])
     feed = RunFeed(run.folder)
     before = feed.poll()
     assert before.fault is None
-    fate(run)
+    damage(run)
     for _ in range(2):
         after = feed.poll()
         assert after.fault is not None and str(run.folder.path) in after.fault
         assert (after.summary, after.lines) == (before.summary, before.lines)
 
 
-@pytest.mark.parametrize("fate", FATES)
-def test_a_record_damaged_before_the_first_poll_is_an_error(run: Recorded, fate: Callable[[Recorded], None]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_record_damaged_before_the_first_poll_is_an_error(run: Recorded, damage: Callable[[Recorded], None]) -> None:
     run.guess(run.batch("a"), [(number, RIGHT, number) for number in range(EXAMPLES)])
-    fate(run)
+    damage(run)
     with pytest.raises(HarnessError, match=r"cannot be read|not the spec of a run|holds a guess"):
         RunFeed(run.folder).poll()
 
 
-def test_readings_that_are_not_numbers_are_left_out(run: Recorded) -> None:
+def test_telemetry_without_a_number_is_omitted(run: Recorded) -> None:
     with run.store.transaction():
         run.store.add_telemetry({"cpu": "[/", "memory": float("nan"), "machine_cpu": 3})
     assert RunFeed(run.folder).poll().telemetry == {"machine_cpu": 3}

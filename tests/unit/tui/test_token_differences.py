@@ -1,4 +1,4 @@
-"""Underlined differences between a suffix and its answer."""
+"""Underlining of the differences between a suffix and its answer."""
 
 from pathlib import Path
 
@@ -22,7 +22,9 @@ def test_exactly_the_differing_tokens_are_underlined(ids: list[int], data: st.Da
     answer = [data.draw(st.sampled_from([token, (token + 1) % 256])) for token in ids]
     content = underline_differences(TEXT, ids, answer)
     assert content.plain == TEXT.text(ids)
-    differing = [piece for piece, token, wanted in zip(TEXT.pieces(ids), ids, answer, strict=True) if token != wanted]
+    differing = [
+        piece for piece, token, expected in zip(TEXT.pieces(ids), ids, answer, strict=True) if token != expected
+    ]
     found = "".join(content.plain[span.start : span.end] for span in content.spans if span.style == DIFFERENT)
     assert found == "".join(differing)
 

@@ -1,4 +1,4 @@
-"""Loading a plugin's file: what is an attack, what is refused, and what the import leaves alone."""
+"""Loading a plugin file: its attack, invalid files, and side effects of the import."""
 
 import sys
 from pathlib import Path
@@ -37,20 +37,20 @@ def _file(folder: Path, source: str, name: str = "plugin.py") -> Path:
     return path
 
 
-def _refusal(path: Path) -> str:
+def _error_of(path: Path) -> str:
     with pytest.raises(HarnessError) as caught:
         load_attack(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_the_one_attack_of_a_file_is_found_past_its_bases_and_aliases(tmp_path: Path) -> None:
+def test_base_classes_and_aliases_are_not_counted_as_attacks(tmp_path: Path) -> None:
     attack = load_attack(_file(tmp_path, ATTACK))
     assert attack.name == "one"
     assert attack.params_type().model_fields["trials"].default == 2
 
 
-def test_an_attack_without_parameters_has_the_plain_ones(tmp_path: Path) -> None:
+def test_an_attack_without_parameters_uses_the_base_params(tmp_path: Path) -> None:
     source = "from harness import Attack\nclass A(Attack):\n    name = 'a'\n    def run(self, context): yield from ()\n"
     assert load_attack(_file(tmp_path, source)).params_type() is Params
 
@@ -62,13 +62,13 @@ def test_an_import_changes_neither_the_search_path_nor_the_folder(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_cannot_import_its_neighbour(tmp_path: Path) -> None:
+def test_a_file_cannot_import_a_file_beside_it(tmp_path: Path) -> None:
     _file(tmp_path, "x = 1", "neighbour_of_plugin.py")
-    refusal = _refusal(_file(tmp_path, "import neighbour_of_plugin"))
-    assert "line 1: ModuleNotFoundError: No module named 'neighbour_of_plugin'" in refusal
+    error = _error_of(_file(tmp_path, "import neighbour_of_plugin"))
+    assert "line 1: ModuleNotFoundError: No module named 'neighbour_of_plugin'" in error
 
 
-def test_a_changed_file_is_loaded_as_it_is_now(tmp_path: Path) -> None:
+def test_a_changed_file_is_loaded_again(tmp_path: Path) -> None:
     path = _file(tmp_path, ATTACK)
     load_attack(path)
     path.write_text(ATTACK.replace('"one"', '"two"'))
@@ -76,7 +76,7 @@ def test_a_changed_file_is_loaded_as_it_is_now(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "clause"),
+    ("source", "reason"),
     [
         ("x = 1\n\nraise ValueError('first\\nsecond')", "line 3: ValueError: first second"),
         ("raise KeyError", "line 1: KeyError"),
@@ -89,12 +89,12 @@ def test_a_changed_file_is_loaded_as_it_is_now(tmp_path: Path) -> None:
         (ATTACK + "\nclass Two(Shared):\n    name = 'two'", "defines 2 attacks (One, Two)"),
     ],
 )
-def test_a_file_that_cannot_serve_is_refused_in_one_short_sentence(tmp_path: Path, source: str, clause: str) -> None:
-    refusal = _refusal(_file(tmp_path, source))
-    assert clause in refusal
-    assert refusal.startswith(str(tmp_path / "plugin.py"))
-    assert len(refusal) < len(str(tmp_path)) + 260
+def test_an_invalid_file_is_refused_in_one_short_sentence(tmp_path: Path, source: str, reason: str) -> None:
+    error = _error_of(_file(tmp_path, source))
+    assert reason in error
+    assert error.startswith(str(tmp_path / "plugin.py"))
+    assert len(error) < len(str(tmp_path)) + 260
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    assert "No such file" in _refusal(tmp_path / "absent.py")
+    assert "No such file" in _error_of(tmp_path / "absent.py")
