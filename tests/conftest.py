@@ -15,8 +15,14 @@ from harness.sandbox.launching import is_available
 
 
 def pytest_configure() -> None:
-    """Let tests interrupt processes: a shell that starts pytest in the background makes it ignore SIGINT."""
+    """Let processes that tests start receive SIGINT and SIGHUP.
+
+    A shell that starts pytest in the background makes it ignore SIGINT, and nohup makes it ignore SIGHUP. Processes
+    inherit that. A handler of Python is not inherited.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -46,7 +46,7 @@ def score(
     ] = None,
     cap: Annotated[
         int | None,
-        typer.Option(min=1, help="Wrong rows that end the walk.  [default: the round's, else 100]"),
+        typer.Option(min=1, help="Stop scoring after this many wrong rows.  [default: the round's, else 100]"),
     ] = None,
     round_: Annotated[str | None, round_option("Round whose answers and rules are used.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve to an .svg or .png file.")] = None,

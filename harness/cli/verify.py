@@ -59,7 +59,7 @@ def verify(
     """Run a bundle's code again and compare the results.
 
     The code runs in the sandbox, without network, and sees only its own files, its environment and the target.
-    Exit code 1: the bundle is refused. 3: the results differ, and identity was not promised.
+    Exit code 1: the bundle is refused. 3: the results differ, as they can on another device or with other versions.
     """
     if not bundle.is_file():
         raise HarnessError(f"{bundle}: no such file.")

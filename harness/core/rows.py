@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, FiniteFloat, field_validator
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
@@ -47,7 +47,7 @@ class Column(BaseModel):
 
     name: str
     kind: Kind
-    default: float | None = None
+    default: FiniteFloat | None = None
 
     @field_validator("name")
     @classmethod

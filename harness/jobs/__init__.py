@@ -1,6 +1,6 @@
 """The kinds of job. A kind is one directory here and one line in `KINDS`.
 
-Each kind has these five modules, which are loaded by name (`job_module`), so no process loads what it does not need:
+Each kind has these five modules. `job_module` loads them by name, so no process loads what it does not need:
 
     spec.py        `Spec`: the fields of spec.json and the stored tables            (imports core)
     request.py     the request that the supervisor writes and the worker reads      (imports core)

@@ -55,7 +55,7 @@ def test_help_imports_no_large_library(tmp_path):
         "from harness.cli.app import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'httpx', 'pandas', 'torch', 'textual', 'tokenizers', 'rich'} & set(sys.modules)\n"
+        "heavy = {'pandas', 'torch', 'textual', 'tokenizers'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
