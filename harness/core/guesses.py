@@ -19,7 +19,7 @@ from harness.core.rows import Column, Kind, Rows, Table
 def _column(name: str, kind: Kind, default: float | None = None) -> dict[str, Column]:
     """Return the metadata of a field of `Guesses`: the column in which it is stored.
 
-    `default` is a finite number, the value in rows that have no such column: those of a final order and of earlier runs.
+    `default` is a finite number, the value in rows without the column: those of a final order and of earlier runs.
     """
     return {"column": Column(name=name, kind=kind, default=default)}
 
