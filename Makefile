@@ -9,7 +9,7 @@ TORCH_VERSION := 2.13.0
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--index-url https://download.pytorch.org/whl/cpu)
 
 # A few files take much longer than the others, so an idle worker takes tests from a busy one.
-PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST = $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
 .PHONY: help demo install install-dev test test-busy check soak bench pictures dockerfile results lock relock clean

@@ -61,7 +61,6 @@ def test_the_defaults_are_valid(attack: AttackFile) -> None:
     assert params.model_validate(resolved).model_dump(mode="json") == resolved
 
 
-@pytest.mark.slow
 @every_attack
 def test_a_small_run_answers_every_example(attack: AttackFile, tiny: Target, tmp_path: Path) -> None:
     rows, round_ = 4, load_round("demo")

@@ -29,7 +29,13 @@ def _command(attack: str, folder: Path, rows: int) -> list[str]:
     return ["run", attack, "--round", "demo", "--limit", str(rows), *fast_settings(attack, folder, rows)]
 
 
-@pytest.mark.parametrize("attack", SHIPPED, ids=lambda attack: attack.name)
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(attack, marks=() if attack.name in MECHANISMS else pytest.mark.slow, id=attack.name)
+        for attack in SHIPPED
+    ],
+)
 def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
     options = ["--target", "demo-tiny", "--threads", "1"] if attack.uses_target else []
     planned = Machine(tmp_path).run(*_command(attack.name, tmp_path, ROWS), *options, "--dry-run", "--json")

@@ -60,6 +60,7 @@ def test_a_redacted_page_has_no_names(machine: Machine, demo: Path) -> None:
     assert "contains MASK 0 times, not once" in json.dumps(figures)
 
 
+@pytest.mark.slow
 def test_a_model_without_the_label_is_refused(machine: Machine, demo: Path) -> None:
     error = machine.run(*command(demo), "--label", "CITY", code=1).stderr
     assert "the model has no label 'CITY'. Its labels are O, B-PER, I-PER, B-LOC, I-LOC." in error

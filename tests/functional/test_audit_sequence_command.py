@@ -23,6 +23,7 @@ def write_corpus(folder: Path, documents: int) -> list[str]:
     return [document.text for document in chosen]
 
 
+@pytest.mark.slow
 def test_a_redacted_page_of_a_text_corpus_has_no_text(machine: Machine) -> None:
     texts = write_corpus(machine.folder / "corpus", 24)
     command = ("audit", "sequence", "corpus", "--target", "demo", "--threads", "1", "--prompt-length", "12")

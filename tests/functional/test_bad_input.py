@@ -111,6 +111,7 @@ def test_a_target_that_overflows_ends_the_run(machine: Machine, models: Path, at
     assert summary["reason"].startswith("the target returned NaN") and " in float32. " in summary["reason"]
 
 
+@pytest.mark.slow
 def test_damaged_weights_are_named(machine: Machine, models: Path) -> None:
     summary = machine.attack("greedy", "--target", str(models / "damaged"), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)

@@ -15,6 +15,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+@pytest.mark.slow
 def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> None:
     result = machine.json("bench", "--prefixes", "2", "--turns", "1", *ON_ONE_CORE)
     for name in ("ratio_sample_1", "ratio_sample_10", "ratio_sample_100", "ratio_search_8"):
@@ -34,7 +35,6 @@ def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> Non
     assert {"float32", "bfloat16"} == set(result["rates"]) and result["prefixes"] == 2 and result["turns"] == 1
 
 
-@pytest.mark.slow
 def test_the_table_has_every_method_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
     text = machine.run("bench", "--prefixes", "2", "--turns", "1", "--dtype", "float32", *ON_ONE_CORE).stdout
     assert "official arithmetic" in text and "search 32" in text and "ratio_sample_100_float32" in text

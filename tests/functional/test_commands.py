@@ -79,6 +79,7 @@ def _read_until(terminal: int, text: bytes) -> bytes:
     return shown
 
 
+@pytest.mark.slow
 def test_an_invalid_record_hides_no_other_run(machine: Machine) -> None:
     intact, broken = machine.attack("draws", "--set", "pause=0"), machine.attack("draws", "--set", "pause=0")
     with contextlib.closing(sqlite3.connect(Path(broken["directory"]) / "run.db")) as db, db:
@@ -106,6 +107,7 @@ def test_run_and_show_print_one_line_of_json(listed: tuple[Machine, list[dict[st
     assert not list(Path(summary["directory"]).glob("run.db-*"))
 
 
+@pytest.mark.slow
 def test_a_detached_run_can_be_observed_at_once(machine: Machine) -> None:
     gate = machine.folder / "gate"
     gate.mkdir()
@@ -117,6 +119,7 @@ def test_a_detached_run_can_be_observed_at_once(machine: Machine) -> None:
     assert finished["status"] == "finished" and finished["progress"] == 1.0
 
 
+@pytest.mark.slow
 def test_closing_terminals_does_not_affect_a_run(machine: Machine) -> None:
     reference = machine.attack("draws", "--set", "pause=0")
     gate = machine.folder / "gate"
@@ -291,6 +294,7 @@ def test_a_blind_round_has_counts_and_no_score(machine: Machine) -> None:
     assert scored["examples"] == 64 and scored["recall_at_cap"] == 0.0
 
 
+@pytest.mark.slow
 def test_the_score_of_a_run_equals_that_of_its_submission(machine: Machine) -> None:
     write_round(machine.folder, examples=64)
     answers = machine.folder / "answer-64.npy"
@@ -350,6 +354,7 @@ def test_export_refuses_an_invalid_path(machine: Machine) -> None:
     assert "no such directory" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
 
 
+@pytest.mark.slow
 def test_a_damaged_run_hides_no_other_run(machine: Machine) -> None:
     intact, damaged = (machine.attack("draws", "--set", "pause=0", "--limit", "8") for _ in range(2))
     folder = RunFolder(Path(damaged["directory"]))

@@ -61,6 +61,7 @@ def _id(summary: dict[str, Any]) -> str:
     return str(summary["id"])
 
 
+@pytest.mark.slow
 def test_unreachable_recall_is_given_over_time(runs: Runs) -> None:
     for run in runs.compared("better worse draws")["runs"]:
         in_time, at_budget = run["unreachable_over_time"], run["unreachable_at_budget"]
@@ -126,6 +127,7 @@ def test_rate_and_recall_by_budget_come_from_the_record(runs: Runs) -> None:
     assert replayed["recall_over_time"][0] == {"spent": 0, "recall": 0}
 
 
+@pytest.mark.slow
 def test_a_running_run_has_no_recall_at_the_end_of_its_budget(machine: Machine) -> None:
     running = [machine.detached("patient", "--seed", seed, "--budget", "200s") for seed in ("0", "1")]
     wait_until(lambda: all(machine.summary(folder)["elapsed_s"] > 2.1 for folder in running))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.runs.reader import RunReader
@@ -27,6 +28,7 @@ def test_stages_pass_results_and_the_final_order_is_submitted(machine: Machine) 
     assert (submitted.suffixes == suffixes).all()
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_each_stage_ends_with_the_same_rows(machine: Machine) -> None:
     folder = machine.detached("stages", "--set", "pause=0.2")
 
@@ -46,6 +48,7 @@ def test_a_run_killed_in_each_stage_ends_with_the_same_rows(machine: Machine) ->
     assert (submitted.suffixes == suffixes).all()
 
 
+@pytest.mark.slow
 def test_the_running_score_of_a_resumed_run_includes_earlier_guesses(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.3")
 

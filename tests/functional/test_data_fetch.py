@@ -187,6 +187,7 @@ def harness(*arguments, data):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_an_interrupted_fetch_of_the_challenge_keeps_complete_files(server, tmp_path):
     if not SHARED_SATML.exists():
         pytest.skip(f"the challenge's files are not at {SHARED_SATML}")

@@ -32,6 +32,7 @@ def _lifetime(folder: RunFolder) -> float:
     return end - start
 
 
+@pytest.mark.slow
 def test_an_unkillable_attack_and_its_children_end_at_the_deadline(machine_per_backend: Machine) -> None:
     marker = f"marker-{uuid.uuid4()}"
     folder = machine_per_backend.detached("unkillable", "--set", f"marker={marker}", "--budget", "8s")

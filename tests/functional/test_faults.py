@@ -123,6 +123,7 @@ def test_a_truncated_frame_is_ignored(machine: Machine) -> None:
     assert summary["guesses"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", first_is_fast(["close", "close_and_reuse"]))
 def test_an_attack_that_closes_its_pipe_crashes(machine: Machine, action: str) -> None:
     machine.run("run", "forging", *machine.plugin(), "--set", f"action={action}", code=1)

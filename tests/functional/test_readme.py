@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 from tests.functional.machine import ROOT, Machine
 
 
+@pytest.mark.slow
 def test_the_attack_in_the_readme_runs_on_the_demo(machine: Machine) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     folder = machine.folder / "attacks"

@@ -77,6 +77,7 @@ def test_generations_for_other_prefixes_are_refused(tmp_path: Path, prefixes: To
     assert "row 7 does not begin with the round's prefix 7:" in summary["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trials", "recall"), first_is_fast([(5, 0.301), (1, 0.244)]))
 def test_recorded_outputs_of_gpt_neo_have_their_known_recall(tmp_path: Path, trials: int, recall: float) -> None:
     source = SHARED_DATA / "recorded" / "gpt-neo-1.3b"

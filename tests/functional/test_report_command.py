@@ -64,6 +64,7 @@ def test_an_invalid_output_path_is_refused(out: str, sentence: str, reported: tu
     assert machine.run("report", better, "--out", out, code=1).stderr == f"harness: {sentence}\n"
 
 
+@pytest.mark.slow
 def test_running_and_crashed_runs_can_be_reported(machine: Machine) -> None:
     running = machine.detached("patient")
     wait_until(lambda: machine.summary(running)["guesses"] > 0)
@@ -82,6 +83,7 @@ def test_a_blind_and_partial_run_is_reported_as_such(machine: Machine) -> None:
     assert "The round is blind" in text and "Only the first 16 of the round" in text
 
 
+@pytest.mark.slow
 def test_runs_of_two_rounds_are_refused(machine: Machine) -> None:
     other = (machine.folder / "round.toml").read_text().replace('"small"', '"other"')
     (machine.folder / "other.toml").write_text(other)

@@ -174,6 +174,7 @@ def _resume_with_target(folder: RunFolder, spec: str) -> None:
         folder.spec_file.write_text(spec)
 
 
+@pytest.mark.slow
 def test_finished_and_running_runs_are_not_resumed(machine: Machine) -> None:
     finished = machine.attack("draws", "--set", "pause=0")
     assert "is finished; there is nothing left to do" in machine.run("resume", finished["id"], code=1).stderr
@@ -184,6 +185,7 @@ def test_finished_and_running_runs_are_not_resumed(machine: Machine) -> None:
     assert "harness watch" in machine.run("resume", running.id, code=1).stderr
 
 
+@pytest.mark.slow
 def test_resuming_a_lost_run_without_budget_writes_its_results(machine: Machine) -> None:
     folder = machine.detached("draws", "--set", "pause=0.5", "--budget", "3s")
     wait_until(lambda: guess_count(folder) > 0)

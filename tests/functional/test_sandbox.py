@@ -118,6 +118,7 @@ def test_the_attempts_succeed_without_a_sandbox(unsandboxed_machine: Machine, ou
     assert _has_recorded_sandbox(unsandboxed_machine, summary)
 
 
+@pytest.mark.slow
 def test_a_crash_after_a_refusal_names_both(machine: Machine, outside: Outside) -> None:
     if not detect_backend().is_sandbox:
         pytest.skip("no sandbox backend works on this machine.")

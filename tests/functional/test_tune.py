@@ -41,6 +41,7 @@ def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
     assert all(spec.params["pause"] == 0 and 1 <= spec.params["trials"] <= 3 for spec in specs)
 
 
+@pytest.mark.slow
 def test_an_interrupted_tuning_can_be_resumed(tuned: Machine) -> None:
     # Four runs of several seconds each are left at the interrupt.
     process = tuned.start(*COMMAND, *tuned.plugin(), "--set", "pause=0.5", "--runs", "6")

@@ -141,6 +141,7 @@ def test_the_budget_comes_from_the_round_of_the_organizers(bundler: Bundler, dra
     assert bundler.verify(bundle)["budget_s"] == 60.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_caught", first_is_fast(["true", "false"]))
 def test_an_attack_that_uses_the_network_is_refused(each_sandbox: Bundler, is_caught: str) -> None:
     unsandboxed = Bundler(Machine(each_sandbox.machine.folder, {"HARNESS_SANDBOX": "none"}), each_sandbox.bundles)

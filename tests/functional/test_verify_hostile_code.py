@@ -65,6 +65,7 @@ def test_installation_runs_no_code_of_the_bundle(bundler: Bundler, draws: Packed
     assert list((work / "env").rglob("evil.pth")) and not list(work.rglob("it-ran"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "version", first_is_fast(["9.9 --index-url=http://127.0.0.1:9/simple anything", "2.0/../../x", "--pre"])
 )

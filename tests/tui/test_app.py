@@ -69,6 +69,7 @@ def test_the_palette_runs_an_action() -> None:
     play_app(scenario)
 
 
+@pytest.mark.slow
 def test_screenshots_are_saved_as_svg_and_png(machine: Machine) -> None:
     folder = machine.folder / "state" / "screenshots"
 

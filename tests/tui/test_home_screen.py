@@ -230,6 +230,7 @@ def test_an_unreadable_run_is_not_compared(plugins: Path, machine: Machine) -> N
         remove_run(spoilt)
 
 
+@pytest.mark.slow
 def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         best = {row[0]: row[1] for row in rows(pilot, "attacks")}
@@ -310,6 +311,7 @@ def test_a_run_with_wrong_column_types_is_unreadable(plugins: Path, machine: Mac
         remove_run(damaged)
 
 
+@pytest.mark.slow
 def test_a_locked_run_delays_neither_the_others_nor_the_keys(plugins: Path, machine: Machine) -> None:
     finished = next(folder for folder in machine.folders() if folder.attack_spec().attack.name == "draws")
     # Otherwise its summary is cached.

@@ -151,6 +151,7 @@ def test_a_run_is_packaged_and_the_files_are_saved(finished: RunFolder, here: Pa
     packaging(finished, again)
 
 
+@pytest.mark.slow
 def test_an_existing_zip_is_replaced_only_after_confirmation(finished: RunFolder, here: Path) -> None:
     write_files(here)
     zip_ = here / "submissions" / f"{finished.id}.zip"
@@ -171,6 +172,7 @@ def test_an_existing_zip_is_replaced_only_after_confirmation(finished: RunFolder
     assert zipfile.is_zipfile(zip_)
 
 
+@pytest.mark.slow
 def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: Path) -> None:
     folder = RunFolder(Path(machine.attack("draws", "--set", "pause=0", "--limit", "32")["directory"]))
     write_files(here)
@@ -203,6 +205,7 @@ def test_an_accepted_check_is_recorded_in_the_manifest(machine: Machine, here: P
     assert [mark["check"] for mark in marks] == ["partial"]
 
 
+@pytest.mark.slow
 def test_a_running_run_is_checked_again_when_it_ends(running: Recorded, here: Path) -> None:
     write_files(here)
 
@@ -242,6 +245,7 @@ def test_escape_cancels_the_packaging_and_then_closes_the_screen(
     packaging(finished, scenario)
 
 
+@pytest.mark.slow
 def test_hostile_text_in_files_and_errors_stays_text(copy: RunFolder, here: Path) -> None:
     write_files(here)
     copy.note.write_text("[/ a note [bold red]\x1b[31m\u202e")
@@ -285,6 +289,7 @@ def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size:
     packaging(finished, scenario, size=size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_home_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:

@@ -132,6 +132,7 @@ def _header(app: HarnessApp) -> str:
     return str(app.screen.query_one("#who", Static).content) if isinstance(app.screen, RunScreen) else ""
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_is_reported_once(running: Recorded) -> None:
     ends: list[str] = []
 

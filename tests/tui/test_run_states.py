@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from harness.runs.folder import RunFolder
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import homes
+from tests.tiers import first_is_fast
 from tests.tui.piloting import play_screen, screen_text, text_of, until, watch
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -28,7 +29,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", first_is_fast(STATES, fast=3))
 def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     for name, value in homes(tmp_path).items():
         monkeypatch.setenv(name, value)
@@ -56,7 +57,9 @@ def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "scores", [(1e308, -1e308), (float("inf"), 0.0), (1e300, 1e300), (5e-324, 0.0)], ids=["wide", "inf", "one", "near"]
+    "scores",
+    first_is_fast([((1e308, -1e308),), ((float("inf"), 0.0),), ((1e300, 1e300),), ((5e-324, 0.0),)]),
+    ids=["wide", "inf", "one", "near"],
 )
 def test_any_scores_of_a_blind_round_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, float]

@@ -55,6 +55,7 @@ def test_a_module_does_not_load_forbidden_modules(module, forbidden):
     assert not forbidden & modules_loaded_by(f"import {module}")
 
 
+@pytest.mark.slow
 def test_loading_a_target_imports_only_core_and_engine():
     loaded = modules_loaded_by("import harness.engine.loading, harness.engine.target")
     parts = {name.split(".")[1] for name in loaded if name.startswith("harness.")}

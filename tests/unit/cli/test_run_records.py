@@ -72,6 +72,7 @@ def test_rm_keeps_a_run_that_is_alive(harness: CommandLine, home: Path, monkeypa
     assert "is still running" in harness("runs", "rm", run.folder.id).err
     # A run that does not stop is not deleted, even with --force.
     monkeypatch.setattr("harness.cli.run_records.stop_run", lambda _: None)
+    monkeypatch.setattr("harness.runs.folder._DELETE_SECONDS", 0.2)
     done = harness("runs", "rm", run.folder.id, "--force")
     assert done.code == 1 and "was not deleted" in done.err
     assert run.folder.spec_file.exists()
