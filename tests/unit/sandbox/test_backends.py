@@ -76,7 +76,7 @@ def test_a_backend_wraps_the_launcher(two_backends: tuple[SandboxBackend, Sandbo
 
 @pytest.mark.parametrize("name", [backend.name for backend in BACKENDS])
 def test_the_launcher_filters_system_calls_in_every_sandbox(name: str) -> None:
-    backend = backend_named(name)
+    (backend,) = (backend for backend in BACKENDS if backend.name == name)
     policy = SandboxPolicy(processes=7)
     _, descriptor = launcher_command(["run", "me"], backend, policy, cwd=Path("/"))
     with os.fdopen(descriptor, "rb") as file:
