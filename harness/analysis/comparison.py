@@ -223,7 +223,7 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
             status=status,
             elapsed_s=round(elapsed, 3),
             budget_s=spec.budget,
-            guesses=reader.guess_count(),
+            guesses=reader.row_count("guess"),
             suffixes_per_s=done / elapsed if elapsed else None,
             whole=trajectory(parts.whole),
             unreachable=None if parts.unreachable is None else trajectory(parts.unreachable),

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
+from harness import __version__
 from harness.cli import output
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
+from harness.core.errors import HarnessError, UnknownNameError
 
 PANELS = {
     "Runs": {
@@ -94,8 +96,6 @@ def open_screen(
     Without a command, in a terminal, the screen opens.
     """
     if version:
-        from harness import __version__
-
         print(__version__)
         raise typer.Exit
     if context.invoked_subcommand is not None:
@@ -140,8 +140,6 @@ def _exit_code() -> int | str | None:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        from harness.core.errors import HarnessError, UnknownNameError
-
         if output.is_debug:
             raise
         is_expected = isinstance(error, HarnessError)

@@ -1,24 +1,16 @@
 """`harness audit entities`: does a NER model recognize names that it was trained on?"""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.audits.entities.audit import EntitiesAudit, EntitiesParams
+from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
 from harness.audits.entities.inputs import read_inputs
 from harness.cli.audit_run import AuditOptions, Targets, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.resolving import model_records
 from harness.core.errors import HarnessError
-
-
-class MatchOption(StrEnum):
-    """Values of `--match`: a copy of the audit's Match, which is not imported for --help."""
-
-    OFFSETS = "offsets"
-    SOURCE = "source"
 
 
 def entities(
@@ -45,8 +37,8 @@ def entities(
         list[str] | None, typer.Option("--label", help="Label for a person, if not PER or PERSON; repeatable.")
     ] = None,
     match: Annotated[
-        MatchOption, typer.Option("--match", help="Tokens of a name: by its characters, or as in the source.")
-    ] = MatchOption.OFFSETS,
+        Match, typer.Option("--match", help="Tokens of a name: by its characters, or as in the source.")
+    ] = Match.OFFSETS,
     attention_prompts: Annotated[
         int, typer.Option("--attention-prompts", min=1, max=200, help="Best and worst prompts to measure attention in.")
     ] = 3,
@@ -56,7 +48,7 @@ def entities(
     """Compare a NER model's confidence in trained and other names."""
     if not target:
         raise HarnessError("no token classification model is named. Give --target.")
-    params = EntitiesParams.checked(match=match.value, labels=label or (), attention_prompts=attention_prompts)
+    params = EntitiesParams.checked(match=match, labels=label or (), attention_prompts=attention_prompts)
     named = {"in-train": in_train, "out-train": out_train, "wikidata": wikidata, "prompts": prompts}
     named |= {f"conll {number}": path for number, path in enumerate(conll or (), 1)}
     run_audit(

@@ -9,10 +9,10 @@ from harness.cli.watching import score_text
 from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
 from harness.core.times import date_and_time, format_duration
+from harness.jobs.attack.record import loaded_target
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
-from harness.runs.reader import RunReader
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
 from harness.sandbox import backend_named
 from harness.sandbox.applied import AppliedSandbox
@@ -23,7 +23,7 @@ def run_as_json(folder: RunFolder) -> dict[str, Any]:
     """Return what `show --json` prints: the run's summary, its spec, and the target as it was loaded."""
     return run_summary(folder).as_json() | {
         "not_reproducible_because": _nondeterminism(folder),
-        "target_as_loaded": _loaded_target(folder),
+        "target_as_loaded": loaded_target(folder),
         "spec": folder.spec().model_dump(mode="json"),
     }
 
@@ -129,14 +129,6 @@ def _sandbox_rows(summary: RunSummary) -> list[tuple[str, str]]:
     if refused := describe_refusals({Refusal(kind): count for kind, count in summary.refused.items()}):
         rows.append(("refused", f"{refused}: the attack tried this, and the sandbox refused it"))
     return rows
-
-
-def _loaded_target(folder: RunFolder) -> dict[str, Any] | None:
-    """Return what the worker reported when it had loaded the target."""
-    if not folder.store.exists():
-        return None
-    with RunReader(folder.store) as reader:
-        return reader.last_event("worker_target")
 
 
 def _nondeterminism(folder: RunFolder) -> list[str]:

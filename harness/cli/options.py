@@ -10,6 +10,8 @@ import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
+from harness.core.errors import HarnessError
+from harness.core.times import parse_duration
 
 
 def round_option(help: str) -> Any:
@@ -102,8 +104,6 @@ def round_or_default(name: str | None) -> str:
 @contextlib.contextmanager
 def usage_errors(option: str) -> Iterator[None]:
     """Turn a HarnessError about the value of `option` into a usage error (exit code 2)."""
-    from harness.core.errors import HarnessError
-
     try:
         yield
     except HarnessError as error:
@@ -112,8 +112,6 @@ def usage_errors(option: str) -> Iterator[None]:
 
 def check_output_file(path: Path, *, force: bool = True) -> None:
     """Raise HarnessError if the directory of `path` does not exist, or if `path` exists and `force` is false."""
-    from harness.core.errors import HarnessError
-
     if path.exists() and not force:
         raise HarnessError(f"{path} exists. --force replaces it.")
     if not path.absolute().parent.is_dir():
@@ -122,7 +120,6 @@ def check_output_file(path: Path, *, force: bool = True) -> None:
 
 def write_output(path: Path, content: bytes | str) -> None:
     """Write a file that the user named. Raises HarnessError if that fails."""
-    from harness.core.errors import HarnessError
     from harness.core.files import write_export
 
     try:
@@ -133,8 +130,6 @@ def write_output(path: Path, content: bytes | str) -> None:
 
 def make_directory(path: Path) -> None:
     """Make a directory and its parents. Raises HarnessError if that fails."""
-    from harness.core.errors import HarnessError
-
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -143,7 +138,5 @@ def make_directory(path: Path) -> None:
 
 def budget_seconds(text: str) -> float:
     """Return the seconds of a `--budget`. Raises a usage error if it is not a duration."""
-    from harness.core.times import parse_duration
-
     with usage_errors("--budget"):
         return parse_duration(text)

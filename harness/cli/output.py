@@ -5,18 +5,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from harness.core.text import align_columns, pluralize, sanitize, shorten_middle
-
-__all__ = [
-    "align_columns",
-    "is_terminal",
-    "pluralize",
-    "print_error",
-    "print_json",
-    "sanitize",
-    "say",
-    "shorten_middle",
-]
+from harness.core.text import align_columns as align_columns
+from harness.core.text import pluralize as pluralize
+from harness.core.text import sanitize as sanitize
+from harness.core.text import shorten_middle as shorten_middle
 
 SCHEMA_VERSION = 2
 """Version of the printed JSON (docs/reference/json.md). It grows when a key changes or goes, not when one is added."""

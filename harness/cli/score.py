@@ -10,14 +10,13 @@ from harness.cli.output import pluralize, print_json, sanitize
 from harness.core.arrays import Ints, Tokens, mapped_array, token_rows
 from harness.core.errors import HarnessError
 from harness.core.examples import error_cap_of, load_answers, load_clusters, load_prefixes
-from harness.core.rounds import Round, load_round
+from harness.core.rounds import load_round
 from harness.core.scoring import ERROR_COUNTS, Score, correct_rows, score_rows
 from harness.core.submission_reader import SubmissionRules, read_submission, submission_faults, vocabulary_of
 from harness.jobs.attack.results import submission_now
 from harness.runs.folder import run_folder
 
 DEFAULT_CAP = 100
-DEFAULT_ROW_CAP = 100_000
 
 
 class Scorable(NamedTuple):
@@ -85,8 +84,10 @@ def validate(
     Needs no answers. Prints up to 20 errors with their lines. Exit code 1: there are errors.
     """
     loaded = load_round(round_)
+    # The rules give the number of examples, except those of a fold; else the files do.
+    rows_in_rules = loaded.answer_rows if loaded.fold is None else None
     rules = SubmissionRules(
-        examples=_number_of_examples(loaded),
+        examples=len(load_prefixes(loaded)) if rows_in_rules is None else rows_in_rules[1] - rows_in_rules[0],
         suffix_length=loaded.suffix_length,
         vocabulary=loaded.vocabulary,
         row_cap=loaded.row_cap,
@@ -150,9 +151,7 @@ def _from_run(name: str, answers: Path | None, last: int | None, cap: int | None
 
 def _from_answers(path: Path, answers: Path, last: int | None, cap: int | None) -> Scorable:
     known = _read_answers(answers, last)
-    rules = SubmissionRules(
-        examples=len(known), suffix_length=known.shape[1], vocabulary=vocabulary_of(known), row_cap=DEFAULT_ROW_CAP
-    )
+    rules = SubmissionRules(examples=len(known), suffix_length=known.shape[1], vocabulary=vocabulary_of(known))
     submission = read_submission(path, rules)
     return Scorable(path.name, submission.ids, submission.suffixes, known, None, cap or DEFAULT_CAP)
 
@@ -176,13 +175,6 @@ def _read_answers(path: Path, last: int | None) -> Tokens:
     if last is not None and last > len(array):
         raise HarnessError(f"{path} has {len(array)} rows. Lower --last {last}.")
     return token_rows(path, length=None, vocabulary=1 << 32, rows=(len(array) - (last or len(array)), len(array)))
-
-
-def _number_of_examples(round_: Round) -> int:
-    """Return the number of examples of a round, from its rules if they say it, else from its files."""
-    if round_.answer_rows is not None and round_.fold is None:
-        return round_.answer_rows[1] - round_.answer_rows[0]
-    return len(load_prefixes(round_))
 
 
 def _print_score(scored: Score) -> None:

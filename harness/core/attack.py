@@ -58,37 +58,30 @@ class Context(Protocol):
     @property
     def ids(self) -> Ints:
         """The ids of the attacked examples, [examples] int64."""
-        ...
 
     @property
     def prefixes(self) -> Tokens:
         """The attacked prefixes, [examples, prefix length]."""
-        ...
 
     @property
     def suffix_length(self) -> int:
         """The number of tokens of a suffix."""
-        ...
 
     @property
     def vocabulary(self) -> int:
         """The size of the vocabulary; token ids are in 0..vocabulary-1."""
-        ...
 
     @property
     def seed(self) -> int:
         """The seed of the run, from which the seed of each batch is derived."""
-        ...
 
     @property
     def target(self) -> "Target":
         """The model under attack, loaded on first access. Raises HarnessError if the attack declares no target."""
-        ...
 
     @property
     def train(self) -> Training:
         """The training examples of the round. Raises HarnessError if it has none."""
-        ...
 
     def batches(
         self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64
@@ -98,19 +91,15 @@ class Context(Protocol):
         A batch is finished when the next one is requested; a resumed run gets only the unfinished batches. With `over`,
         the batches cover training examples instead (ids are then rows of `over`), once per `stage`.
         """
-        ...
 
     def remaining(self) -> float:
         """Return the seconds left until the run must finish. After a call, an identical resume is not promised."""
-        ...
 
     def keep(self, name: str, array: ArrayLike) -> None:
         """Store an intermediate result under `name`, replacing an earlier one."""
-        ...
 
     def kept(self, name: str) -> NDArray[Any] | None:
         """Return what `keep` stored under `name`, in this or an earlier execution, or None."""
-        ...
 
     def guesses(self) -> Guesses:
         """Return the guesses committed so far, in submission order, without the row cap.
@@ -118,11 +107,9 @@ class Context(Protocol):
         They are complete between two stages. Within a stage, a resumed run may return fewer guesses than before, so
         `keep` what you derive from them.
         """
-        ...
 
     def finish(self, order: Guesses) -> None:
         """Set the complete submission: exactly these rows in this order, whatever their scores."""
-        ...
 
 
 class Attack(ABC, Generic[ParamsType]):

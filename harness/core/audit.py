@@ -19,6 +19,7 @@ from harness.core.arrays import Ints
 from harness.core.attack import Params, ParamsType, params_type_of
 from harness.core.files import write_atomically
 from harness.core.findings import Findings
+from harness.core.request import read_archive
 from harness.core.rows import Kind, Rows, Table, table
 from harness.core.spec import TargetConfig
 
@@ -52,11 +53,7 @@ class AuditInputs:
     @classmethod
     def read(cls, folder: Path) -> "AuditInputs":
         """Return the inputs that `write` wrote into `folder`."""
-        arrays: dict[str, NDArray[Any]] = {}
-        if (folder / _ARRAYS).exists():
-            with np.load(folder / _ARRAYS, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-        return cls(json.loads((folder / _TEXTS).read_bytes()), arrays)
+        return cls(json.loads((folder / _TEXTS).read_bytes()), read_archive(folder / _ARRAYS))
 
 
 @dataclass(frozen=True)
@@ -81,20 +78,14 @@ class AuditContext(ABC):
 
     seed: int
     inputs: AuditInputs
-
-    @property
-    @abstractmethod
-    def models(self) -> tuple[TargetConfig, ...]:
-        """The directory and the loading options of each model; empty if an endpoint is audited."""
+    models: tuple[TargetConfig, ...]
+    """The directory and the loading options of each model; empty if an endpoint is audited."""
+    api_key: str | None
+    """The API key of the endpoint. It is never stored."""
 
     @abstractmethod
     def target(self, number: int = 0) -> "Target":
         """Return language model `number`. The first call loads it and unloads the model before."""
-
-    @property
-    @abstractmethod
-    def api_key(self) -> str | None:
-        """The API key of the endpoint. It is never stored."""
 
     @abstractmethod
     def announce(self, stage: str, items: int, *, weight: float = 1.0) -> None:

@@ -1,6 +1,7 @@
 """Load the files of a round: the attacked examples, their answers and clusters, and the training examples."""
 
-from typing import NamedTuple
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -10,14 +11,6 @@ from harness.core.errors import HarnessError
 from harness.core.rounds import Round
 from harness.core.scoring import scaled_cap
 from harness.core.training import Training
-
-
-class _TrainingRows(NamedTuple):
-    """The content of the training files, n rows each. Clusters are not included because they take longer."""
-
-    prefixes: Tokens
-    suffixes: Tokens
-    preprefixes: Tokens | None
 
 
 def load_prefixes(round_: Round) -> Tokens:
@@ -78,15 +71,20 @@ def load_clusters(round_: Round, answers: Tokens | None = None) -> Ints | None:
         return None
     if round_.fold is not None:
         return _fold(round_)[0].clusters
+    return joint_clusters(round_, answers)[0]
+
+
+def joint_clusters(round_: Round, answers: Tokens | None = None) -> tuple[Ints, Ints]:
+    """Return the clusters of the attacked examples and of the training rows, numbered together, both [rows] int64.
+
+    `round_` is not a fold; `answers` are as in `load_clusters`.
+    """
     prefixes = load_prefixes(round_)
-    if answers is None:
-        answers = load_answers(round_)
-    attacked = _whole_rows(_preprefixes(round_, prefixes), prefixes, answers)
-    training = _whole_training(round_)
-    if training is None:
-        return cluster_ids([attacked])
-    rows = _whole_rows(training.preprefixes, training.prefixes, training.suffixes)
-    return cluster_ids([attacked, rows])[: len(attacked)]
+    parts = (_preprefixes(round_, prefixes), prefixes, load_answers(round_) if answers is None else answers)
+    attacked = np.concatenate([part for part in parts if part is not None], axis=1)
+    training = _training_rows(round_)
+    clusters = cluster_ids([attacked] if training is None else [attacked, training.whole])
+    return clusters[: len(attacked)], clusters[len(attacked) :]
 
 
 def _preprefixes(round_: Round, prefixes: Tokens) -> Tokens | None:
@@ -95,42 +93,35 @@ def _preprefixes(round_: Round, prefixes: Tokens) -> Tokens | None:
     if file is None or not file.exists():
         return None
     before = token_rows(file, length=None, vocabulary=round_.vocabulary, rows=round_.answer_rows)
-    if len(before) != len(prefixes):
-        raise HarnessError(f"{file} has {len(before):,} rows, but there are {len(prefixes):,} attacked prefixes.")
+    _require_same_rows(file, before, prefixes, "attacked prefixes")
     return before
 
 
+def _require_same_rows(file: Path, rows: Tokens, prefixes: Tokens, noun: str) -> None:
+    if len(rows) != len(prefixes):
+        raise HarnessError(f"{file} has {len(rows):,} rows, but there are {len(prefixes):,} {noun}.")
+
+
 def _whole_training(round_: Round) -> Training | None:
-    rows = _training_rows(round_)
-    if rows is None:
-        return None
-    if round_.clusters == "none":
-        return Training(*rows, np.arange(len(rows.prefixes)))
-    return Training(*rows, cluster_ids([_whole_rows(rows.preprefixes, rows.prefixes, rows.suffixes)]))
+    training = _training_rows(round_)
+    if training is None or round_.clusters == "none":
+        return training
+    return replace(training, clusters=cluster_ids([training.whole]))
 
 
-def _training_rows(round_: Round) -> _TrainingRows | None:
+def _training_rows(round_: Round) -> Training | None:
+    """Return the training examples, each in a cluster of its own: to compute the clusters takes longer."""
     if round_.train_prefix_file is None or round_.train_suffix_file is None:
         return None
     rows, vocabulary = round_.train_rows, round_.vocabulary
     prefixes = token_rows(round_.train_prefix_file, length=round_.prefix_length, vocabulary=vocabulary, rows=rows)
     suffixes = token_rows(round_.train_suffix_file, length=round_.suffix_length, vocabulary=vocabulary, rows=rows)
-    if len(prefixes) != len(suffixes):
-        raise HarnessError(
-            f"{round_.train_suffix_file} has {len(suffixes):,} rows, but there are {len(prefixes):,} training prefixes."
-        )
+    _require_same_rows(round_.train_suffix_file, suffixes, prefixes, "training prefixes")
     preprefixes, file = None, round_.train_preprefix_file
     if file is not None and file.exists():
         preprefixes = token_rows(file, length=None, vocabulary=vocabulary, rows=rows)
-        if len(preprefixes) != len(prefixes):
-            raise HarnessError(
-                f"{file} has {len(preprefixes):,} rows, but there are {len(prefixes):,} training prefixes."
-            )
-    return _TrainingRows(prefixes, suffixes, preprefixes)
-
-
-def _whole_rows(*parts: Tokens | None) -> Tokens:
-    return np.concatenate([part for part in parts if part is not None], axis=1)
+        _require_same_rows(file, preprefixes, prefixes, "training prefixes")
+    return Training(prefixes, suffixes, preprefixes, np.arange(len(prefixes)))
 
 
 def _fold(round_: Round) -> tuple[Training, Training]:

@@ -130,7 +130,11 @@ class LiveScore:
             recall = None if self._answers is None else np.empty(0)
             return Figures(empty, recall, known, known, known, 0, 0, np.array([0.0, 1.0]), np.zeros(1, np.int64))
         guessed, first = np.unique(rows.ids, return_index=True)
-        best = rows.score[first] if self._rows is None else _best_scores(self._rows)
+        best = (
+            rows.score[first]
+            if self._rows is None
+            else self._rows.score[np.unique(self._rows.ids, return_index=True)[1]]
+        )
         counts, edges = _histogram(best)
         if self._answers is None:
             return Figures(None, None, None, None, None, len(guessed), len(rows), edges, counts)
@@ -187,10 +191,6 @@ def _has_lowered(guesses: Guesses, kept: int) -> bool:
         if score is not None and guesses.score[row] < score:
             return True
     return False
-
-
-def _best_scores(guesses: Guesses) -> Floats:
-    return guesses.score[np.unique(guesses.ids, return_index=True)[1]]
 
 
 def _histogram(scores: Floats) -> tuple[Ints, Floats]:

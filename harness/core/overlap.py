@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.core.arrays import Bools, Ints, Tokens, token_rows
-from harness.core.clusters import cluster_ids
+from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.errors import HarnessError
-from harness.core.examples import load_answers, load_clusters, load_prefixes, load_training
+from harness.core.examples import joint_clusters, load_answers, load_clusters, load_prefixes, load_training
 from harness.core.rounds import Round
 from harness.core.stitch import stitched
-from harness.core.training import Training
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,16 @@ def overlap(round_: Round) -> Overlap:
     if training is None or len(training) == 0:
         raise HarnessError(f"round {round_.name} has no training rows to overlap with.")
     prefixes, answers = load_prefixes(round_), load_answers(round_)
-    walk = stitched(prefixes, _rows_of(training), round_.suffix_length)
+    walk = stitched(prefixes, training.whole, round_.suffix_length)
     source = exact_rows(prefixes, training.prefixes)
     known = source >= 0
-    clusters, is_clustered = _clustering(round_, prefixes, answers, training)
+    clusters = is_clustered = None
+    if round_.clusters != "none" and round_.fold is not None:
+        # Folds are cut by cluster, so attacked examples share no cluster with training rows.
+        clusters, is_clustered = load_clusters(round_), np.zeros(len(prefixes), np.bool_)
+    elif round_.clusters != "none":
+        clusters, trained = joint_clusters(round_)
+        is_clustered = np.isin(clusters, trained)
     return Overlap(
         has_known_prefix=known,
         known_prefix_is_right=None if answers is None else known & _equal_rows(training.suffixes[source], answers),
@@ -67,26 +71,3 @@ def exact_rows(sought: Tokens, rows: Tokens) -> Ints:
 def _equal_rows(left: Tokens, right: Tokens) -> Bools:
     equal: Bools = (left == right).all(axis=1)
     return equal
-
-
-def _rows_of(training: Training) -> Tokens:
-    parts = (training.preprefixes, training.prefixes, training.suffixes)
-    return np.concatenate([part for part in parts if part is not None], axis=1)
-
-
-def _clustering(
-    round_: Round, prefixes: Tokens, answers: Tokens | None, training: Training
-) -> tuple[Ints | None, Bools | None]:
-    """Return the cluster of each attacked example, and whether a training row is in it."""
-    if round_.clusters == "none":
-        return None, None
-    if round_.fold is not None:
-        # Folds are cut by cluster, so attacked examples share no cluster with training rows.
-        return load_clusters(round_), np.zeros(len(prefixes), np.bool_)
-    parts = [prefixes] if answers is None else [prefixes, answers]
-    if round_.preprefix_file is not None and round_.preprefix_file.exists():
-        rows = round_.answer_rows
-        parts.insert(0, token_rows(round_.preprefix_file, length=None, vocabulary=round_.vocabulary, rows=rows))
-    clusters = cluster_ids([np.concatenate(parts, axis=1), _rows_of(training)])
-    attacked, trained = clusters[: len(prefixes)], clusters[len(prefixes) :]
-    return attacked, np.isin(attacked, trained)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 _MARKS = {"\n": "⏎", "\t": "⇥", "\r": "␍"}
 _REPLACEMENT = "\ufffd"
 # These characters count as printable, but they are drawn as nothing or change the width of the character before them.
-_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _VARIATION_SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
+    chr(code) for codes in _VARIATION_SELECTORS for code in codes
+}
 _MAX_COMBINING = 3
 
 
@@ -24,7 +26,7 @@ def sanitize(text: str) -> str:
         combining = combining + 1 if unicodedata.category(character).startswith("M") else 0
         if not character.isprintable():
             characters.append(_MARKS.get(character, _REPLACEMENT))
-        elif character in _INVISIBLE or combining > _MAX_COMBINING or _is_variation_selector(character):
+        elif character in _INVISIBLE or combining > _MAX_COMBINING:
             characters.append(_REPLACEMENT)
         else:
             characters.append(character)
@@ -57,7 +59,3 @@ def align_columns(rows: Sequence[Sequence[str]]) -> str:
 def display_name(attack: str, *, is_control: bool) -> str:
     """Return the name of an attack as people see it. A control is marked because it may not be submitted."""
     return f"{attack} (control)" if is_control else attack
-
-
-def _is_variation_selector(character: str) -> bool:
-    return any(ord(character) in selectors for selectors in _VARIATION_SELECTORS)

@@ -23,6 +23,12 @@ class Training:
     def __len__(self) -> int:
         return len(self.prefixes)
 
+    @property
+    def whole(self) -> Tokens:
+        """The tokens of each example, [n, any]: the known ones before its prefix, its prefix and its suffix."""
+        parts = (self.preprefixes, self.prefixes, self.suffixes)
+        return np.concatenate([part for part in parts if part is not None], axis=1)
+
     def part(self, rows: Ints) -> "Training":
         """Return the training examples at `rows`."""
         preprefixes = None if self.preprefixes is None else self.preprefixes[rows]

@@ -51,20 +51,21 @@ class Parameter:
 
 def parameters_in(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """Return the parameters of a JSON schema, in the order of their declaration."""
-    definitions = _mapping(schema.get("$defs"))
+    definitions = as_mapping(schema.get("$defs"))
     return tuple(
         Parameter(
             name=name,
-            type=" or ".join(dict.fromkeys(_types(_mapping(described), definitions, _MAX_DEPTH))),
-            default=_typed(described["default"]) if "default" in _mapping(described) else None,
-            bounds=tuple(dict.fromkeys(_bounds(_mapping(described), definitions, _MAX_DEPTH))),
-            description=str(_mapping(described).get("description", "")),
+            type=" or ".join(dict.fromkeys(_types(as_mapping(described), definitions, _MAX_DEPTH))),
+            default=_typed(described["default"]) if "default" in as_mapping(described) else None,
+            bounds=tuple(dict.fromkeys(_bounds(as_mapping(described), definitions, _MAX_DEPTH))),
+            description=str(as_mapping(described).get("description", "")),
         )
-        for name, described in _mapping(schema.get("properties")).items()
+        for name, described in as_mapping(schema.get("properties")).items()
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return `value` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -72,16 +73,16 @@ def _typed(value: Any) -> str:
     return shorten("none" if value is None else value if isinstance(value, str) else json.dumps(value))
 
 
-def _members(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def members_of(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the schemas that a reference or a union refers to; empty if `described` is neither."""
     if "$ref" in described:
-        return [_mapping(definitions.get(str(described["$ref"]).rpartition("/")[2]))]
+        return [as_mapping(definitions.get(str(described["$ref"]).rpartition("/")[2]))]
     choices = described.get("anyOf", described.get("oneOf", described.get("allOf")))
-    return [_mapping(choice) for choice in choices] if isinstance(choices, list) else []
+    return [as_mapping(choice) for choice in choices] if isinstance(choices, list) else []
 
 
 def _types(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> Iterator[str]:
-    members = _members(described, definitions)
+    members = members_of(described, definitions)
     if members and depth:
         for member in members:
             yield from _types(member, definitions, depth - 1)
@@ -90,7 +91,7 @@ def _types(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: 
     elif "const" in described:
         yield _typed(described["const"])
     elif described.get("type") == "array":
-        items = _mapping(described.get("items"))
+        items = as_mapping(described.get("items"))
         inner = " or ".join(dict.fromkeys(_types(items, definitions, depth - 1))) if items and depth else "values"
         yield f"list of {inner}"
     elif described.get("type") == "string":
@@ -104,5 +105,5 @@ def _bounds(described: Mapping[str, Any], definitions: Mapping[str, Any], depth:
         if keyword in described:
             yield clause.format(_typed(described[keyword]))
     if depth:
-        for member in _members(described, definitions):
+        for member in members_of(described, definitions):
             yield from _bounds(member, definitions, depth - 1)

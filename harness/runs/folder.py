@@ -3,6 +3,7 @@
 import contextlib
 import operator
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -159,19 +160,27 @@ def run_folder(name: str) -> RunFolder:
 
     Raises HarnessError if there is none, or more than one.
     """
-    folders = all_run_folders()
+    folders = {folder.id: folder for folder in all_run_folders()}
     if name == "latest":
         if not folders:
             raise HarnessError("there is no run yet. Start one with harness run.")
-        return folders[0]
-    matches = [folder for folder in folders if folder.id == name] or [
-        folder for folder in folders if name and folder.id.startswith(name)
-    ]
+        return next(iter(folders.values()))
+    return folders[matching_id("run", name, folders, see="harness runs")]
+
+
+def matching_id(kind: str, name: str, known: Iterable[str], *, see: str) -> str:
+    """Return the one of the `known` ids of a `kind` that is `name`, or else begins with it.
+
+    Raises HarnessError, which names the command `see`, if there is none, or more than one.
+    """
+    known = list(known)
+    matches = [name] if name in known else [id_ for id_ in known if name and id_.startswith(name)]
     if len(matches) > 1:
-        names = ", ".join(folder.id for folder in matches[:5])
-        raise HarnessError(f"{shorten(name)!r} matches several runs: {names}. Give more letters of the id.")
+        raise HarnessError(
+            f"{shorten(name)!r} matches several {kind}s: {', '.join(matches[:5])}. Give more letters of the id."
+        )
     if not matches:
-        raise unknown_name("run", name, [folder.id for folder in folders], see="harness runs")
+        raise unknown_name(kind, name, known, see=see)
     return matches[0]
 
 

@@ -77,6 +77,9 @@ def start_supervisor(folder: RunFolder) -> None:
     Raises HarnessError if it does not start (supervisor.log says why), or if the run has a supervisor.
     """
     before = _supervisor_of(folder)
+    # Absolute, because the supervisor works in another directory.
+    homes = {"HARNESS_DATA": paths.data_home(), "HARNESS_HOME": paths.state_home(), "HARNESS_CACHE": paths.cache_home()}
+    environment = {"PYTHONPATH": str(paths.PACKAGE.parent)} | {name: str(path) for name, path in homes.items()}
     with folder.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "harness.supervisor", str(folder.path)],
@@ -84,7 +87,7 @@ def start_supervisor(folder: RunFolder) -> None:
             stdout=log,
             stderr=log,
             cwd="/",
-            env=os.environ | {"PYTHONPATH": str(paths.PACKAGE.parent)} | _absolute_homes(),
+            env=os.environ | environment,
             start_new_session=True,
         )
     until = time.monotonic() + _OBSERVABLE_WITHIN_SECONDS
@@ -162,9 +165,3 @@ def _supervisor_of(folder: RunFolder) -> Process | None:
     with as_harness_error(folder.path), RunReader(folder.store) as reader:
         record = reader.last_event("supervisor")
         return None if record is None else Process.from_record(record)
-
-
-def _absolute_homes() -> dict[str, str]:
-    """Return the harness's directories as this process sees them; the supervisor works in another directory."""
-    homes = {"HARNESS_DATA": paths.data_home(), "HARNESS_HOME": paths.state_home(), "HARNESS_CACHE": paths.cache_home()}
-    return {name: str(path) for name, path in homes.items()}

@@ -92,10 +92,6 @@ class RunReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -207,10 +203,10 @@ class RunReader:
         with as_harness_error(self.path):
             return [(seq, float(at), float(weight)) for seq, at, weight in self.query(query, after)]
 
-    def last_telemetry(self) -> tuple[float, dict[str, Any]] | None:
-        """Return the time and the content of the last telemetry sample."""
-        rows = self.query("SELECT at, sample FROM telemetry ORDER BY seq DESC LIMIT 1")
-        return (rows[0][0], self._detail(rows[0][1])) if rows else None
+    def last_telemetry(self) -> dict[str, Any]:
+        """Return the last telemetry sample; empty before the first one."""
+        rows = self.query("SELECT sample FROM telemetry ORDER BY seq DESC LIMIT 1")
+        return self._detail(rows[0][0]) if rows else {}
 
     # A column of SQLite can hold a value of any type: `float` and `int` raise for one that is not a number.
 

@@ -23,6 +23,7 @@ from harness.runs.status import Status, derived_status
 _LAUNCH_SECONDS = 5.0
 NEARLY_FULL_BYTES = 1 << 20
 Fraction = Annotated[float, Field(ge=0, le=1)]
+RecordState = list[list[int] | None]
 
 
 @dataclass(frozen=True)
@@ -94,19 +95,18 @@ class RunSummary:
 def run_status(folder: RunFolder) -> Status:
     """Return the status of the run. Raises HarnessError if its record cannot be read."""
     with as_harness_error(folder.path):
-        if not folder.store.exists():
-            return _status_without_phase(folder)
         # The lock first: a supervisor that ends between the two readings has recorded its last phase.
-        is_alive = folder.is_alive
-        with RunReader(folder.store) as reader:
-            phase = reader.last_event("phase")
-        return _status_without_phase(folder) if phase is None else derived_status(phase["phase"], is_alive=is_alive)
+        is_alive, phase = folder.is_alive, None
+        if folder.store.exists():
+            with RunReader(folder.store) as reader:
+                phase = reader.last_event("phase")
+        return _status(folder, phase, is_alive=is_alive)
 
 
 def run_summary(folder: RunFolder) -> RunSummary:
     """Return the run's figures now. Raises HarnessError if its record cannot be read."""
     with as_harness_error(folder.path):
-        state = _record_state(folder)
+        state = record_state(folder)
         if (cached := _cached_summary(folder, state)) is not None:
             return cached
         summary = _read_summary(folder)
@@ -115,6 +115,18 @@ def run_summary(folder: RunFolder) -> RunSummary:
             with contextlib.suppress(OSError):
                 write_atomically(folder.summary, json.dumps({"state": state, "summary": summary.as_json()}))
         return summary
+
+
+def record_state(folder: RunFolder) -> RecordState:
+    """Return the size and the time of change of each file of the record; None for a file that cannot be found."""
+    state: RecordState = []
+    for file in folder.record:
+        try:
+            found = file.stat()
+            state.append([found.st_size, found.st_mtime_ns])
+        except OSError:
+            state.append(None)
+    return state
 
 
 def nondeterminism_reasons(folder: RunFolder) -> list[str]:
@@ -146,7 +158,6 @@ def execution_record(spec: JobSpec) -> dict[str, Any]:
 class _Stored:
     """The part of a summary that is read from run.db."""
 
-    status: Status
     events: dict[str, dict[str, Any]]
     ledger: LedgerEntry | None
     point: Point | None
@@ -157,8 +168,9 @@ class _Stored:
 def _read_summary(folder: RunFolder) -> RunSummary:
     spec = folder.spec()
     labels = job_record(spec).labels(spec)
+    is_alive = folder.is_alive
     stored = _read_store(folder, spec)
-    status = stored.status
+    status = _status(folder, stored.events.get("phase"), is_alive=is_alive)
     elapsed = 0.0 if stored.ledger is None else stored.ledger.spent
     done = stored.progress.fraction
     scorecard = _scorecard(folder) if status.is_over and status is not Status.LOST else {}
@@ -195,19 +207,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     )
 
 
-def _record_state(folder: RunFolder) -> list[list[int] | None]:
-    """Return the size and the time of change of each file of the record; None for a file that does not exist."""
-    state: list[list[int] | None] = []
-    for file in folder.record:
-        try:
-            found = file.stat()
-            state.append([found.st_size, found.st_mtime_ns])
-        except FileNotFoundError:
-            state.append(None)
-    return state
-
-
-def _cached_summary(folder: RunFolder, state: list[list[int] | None]) -> RunSummary | None:
+def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
     """Return the cached summary if the record has not changed since."""
     try:
         cache = json.loads(folder.summary.read_bytes())
@@ -228,20 +228,18 @@ def _cached_summary(folder: RunFolder, state: list[list[int] | None]) -> RunSumm
 
 def _read_store(folder: RunFolder, spec: JobSpec) -> _Stored:
     if not folder.store.exists():
-        return _Stored(_status_without_phase(folder), {}, None, None, Progress(0.0, 0.0), Counts(0, {}))
-    is_alive = folder.is_alive
+        return _Stored({}, None, None, Progress(0.0, 0.0), Counts(0, {}))
     with RunReader(folder.store) as reader:
-        events = reader.last_events()
-        phase = events.get("phase")
-        status = _status_without_phase(folder) if phase is None else derived_status(phase["phase"], is_alive=is_alive)
         counts = job_record(spec).counts(reader, spec)
-        return _Stored(status, events, reader.last_ledger(), reader.last_point(), reader.progress(), counts)
+        return _Stored(reader.last_events(), reader.last_ledger(), reader.last_point(), reader.progress(), counts)
 
 
-def _status_without_phase(folder: RunFolder) -> Status:
-    """Return the status of a run whose record has no phase yet: a supervisor holds the lock, or will soon."""
+def _status(folder: RunFolder, phase: dict[str, Any] | None, *, is_alive: bool) -> Status:
+    """Return the status from the last event `phase`; before the first one, a supervisor holds the lock or will soon."""
+    if phase is not None:
+        return derived_status(phase["phase"], is_alive=is_alive)
     is_young = time.time() - folder.spec_file.stat().st_mtime < _LAUNCH_SECONDS
-    return Status.STARTING if is_young or folder.is_alive else Status.LOST
+    return derived_status(None, is_alive=is_young or folder.is_alive)
 
 
 def _reason(folder: RunFolder, status: Status, phase: dict[str, Any]) -> str:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.core.errors import HarnessError, unknown_name
+from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.paths import runs_home
 from harness.core.text import shorten
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameter_space import Span, every_setting, settings_of
-from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.folder import RunFolder, all_run_folders, matching_id
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 
@@ -148,9 +148,16 @@ def best_of(past: Sequence[Setting]) -> Setting | None:
     return max((one for one in done if len(one.runs) == most), key=lambda one: one.recall or 0.0, default=None)
 
 
-def require_optuna() -> None:
-    """Raise HarnessError if Optuna is not installed."""
-    _optuna()
+def require_optuna() -> Any:
+    """Return the library, with its log off. Raises HarnessError if it is not installed."""
+    try:
+        import optuna
+    except ImportError:
+        raise HarnessError(
+            "tuning needs Optuna: pip install 'extraction-harness[tune]', or pip install optuna."
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
 
 
 def begin_tuning(tuning: Tuning) -> None:
@@ -174,15 +181,7 @@ def tuning_named(name: str) -> Tuning:
 
     Raises HarnessError if there is none, if there are several, or if its record cannot be read.
     """
-    known = all_tuning_ids()
-    matches = [id_ for id_ in known if id_ == name] or [id_ for id_ in known if name and id_.startswith(name)]
-    if not matches:
-        raise unknown_name("tuning", name, known, see="harness tune --list")
-    if len(matches) > 1:
-        raise HarnessError(
-            f"{shorten(name)!r} matches several tunings: {', '.join(matches[:5])}. Give more letters of the id."
-        )
-    file = _file_of(matches[0])
+    file = _file_of(matching_id("tuning", name, all_tuning_ids(), see="harness tune --list"))
     try:
         return Tuning.model_validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
@@ -214,7 +213,7 @@ def _file_of(id_: str) -> Path:
 
 def _study(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str], *, seed: int) -> "optuna.Study":
     """Return Optuna's study of the settings so far: the mean recall after each fold, unfinished ones as pruned."""
-    library = _optuna()
+    library = require_optuna()
     study: optuna.Study = library.create_study(
         direction="maximize",
         sampler=library.samplers.TPESampler(seed=seed),
@@ -242,7 +241,7 @@ def _is_inside(space: Mapping[str, Span], setting: Setting) -> bool:
 
 
 def _trial(space: Mapping[str, Span], setting: Setting, *, is_complete: bool) -> "optuna.trial.FrozenTrial":
-    library = _optuna()
+    library = require_optuna()
     states = library.trial.TrialState
     recalls = setting.recalls
     trial: optuna.trial.FrozenTrial = library.trial.create_trial(
@@ -255,27 +254,15 @@ def _trial(space: Mapping[str, Span], setting: Setting, *, is_complete: bool) ->
     return trial
 
 
-def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise HarnessError(
-            "tuning needs Optuna: pip install 'extraction-harness[tune]', or pip install optuna."
-        ) from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
-
-
 def _distributions(space: Mapping[str, Span]) -> dict[str, Any]:
     return {name: _distribution(span) for name, span in space.items()}
 
 
 def _distribution(span: Span) -> Any:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
+    kinds = require_optuna().distributions
     if span.choices:
-        return CategoricalDistribution(span.choices)
+        return kinds.CategoricalDistribution(span.choices)
     is_wide = span.low > 0 and span.high / span.low >= _WIDE
     if span.is_whole:
-        return IntDistribution(int(span.low), int(span.high), log=is_wide)
-    return FloatDistribution(span.low, span.high, log=is_wide)
+        return kinds.IntDistribution(int(span.low), int(span.high), log=is_wide)
+    return kinds.FloatDistribution(span.low, span.high, log=is_wide)

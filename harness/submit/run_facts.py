@@ -11,7 +11,7 @@ from harness.core.examples import load_answers
 from harness.core.scoring import Score, correct_rows, exact_at_1
 from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import Submission, any_of_n, emitted, submission_of
+from harness.jobs.attack.results import Submission, any_of_n, submission_of
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
 from harness.runs.errors import as_harness_error
@@ -80,7 +80,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
     with as_harness_error(f"round {spec.round.name}"):
         parts = attacked_parts(spec)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
-        found = emitted(spec, reader)
+        guesses, final = reader.guesses(), reader.final_order()
         submission = submission_of(spec, reader)
         queries = _queries(reader)
         read_training = reader.last_event("worker_read_train") is not None
@@ -108,7 +108,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         score=score,
         unreachable_score=unreachable_score,
         exact_at_1=first,
-        any_guess_correct=None if answers is None else any_of_n(spec, found),
+        any_guess_correct=None if answers is None else any_of_n(spec, guesses, final),
         curve=tuple(evenly_spaced(curve, _MAX_POINTS)),
         queries=queries,
         read_training=read_training,

@@ -13,7 +13,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
-from textual.notifications import SeverityLevel
+from textual.notifications import Notify
 from textual.screen import Screen
 
 from harness import __version__
@@ -107,18 +107,10 @@ class HarnessApp(App[None]):
             return
         self.notify(sanitize(f"Saved {file}"), markup=False)
 
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = True,
-    ) -> None:
-        """Show `message` as a notification, and write it to the log."""
-        _LOG.log(logging.ERROR if severity == "error" else logging.INFO, "notification: %s", message)
-        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+    def on_notify(self, event: Notify) -> None:
+        """Write every notification to the log."""
+        level = logging.ERROR if event.notification.severity == "error" else logging.INFO
+        _LOG.log(level, "notification: %s", event.notification.message)
 
     def _handle_exception(self, error: Exception) -> None:
         _LOG.critical("internal error", exc_info=error)

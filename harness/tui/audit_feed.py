@@ -58,7 +58,7 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
     def _snapshot(self, **common: Any) -> AuditSnapshot:
         return AuditSnapshot(
             figures=tuple(self._figures.values()),
-            histories={name: _history(points) for name, points in self._points.items()},
+            histories={name: FigureHistory(*np.array(points).T) for name, points in self._points.items()},
             stages=self._stages,
             rows=tuple(sorted(self._rows, key=lambda row: row.at)),
             warnings=self._warnings,
@@ -93,10 +93,6 @@ class AuditFeed(Feed[AuditSnapshot, AuditReader]):
         for index, (seq, at) in enumerate(zip(new.seq.tolist(), new.at.tolist(), strict=True)):
             self._rows.append(AuditRow(seq, at, table.name, _row_text(table, new.columns, index)))
             self._last_rows[table.name] = seq
-
-
-def _history(points: list[_Point]) -> FigureHistory:
-    return FigureHistory(*np.array(points, np.float64).reshape(-1, 4).T)
 
 
 def _row_text(table: Table, columns: dict[str, Any], index: int) -> str:

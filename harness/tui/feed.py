@@ -51,10 +51,10 @@ class Feed(ABC, Generic[SnapshotT, ReaderT]):
                     self._repeated = repeated
                     self._reset()
                 self._read_new_rows(reader, summary)
-                sample = reader.last_telemetry()
-                telemetry = {} if sample is None else _finite_readings(sample[1])
-        common = {"summary": summary, "telemetry": telemetry, "log": _last_log_lines(self.folder)}
-        return self._snapshot(**common)
+                for name, value in reader.last_telemetry().items():
+                    if isinstance(value, int | float) and math.isfinite(value):
+                        telemetry[name] = value
+        return self._snapshot(summary=summary, telemetry=telemetry, log=_last_log_lines(self.folder))
 
     @abstractmethod
     def _open(self) -> ReaderT:
@@ -76,10 +76,6 @@ class Feed(ABC, Generic[SnapshotT, ReaderT]):
 def thinned(points: list[PointT], most: int) -> list[PointT]:
     """Return every second point if there are more than `most`, and always the newest, which the header shows."""
     return points if len(points) <= most else [*points[:-1:2], points[-1]]
-
-
-def _finite_readings(sample: dict[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in sample.items() if isinstance(value, int | float) and math.isfinite(value)}
 
 
 def _last_log_lines(folder: RunFolder) -> tuple[str, ...]:

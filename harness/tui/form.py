@@ -4,7 +4,7 @@ The schema comes from a plugin, so nothing about its shape is assumed.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile
-from harness.plugins.parameters import Parameter, parameters_in
+from harness.plugins.parameters import Parameter, as_mapping, members_of, parameters_in
 from harness.plugins.schema import AttackSchema
 
 MAX_PARAMETERS = 100
@@ -103,18 +103,19 @@ class Form:
     fields: tuple[Field, ...]
     omitted: int = 0
 
-    def changed_values(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the values that differ from their defaults, by field key; `texts` are by field key too."""
-        values = {field.key: field.value_of(texts.get(field.key, field.default or "")) for field in self.fields}
-        return {key: value for key, value in values.items() if value is not None}
-
     def command_line(self, texts: Mapping[str, str]) -> list[str]:
         """Return the arguments of `harness` that start the same run; defaults are left out."""
-        command, values = ["run", self.attack], self.changed_values(texts)
+        command, values = ["run", self.attack], changed_values(self.fields, texts)
         for one in self.fields:
             if one.key in values:
                 command += [one.key, values[one.key]] if one.is_option else ["--set", f"{one.name}={values[one.key]}"]
         return command if self.attacks_folder is None else [*command, "--attacks", str(self.attacks_folder)]
+
+
+def changed_values(fields: Iterable[Field], texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the values that differ from their defaults, by field key; `texts` are by field key too."""
+    values = {field.key: field.value_of(texts.get(field.key, field.default or "")) for field in fields}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path | None) -> Form:
@@ -154,20 +155,21 @@ def _count_option(name: str, default: str, least: int, description: str, **more:
 
 
 def _parameter_fields(schema: AttackSchema) -> Iterator[Field]:
-    properties = _mapping(schema.schema.get("properties"))
-    definitions = _mapping(schema.schema.get("$defs"))
+    properties = as_mapping(schema.schema.get("properties"))
+    definitions = as_mapping(schema.schema.get("$defs"))
     for parameter in parameters_in(schema.schema):
         # Any other name could not be told from its value in `--set name=value`.
         if parameter.name.isidentifier():
             default = _default(parameter.name, schema)
-            rules, is_optional = _resolved(_mapping(properties[parameter.name]), definitions, _MAX_DEPTH)
+            rules, is_optional = _resolved(as_mapping(properties[parameter.name]), definitions, _MAX_DEPTH)
             yield _parameter_field(parameter, default, rules, is_optional=is_optional)
 
 
 def _parameter_field(
     parameter: Parameter, default: str | None, rules: Mapping[str, Any], *, is_optional: bool
 ) -> Field:
-    choices = _choices(rules)
+    values = [rules["const"]] if "const" in rules else rules.get("enum")
+    choices = tuple(dict.fromkeys(map(_as_typed, values))) if isinstance(values, list) else ()
     kind = _KINDS.get(str(rules.get("type")), FieldKind.JSON)
     if kind is FieldKind.TEXT and str(rules.get("format", "")).endswith("path"):
         kind = FieldKind.PATH
@@ -195,7 +197,7 @@ def _parameter_field(
 
 
 def _default(name: str, schema: AttackSchema) -> str | None:
-    described = _mapping(_mapping(schema.schema.get("properties")).get(name))
+    described = as_mapping(as_mapping(schema.schema.get("properties")).get(name))
     if "default" in described:
         return _as_typed(described["default"])
     required = schema.schema.get("required")
@@ -209,12 +211,10 @@ def _resolved(rules: Mapping[str, Any], definitions: Mapping[str, Any], depth: i
     """Follow references and `X | None`; return the rules of the value, and whether `none` is valid."""
     if depth == 0:
         return {}, False
-    if "$ref" in rules:
-        return _resolved(_mapping(definitions.get(str(rules["$ref"]).rpartition("/")[2])), definitions, depth - 1)
-    members = rules.get("anyOf", rules.get("oneOf", rules.get("allOf")))
-    if not isinstance(members, list):
+    members = members_of(rules, definitions)
+    if not members:
         return rules, False
-    others = [member for member in map(_mapping, members) if member.get("type") != "null"]
+    others = [member for member in members if member.get("type") != "null"]
     has_none = len(others) < len(members)
     if len(others) != 1:
         return {}, has_none
@@ -222,14 +222,5 @@ def _resolved(rules: Mapping[str, Any], definitions: Mapping[str, Any], depth: i
     return inner, is_optional or has_none
 
 
-def _choices(rules: Mapping[str, Any]) -> tuple[str, ...]:
-    values = [rules["const"]] if "const" in rules else rules.get("enum")
-    return tuple(dict.fromkeys(map(_as_typed, values))) if isinstance(values, list) else ()
-
-
 def _as_typed(value: Any) -> str:
     return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

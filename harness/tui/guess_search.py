@@ -39,7 +39,7 @@ def search_guesses(
         words = query.strip('"').casefold()
         prefixes = [prefix.casefold() for prefix in text.texts(feed.prefixes)]
         results: tuple[GuessLine, ...] = ()
-        last = reader.guess_count()
+        last = reader.row_count("guess")
         for after in range(max(0, last - _BATCH_ROWS), -_BATCH_ROWS, -_BATCH_ROWS):
             arrivals = reader.arrivals(after=max(0, after), limit=min(_BATCH_ROWS, _BATCH_ROWS + after))
             rows = _matching(words, arrivals, arrivals.valid_rows(repeated), prefixes, text)

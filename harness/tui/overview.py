@@ -1,5 +1,6 @@
 """The data of Home: all attacks and all runs, read by polling; the summary of a run that is over is cached."""
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.status import Status
-from harness.runs.summary import RunSummary, run_summary
+from harness.runs.summary import RecordState, RunSummary, record_state, run_summary
 
 _ATTACKS_SECONDS = 30.0
 """How long the list of attacks is used without a change of a file: packages that they require may be installed."""
@@ -42,55 +43,39 @@ class OverviewFeed:
         self._attacks: tuple[AttackFile, ...] = ()
         self._attacks_fault: str | None = None
         self._next_listing = 0.0
-        self._summaries: dict[str, tuple[tuple[int, ...], RunSummary]] = {}
-        """Summaries of runs that are over, with the modification times of the files that they were read from."""
+        self._summaries: dict[str, tuple[RecordState, RunSummary]] = {}
+        """Summaries of runs that are over, with the state of the record that they were read from."""
 
     def poll(self) -> Overview:
         """Return all attacks and runs as they are now."""
         if time.monotonic() >= self._next_listing:
             # Before the listing: a file that changes meanwhile is listed again.
             self._next_listing = time.monotonic() + _ATTACKS_SECONDS
-            self._list_attacks()
-        runs, unreadable = [], dict[str, str]()
-        for folder in _run_folders():
             try:
-                runs.append(self._summary(folder))
+                self._attacks, self._attacks_fault = find_attacks(self._attacks_folder), None
             except HarnessError as error:
-                unreadable[folder.id] = shorten(str(error), 200)
+                self._attacks, self._attacks_fault = (), str(error)
+        runs, unreadable = [], dict[str, str]()
+        # If the directory of runs cannot be listed, the next poll tries again.
+        with contextlib.suppress(HarnessError):
+            for folder in all_run_folders():
+                try:
+                    runs.append(self._summary(folder))
+                except HarnessError as error:
+                    unreadable[folder.id] = shorten(str(error), 200)
         return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault)
 
     def attacks_changed(self) -> None:
         """List the attacks again at the next poll."""
         self._next_listing = 0.0
 
-    def _list_attacks(self) -> None:
-        try:
-            self._attacks, self._attacks_fault = find_attacks(self._attacks_folder), None
-        except HarnessError as error:
-            self._attacks, self._attacks_fault = (), str(error)
-
     def _summary(self, folder: RunFolder) -> RunSummary:
-        modified = tuple(_modified_at(path) for path in folder.record)
+        state = record_state(folder)
         cached = self._summaries.get(folder.id)
-        if cached is not None and cached[0] == modified:
+        if cached is not None and cached[0] == state:
             return cached[1]
         summary = run_summary(folder)
         # A lost run is not cached: a new supervisor is alive before it writes to the store.
         if summary.status.is_over and summary.status is not Status.LOST:
-            self._summaries[folder.id] = (modified, summary)
+            self._summaries[folder.id] = (state, summary)
         return summary
-
-
-def _modified_at(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
-def _run_folders() -> list[RunFolder]:
-    try:
-        return all_run_folders()
-    except HarnessError:
-        # The next poll tries again.
-        return []

@@ -19,7 +19,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.default_paths import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
-from harness.tui.form import Field, FieldKind, option_field
+from harness.tui.form import Field, FieldKind, changed_values, option_field
 from harness.tui.form_history import load_values, save_values
 from harness.tui.validation import validation_error
 
@@ -228,8 +228,7 @@ def initial_values() -> dict[str, str]:
 
 def save_initial_values(texts: Mapping[str, str]) -> None:
     """Save the texts that the next Package screen opens with."""
-    values = {field.key: field.value_of(texts[field.key]) for field in FIELDS}
-    save_values(_HISTORY_KEY, {key: value for key, value in values.items() if value is not None})
+    save_values(_HISTORY_KEY, changed_values(FIELDS, texts))
 
 
 def read_snapshot(folder: RunFolder, values: Mapping[str, str]) -> PackageSnapshot:

@@ -19,7 +19,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import Point
 from harness.runs.summary import RunSummary
 from harness.tui.feed import Feed, thinned
-from harness.tui.snapshot import GuessLine, RecallHistory, RunSnapshot, Verdict
+from harness.tui.snapshot import GuessLine, RecallHistory, RunSnapshot
 
 MAX_LINES = 500
 _BATCH_ROWS = 20_000
@@ -150,9 +150,8 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
 def guess_lines(arrivals: Arrivals, rows: Ints, answers: Tokens | None) -> tuple[GuessLine, ...]:
     """Return the guesses at `rows`, in that order, as lines of the stream."""
     guesses = arrivals.guesses.part(rows)
-    verdicts = [Verdict.UNKNOWN] * len(rows)
+    is_right: list[bool | None] = [None] * len(rows)
     if answers is not None:
-        is_correct = correct_rows(guesses.ids, guesses.suffixes, answers)
-        verdicts = [Verdict.RIGHT if is_right else Verdict.WRONG for is_right in is_correct]
+        is_right = correct_rows(guesses.ids, guesses.suffixes, answers).tolist()
     columns = (arrivals.seq[rows].tolist(), arrivals.at[rows].tolist(), guesses.ids.tolist(), guesses.score.tolist())
-    return tuple(map(GuessLine, *columns, guesses.suffixes, verdicts))
+    return tuple(map(GuessLine, *columns, guesses.suffixes, is_right))

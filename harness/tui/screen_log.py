@@ -20,6 +20,8 @@ def open_log() -> None:
 
     The file and its one backup hold a megabyte together.
     """
+    # A traceback about a full disk would overwrite the screen.
+    logging.raiseExceptions = False
     logger = logging.getLogger("harness")
     logger.propagate = False
     logger.setLevel(logging.INFO)
@@ -28,20 +30,13 @@ def open_log() -> None:
         handler.close()
     try:
         log_file().parent.mkdir(parents=True, exist_ok=True)
-        handler = _SilentFileHandler(
+        handler = RotatingFileHandler(
             log_file(), maxBytes=_MAX_BYTES // 2, backupCount=1, encoding="utf-8", errors="backslashreplace"
         )
     except OSError:
         handler = logging.NullHandler()
     handler.setFormatter(_VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger.addHandler(handler)
-
-
-class _SilentFileHandler(RotatingFileHandler):
-    """A handler that ignores its own errors: a traceback about a full disk would overwrite the screen."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Do nothing."""
 
 
 class _VisibleFormatter(logging.Formatter):

@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-
-import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.live_score import Figures
@@ -13,24 +10,16 @@ from harness.runs.reader import StageWork
 from harness.runs.summary import RunSummary
 
 
-class Verdict(StrEnum):
-    """The comparison of a guess with the answer; unknown in a blind round."""
-
-    RIGHT = "right"
-    WRONG = "wrong"
-    UNKNOWN = "unknown"
-
-
 @dataclass(frozen=True)
 class GuessLine:
-    """One guess in the stream. at: seconds since the epoch; suffix: [length] token ids."""
+    """One guess in the stream. at: seconds since the epoch; suffix: [length] token ids; is_right: None if unknown."""
 
     seq: int
     at: float
     example: int
     score: float
     suffix: Tokens
-    verdict: Verdict
+    is_right: bool | None
 
 
 @dataclass(frozen=True)
@@ -40,9 +29,9 @@ class RecallHistory:
     spent: [points] seconds of budget; recall: [points], None in a blind round; guesses: [points] guesses committed.
     """
 
-    spent: Floats = field(default_factory=lambda: np.empty(0))
-    recall: Floats | None = None
-    guesses: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    spent: Floats
+    recall: Floats | None
+    guesses: Ints
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Commands of `harness` in processes that outlive the screen: their progress lines and their JSON answers."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,7 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import IO, Any
+
+from textual.worker import get_current_worker
 
 from harness.core import paths
 from harness.core.errors import HarnessError
@@ -22,26 +26,35 @@ _INTERRUPT_SECONDS = 5.0
 
 
 def run_command(
-    command: Sequence[str],
-    *,
-    on_progress: Callable[[str], object],
-    is_cancelled: Callable[[], bool],
-    is_abandoned: Callable[[], bool],
+    command: Sequence[str], *, on_progress: Callable[[str], object], cancelled: Event | None = None
 ) -> dict[str, Any] | None:
-    """Run `harness COMMAND --json` and return the object that it prints.
+    """Run `harness COMMAND --json` in a thread worker and return the object that it prints.
 
-    `on_progress` gets each new line of the command's stderr. Returns None once `is_cancelled()`, which interrupts the
-    process, or `is_abandoned()`, which leaves it running. Raises HarnessError with the last line of stderr if the
-    command fails.
+    `on_progress` gets each new line of the command's stderr. Returns None once `cancelled` is set, which interrupts
+    the process, or the worker is cancelled, which leaves it running. Raises HarnessError with the last line of stderr
+    if the command fails.
     """
+    worker = get_current_worker()
     # Files, not pipes: a process that writes to a closed pipe would die once the screen is gone.
-    with _temporary_file(command) as stdout, _temporary_file(command) as stderr:
-        process, progress = _start(command, stdout, stderr), ""
+    with contextlib.ExitStack() as files:
+        try:
+            stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+            process = subprocess.Popen(
+                [*PROGRAM, *command, "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=paths.environment_with_package(),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
+        progress = ""
         while process.poll() is None:
-            if is_cancelled():
+            if cancelled is not None and cancelled.is_set():
                 _interrupt(process)
                 return None
-            if is_abandoned():
+            if worker.is_cancelled:
                 return None
             if (line := _last_line(stderr)) != progress:
                 progress = line
@@ -58,27 +71,6 @@ def run_command(
         if not isinstance(answer, dict):
             raise HarnessError(f"harness {command[0]} --json did not print a JSON object.")
         return answer
-
-
-def _temporary_file(command: Sequence[str]) -> IO[bytes]:
-    try:
-        return tempfile.TemporaryFile()
-    except OSError as error:
-        raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
-
-
-def _start(command: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]) -> "subprocess.Popen[bytes]":
-    try:
-        return subprocess.Popen(
-            [*PROGRAM, *command, "--json"],
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            env=paths.environment_with_package(),
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        raise HarnessError(f"harness {command[0]} cannot be started ({error}).") from None
 
 
 def _interrupt(process: "subprocess.Popen[bytes]") -> None:

@@ -33,7 +33,10 @@ class AttackContext:
         self._request = request
         self._folder = folder
         self._channel = channel
-        self._prefixes: Tokens = read_prefixes(folder)
+        self.prefixes: Tokens = read_prefixes(folder)
+        self.suffix_length = request.suffix_length
+        self.vocabulary = request.vocabulary
+        self.seed = request.seed
         self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
         self._kept = read_kept(folder)
         self._committed: list[Guesses] = []
@@ -45,23 +48,7 @@ class AttackContext:
 
     @property
     def ids(self) -> Ints:
-        return np.arange(len(self._prefixes))
-
-    @property
-    def prefixes(self) -> Tokens:
-        return self._prefixes
-
-    @property
-    def suffix_length(self) -> int:
-        return self._request.suffix_length
-
-    @property
-    def vocabulary(self) -> int:
-        return self._request.vocabulary
-
-    @property
-    def seed(self) -> int:
-        return self._request.seed
+        return np.arange(len(self.prefixes))
 
     @property
     def target(self) -> "Target":
@@ -80,7 +67,7 @@ class AttackContext:
                 suffix_length=self.suffix_length,
             )
             self._target.require(
-                prefix_length=self._prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
+                prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
             )
             self._target.calls = self._log
             self._channel.send("event", name="target", **self._target.record)
@@ -102,7 +89,7 @@ class AttackContext:
     def batches(
         self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64
     ) -> Iterator[Batch]:
-        prefixes = self._prefixes if over is None else over.prefixes
+        prefixes = self.prefixes if over is None else over.prefixes
         passes = list(doubling_passes(trials)) if over is None else [trials]
         self._log.enter(stage, float(len(prefixes) * trials), noun="attack")
         for number, trials_in_pass in enumerate(passes):
@@ -167,7 +154,7 @@ class AttackContext:
 
     def _check(self, guesses: Guesses) -> None:
         fault = find_fault(
-            guesses, examples=len(self._prefixes), suffix_length=self.suffix_length, vocabulary=self.vocabulary
+            guesses, examples=len(self.prefixes), suffix_length=self.suffix_length, vocabulary=self.vocabulary
         )
         if fault is not None:
             raise HarnessError(f"the attack emitted {fault}.")

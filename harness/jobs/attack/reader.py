@@ -54,10 +54,6 @@ class GuessReader(RunReader):
         """Return the reader of a run's store."""
         return cls(folder.store, suffix_length=spec.round.suffix_length, vocabulary=spec.round.vocabulary)
 
-    def guess_count(self) -> int:
-        """Return how many guesses were ever committed, void ones included."""
-        return self.row_count("guess")
-
     def guesses(self) -> Guesses:
         """Return the valid guesses in arrival order; a (example, suffix) may occur more than once."""
         return self.committed().guesses

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
@@ -69,13 +70,17 @@ class AttackRunRecord(JobRecord[AttackSpec]):
         return rows
 
 
+def loaded_target(folder: RunFolder) -> dict[str, Any] | None:
+    """Return what the worker reported when it had loaded the target; None if it has not."""
+    if not folder.store.exists():
+        return None
+    with RunReader(folder.store) as reader:
+        return reader.last_event("worker_target")
+
+
 def _describe_device(folder: RunFolder, target: TargetRecord) -> str:
     """Return how the worker loaded the target, or how it will."""
-    loaded = None
-    if folder.store.exists():
-        with RunReader(folder.store) as reader:
-            loaded = reader.last_event("worker_target")
-    if loaded is None:
+    if (loaded := loaded_target(folder)) is None:
         return f"{target.device}, precision {target.dtype}, {target.threads} threads"
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
     return sanitize(

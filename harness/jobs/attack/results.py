@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +24,6 @@ class Submission:
     ids: Ints
     suffixes: Tokens
     left_out: int
-
-
-class Emitted(NamedTuple):
-    """All valid guesses in arrival order, and the final order if the attack gave one.
-
-    The final order may contain suffixes that were never guessed.
-    """
-
-    guesses: Guesses
-    final: Guesses | None
 
 
 def submission_of(spec: AttackSpec, reader: GuessReader) -> Submission:
@@ -71,20 +61,18 @@ def scorecard_of(spec: AttackSpec, submission: Submission) -> dict[str, Any]:
     return counts | {"is_blind": False} | score.as_json()
 
 
-def emitted(spec: AttackSpec, reader: GuessReader) -> Emitted:
-    """Return what the attack has emitted so far."""
-    return Emitted(reader.guesses(), reader.final_order())
+def any_of_n(spec: AttackSpec, guesses: Guesses, final: Guesses | None) -> float | None:
+    """Return the share of examples with any correct guess, an upper bound of recall; None in a blind round.
 
-
-def any_of_n(spec: AttackSpec, found: Emitted) -> float | None:
-    """Return the share of examples with any correct guess, an upper bound of recall; None in a blind round."""
+    `guesses` are all valid ones; the `final` order, if there is one, may contain suffixes that were never guessed.
+    """
     answers = load_answers(spec.round)
     if answers is None:
         return None
     is_solved = np.zeros(spec.examples, np.bool_)
-    for guesses in found:
-        if guesses is not None:
-            is_solved[guesses.ids[correct_rows(guesses.ids, guesses.suffixes, answers)]] = True
+    for part in (guesses, final):
+        if part is not None:
+            is_solved[part.ids[correct_rows(part.ids, part.suffixes, answers)]] = True
     return float(is_solved.mean())
 
 
@@ -116,10 +104,10 @@ def every_guess(folder: RunFolder) -> Guesses:
 def write_results(folder: RunFolder, spec: AttackSpec) -> None:
     """Write submission.csv and scorecard.json, each completely or not at all."""
     with GuessReader.of_run(folder, spec) as reader:
-        found = emitted(spec, reader)
-    submission = _submission(spec, _rank(spec, found.guesses) if found.final is None else found.final)
+        guesses, final = reader.guesses(), reader.final_order()
+    submission = _submission(spec, _rank(spec, guesses) if final is None else final)
     write_submission(folder.submission, submission.ids, submission.suffixes)
-    scorecard = scorecard_of(spec, submission) | {"any_of_n": any_of_n(spec, found)}
+    scorecard = scorecard_of(spec, submission) | {"any_of_n": any_of_n(spec, guesses, final)}
     write_atomically(folder.scorecard, json.dumps(scorecard, indent=2) + "\n")
 
 

@@ -50,7 +50,7 @@ class Job(BaseJob[AttackSpec]):
         with GuessReader.of_run(folder, spec) as reader:
             self._committed = reader.committed()
             final = reader.final_order()
-            self._guesses_before = reader.guess_count()
+            self._guesses_before = reader.row_count("guess")
         self._live.add(self._committed.guesses)
         if final is not None:
             self._live.set_final(final)

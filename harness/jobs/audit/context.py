@@ -12,7 +12,6 @@ from harness.core.audit import FIGURES, AuditBatch, AuditContext, AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.request import ENDPOINT_KEYS
 from harness.core.rows import Rows, Table, concatenate_rows, split_into_frames, validate_columns
-from harness.core.spec import TargetConfig
 from harness.jobs.audit.request import AuditRequest, read_rows
 from harness.worker.batches import OUTSIDE_ANY_BATCH, BatchLog, derive_seed
 from harness.worker.channel import Channel
@@ -31,7 +30,7 @@ class WorkerAuditContext(AuditContext):
     def __init__(self, request: AuditRequest, folder: Path, channel: Channel) -> None:
         self.seed = request.seed
         self.inputs = AuditInputs.read(request.inputs)
-        self._request = request
+        self.models = request.models
         self._channel = channel
         self._tables = {table.name: table for table in request.tables}
         self._log = BatchLog(channel, done=request.done, engine_rows=request.engine_rows)
@@ -39,22 +38,14 @@ class WorkerAuditContext(AuditContext):
             name: [columns] for name, columns in read_rows(folder).items()
         }
         # A library might print its environment.
-        self._api_key = os.environ.pop(ENDPOINT_KEYS[0], None)
+        self.api_key = os.environ.pop(ENDPOINT_KEYS[0], None)
         self._loaded: tuple[int, Target] | None = None
-
-    @property
-    def models(self) -> tuple[TargetConfig, ...]:
-        return self._request.models
-
-    @property
-    def api_key(self) -> str | None:
-        return self._api_key
 
     def target(self, number: int = 0) -> "Target":
         if self._loaded is None or self._loaded[0] != number:
             from harness.engine.loading import load_target
 
-            config = self._request.models[number]
+            config = self.models[number]
             # Free the memory of the model before.
             self._loaded = None
             target = load_target(config.path, device=config.device, dtype=config.dtype, threads=config.threads)

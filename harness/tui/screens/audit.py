@@ -76,7 +76,7 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
             with Vertical(id="rows", classes="panel"):
                 yield RowTail(id="row-lines")
             with Vertical(id="log", classes="panel"):
-                yield WorkerLog()
+                yield WorkerLog(id="log-lines")
         yield KeyFooter()
 
     def open_feed(self) -> AuditFeed:

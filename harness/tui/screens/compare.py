@@ -4,7 +4,6 @@ import shlex
 import time
 from collections.abc import Sequence
 from functools import partial
-from threading import Event
 from typing import ClassVar
 
 import numpy as np
@@ -14,16 +13,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, ScrollableContainer, Vertical
 from textual.content import Content
 from textual.widgets import Static
+from textual.worker import get_current_worker
 
 from harness.analysis import comparison_tables as tables
-from harness.analysis.comparison import Comparison, Trajectory, compare_runs
+from harness.analysis.comparison import Comparison, compare_runs
 from harness.core.errors import HarnessError
-from harness.core.scoring import DRAWN_POINTS, Score
+from harness.core.scoring import DRAWN_POINTS
 from harness.core.text import align_columns, sanitize, shorten_middle
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.panels import PanelScreen
-from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, marker, y_limit
+from harness.tui.widgets.curve_plot import Curve, ErrorsPlot, HistoryPlot, marker
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.keyed_table import KeyedTable, Row
 
@@ -75,7 +75,6 @@ class CompareScreen(PanelScreen[None]):
         self._folders = tuple(folders)
         self._comparison: Comparison | None = None
         self._shows_unreachable = False
-        self._is_closed = Event()
 
     def compose(self) -> ComposeResult:
         yield Static("comparing …", id="header")
@@ -98,12 +97,10 @@ class CompareScreen(PanelScreen[None]):
     def on_mount(self) -> None:
         self._compare()
 
-    def on_unmount(self) -> None:
-        self._is_closed.set()
-
     @work(thread=True, exclusive=True, group="compare")
     def _compare(self) -> None:
-        while not self._is_closed.is_set():
+        worker = get_current_worker()
+        while not worker.is_cancelled:
             started = time.monotonic()
             try:
                 comparison = compare_runs(self._folders)
@@ -112,7 +109,7 @@ class CompareScreen(PanelScreen[None]):
                     return
             except HarnessError as error:
                 self.call_later(self._show_error, str(error))
-            self._is_closed.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
+            worker.cancelled_event.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
 
     def _show_error(self, reason: str) -> None:
         self.query_one("#header", Static).update(Content(sanitize(reason)))
@@ -138,8 +135,15 @@ class CompareScreen(PanelScreen[None]):
         self.query_one("#header", Static).update(Content(f"{title}\n{legend}"))
         on_part = [run.unreachable for run in comparison.runs if run.unreachable is not None]
         drawn = [run.whole for run in comparison.runs] if unreachable is None else on_part
-        self._draw_curves(drawn, cap=part.cap)
-        self._draw_history(drawn)
+        scores = [run.score.recall_curve(DRAWN_POINTS) for run in drawn]
+        curves = [
+            Curve(score.errors.astype(float), score.recall, index, is_marked=True) for index, score in enumerate(scores)
+        ]
+        self.query_one(ErrorsPlot).show_recall(curves, cap=part.cap)
+        # Each has shape [points, (spent, recall)].
+        points = [np.array(run.recall_over_time).reshape(-1, 2) for run in drawn]
+        curves = [Curve(run[:, 0], run[:, 1], index, is_marked=True) for index, run in enumerate(points)]
+        self.query_one(HistoryPlot).show_history(curves)
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
         self._show_pair(comparison)
         settings = tables.differing_settings(comparison)
@@ -149,26 +153,6 @@ class CompareScreen(PanelScreen[None]):
         if settings:
             header, *rows = settings
             table.fill(header, [Row(row[0], [shorten_middle(cell, _MAX_CELL) for cell in row]) for row in rows])
-
-    def _draw_curves(self, trajectories: Sequence[Trajectory], *, cap: int) -> None:
-        curves = [_curve(trajectory.score, index) for index, trajectory in enumerate(trajectories)]
-        mark = float(np.log10(1 + cap))
-        self.query_one("#curves-plot", CurvePlot).show(
-            curves,
-            mark=mark,
-            x_max=max(mark * 1.05, *(float(curve.x[-1]) for curve in curves)),
-            y_max=y_limit(curves),
-        )
-
-    def _draw_history(self, trajectories: Sequence[Trajectory]) -> None:
-        # Each has shape [points, (spent, recall)].
-        points = [np.array(trajectory.recall_over_time).reshape(-1, 2) for trajectory in trajectories]
-        curves = [Curve(run[:, 0], run[:, 1], index, is_marked=True) for index, run in enumerate(points)]
-        self.query_one("#history-plot", CurvePlot).show(
-            curves,
-            x_max=max(1.0, *(float(curve.x.max(initial=0.0)) for curve in curves)),
-            y_max=y_limit(curves),
-        )
 
     def _show_pair(self, comparison: Comparison) -> None:
         contrasts = tables.contrasts(comparison)
@@ -208,11 +192,6 @@ class CompareScreen(PanelScreen[None]):
         command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
         self.app.copy_to_clipboard(command)
         self.notify(f"Copied {sanitize(command)}", markup=False)
-
-
-def _curve(score: Score, index: int) -> Curve:
-    curve = score.recall_curve(DRAWN_POINTS)
-    return Curve(np.log10(1.0 + curve.errors), curve.recall, index, is_marked=True)
 
 
 def _score_sections(comparison: Comparison) -> list[str]:

@@ -2,9 +2,9 @@
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from textual import on
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -12,10 +12,8 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
-from textual.worker import get_current_worker
 
 from harness.core.text import sanitize
-from harness.tui.subprocesses import run_command
 from harness.tui.widgets.key_footer import KeyFooter
 
 ResultT = TypeVar("ResultT")
@@ -36,10 +34,6 @@ class FormScreen(Screen[ResultT]):
     def command_line(self) -> list[str]:
         """Return the arguments of `harness` for the values of the form."""
 
-    @abstractmethod
-    def show_progress(self, line: str) -> None:
-        """Show the last line that the running command printed."""
-
     def compose_foot(self, label: str) -> Iterator[Widget]:
         """Yield the command line, the button and the message, and the footer."""
         with Vertical(id="foot"):
@@ -49,19 +43,6 @@ class FormScreen(Screen[ResultT]):
                 yield Button(label, variant="primary", compact=True, id="submit", disabled=True)
                 yield Static(Content(""), id="message")
         yield KeyFooter()
-
-    def run_harness(self, command: Sequence[str], cancelled: Event) -> dict[str, Any] | None:
-        """Call `run_command` in a thread worker; the command continues if the application exits.
-
-        Raises HarnessError if the command fails.
-        """
-        worker = get_current_worker()
-        return run_command(
-            command,
-            on_progress=lambda line: self.call_later(self.show_progress, line),
-            is_cancelled=cancelled.is_set,
-            is_abandoned=lambda: worker.is_cancelled,
-        )
 
     def action_copy_command(self) -> None:
         """Copy the command line."""

@@ -1,5 +1,6 @@
 """Home: the list of attacks, the description of the chosen one, and the list of runs."""
 
+import contextlib
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -70,9 +71,7 @@ class HomeScreen(Screen[None]):
         self._is_closed = Event()
         self._poll_now = Event()
         self._attacks_folder = attacks_folder
-        self._round = round_name
-        """The round's name, or the path of its file."""
-        self._round_name, self._error_cap = _name_and_error_cap(round_name)
+        self._use_round(round_name)
         self._marked: set[str] = set()
         self._running_ids: set[str] = set()
         self._feed = OverviewFeed(attacks_folder)
@@ -129,6 +128,7 @@ class HomeScreen(Screen[None]):
             self._overview = overview
             self._update()
 
+    @on(Input.Changed, "#filter")
     def _update(self) -> None:
         overview = self._overview
         if overview is None:
@@ -145,12 +145,13 @@ class HomeScreen(Screen[None]):
             )
             if overview.fault is not None:
                 self._described = None
-                self._show_description(sanitize(overview.fault))
+                self._show_description(None, sanitize(overview.fault))
             else:
                 self._describe()
 
-    def _show_description(self, text: str) -> None:
-        self.query_one("#words", Static).update(Content(text))
+    def _show_description(self, key: str | None, text: str) -> None:
+        if key == self._described:
+            self.query_one("#words", Static).update(Content(text))
 
     def _attack(self) -> AttackFile | None:
         key = self.query_one(AttackTable).key_under_cursor
@@ -166,7 +167,7 @@ class HomeScreen(Screen[None]):
         if key == self._described:
             return
         self._described = key
-        self._show_description(attack_description(attack))
+        self._show_description(key, attack_description(attack))
         if attack.error is None:
             self._fetch_description(attack, key)
 
@@ -176,11 +177,7 @@ class HomeScreen(Screen[None]):
             text = attack_description(attack, fetch_schema(attack.path, digest=attack.sha256))
         except HarnessError as error:
             text = sanitize(str(error))
-        self.call_later(self._apply_description, key, text)
-
-    def _apply_description(self, key: str, text: str) -> None:
-        if key == self._described:
-            self._show_description(text)
+        self.call_later(self._show_description, key, text)
 
     @on(DataTable.RowSelected, "#attacks")
     def action_new_run(self) -> None:
@@ -200,10 +197,6 @@ class HomeScreen(Screen[None]):
     def _open_run(self, id_: str | None) -> None:
         if id_:
             self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
-
-    @on(Input.Changed, "#filter")
-    def _filter_changed(self) -> None:
-        self._update()
 
     @on(Input.Submitted, "#filter")
     def _filter_submitted(self) -> None:
@@ -246,28 +239,32 @@ class HomeScreen(Screen[None]):
 
     def action_compare(self) -> None:
         """Compare the marked runs; a single marked run is compared with the one under the cursor."""
-        ids = self._runs_to_compare(self.query_one(RunTable).key_under_cursor)
+        # Oldest first.
+        readable = [] if self._overview is None else [run.id for run in reversed(self._overview.runs)]
+        marked = self._marked.intersection(readable)
+        chosen = marked if len(marked) > 1 else marked | {self.query_one(RunTable).key_under_cursor}
+        ids = [id_ for id_ in readable if id_ in chosen]
         if len(ids) < 2:
             self.notify("Mark at least two readable runs with Space to compare them.")
             return
         self.app.push_screen(CompareScreen([RunFolder(runs_home() / id_) for id_ in ids]))
 
-    def _runs_to_compare(self, under_cursor: str | None) -> list[str]:
-        """Return the ids to compare, oldest first."""
-        readable = [] if self._overview is None else [run.id for run in reversed(self._overview.runs)]
-        marked = self._marked.intersection(readable)
-        chosen = marked if len(marked) > 1 else marked | {under_cursor}
-        return [id_ for id_ in readable if id_ in chosen]
-
     def action_round(self) -> None:
 
         def chosen(name: str | None) -> None:
             if name is not None:
-                self._round = name
-                self._round_name, self._error_cap = _name_and_error_cap(name)
+                self._use_round(name)
                 self._update()
 
         self.app.push_screen(RoundDialog(self._round), chosen)
+
+    def _use_round(self, round_: str) -> None:
+        """Set the round, given by name or path, its name and its error cap, which is None if it cannot be loaded."""
+        self._round = self._round_name = round_
+        self._error_cap: int | None = None
+        with contextlib.suppress(HarnessError, OSError):
+            loaded = load_round(round_)
+            self._round_name, self._error_cap = loaded.name, loaded.error_cap
 
     def action_about(self) -> None:
         self.toggle_class("-about")
@@ -316,12 +313,3 @@ class HomeScreen(Screen[None]):
 
     def _notify_error(self, text: str) -> None:
         self.notify(sanitize(text), severity="error", markup=False)
-
-
-def _name_and_error_cap(round_: str) -> tuple[str, int | None]:
-    """Return the name and the error cap of a round given by name or path; the cap is None if it cannot be loaded."""
-    try:
-        loaded = load_round(round_)
-    except (HarnessError, OSError):
-        return round_, None
-    return loaded.name, loaded.error_cap

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Event
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -16,9 +16,10 @@ from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.plugins.schema import fetch_schema
-from harness.tui.form import Form, form_for
+from harness.tui.form import Form, changed_values, form_for
 from harness.tui.form_history import load_values, save_values
 from harness.tui.screens.form import FormScreen, show_text
+from harness.tui.subprocesses import run_command
 from harness.tui.validation import validation_error
 from harness.tui.widgets.form_fields import FormFields
 
@@ -85,8 +86,9 @@ class NewRunScreen(FormScreen[str | None]):
     def _load(self, *, is_retry: bool) -> None:
         self._enter(Phase.LOADING)
         self._show_state(f"Reading the parameters of {self._attack.name} …")
-        self.run_worker(partial(self._fetch, is_retry=is_retry), thread=True, exclusive=True, group="schema")
+        self._fetch(is_retry=is_retry)
 
+    @work(thread=True, exclusive=True, group="schema")
     def _fetch(self, *, is_retry: bool) -> None:
         attack = self._attack
         try:
@@ -126,27 +128,31 @@ class NewRunScreen(FormScreen[str | None]):
     @on(Button.Pressed, "#submit")
     def action_start(self) -> None:
         self._cancelled = Event()
-        start = partial(self._start, self._form, self.query_one(FormFields).values(), self._cancelled)
+        values = self.query_one(FormFields).values()
         self._enter(Phase.STARTING)
         self.show_message("starting …")
-        self.run_worker(start, thread=True, exclusive=True, group="start")
+        self._start(self._form, values, self._cancelled)
 
+    @work(thread=True, exclusive=True, group="start")
     def _start(self, form: Form, values: dict[str, str], cancelled: Event) -> None:
         errors = {field.key: error for field in form.fields if (error := validation_error(field, values[field.key]))}
         if errors:
             self.call_later(self._show_start_error, f"{pluralize(len(errors), 'invalid value')}.", errors)
             return
         try:
-            answer = self.run_harness([*form.command_line(values), "--detach"], cancelled)
+            command = [*form.command_line(values), "--detach"]
+            answer = run_command(
+                command, on_progress=partial(self.call_later, self._show_progress), cancelled=cancelled
+            )
         except HarnessError as error:
             if not cancelled.is_set():
                 self.call_later(self._show_start_error, str(error), {})
             return
         if answer is not None:
-            save_values(form.attack, form.changed_values(values))
+            save_values(form.attack, changed_values(form.fields, values))
             self.call_later(self._close_with_run, answer["id"])
 
-    def show_progress(self, line: str) -> None:
+    def _show_progress(self, line: str) -> None:
         if self._phase is Phase.STARTING:
             self.show_message(f"starting … {line}")
 

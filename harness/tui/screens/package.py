@@ -3,6 +3,7 @@
 import contextlib
 import time
 from enum import Enum
+from functools import partial
 from threading import Event
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ from harness.tui import package_state
 from harness.tui.package_state import FIELDS, PackageResult, PackageSnapshot, PackageState
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.form import FormScreen
+from harness.tui.subprocesses import run_command
 from harness.tui.widgets.checklist import Checklist
 from harness.tui.widgets.form_fields import FormFields
 
@@ -153,7 +155,10 @@ class PackageScreen(FormScreen[None]):
                 self.call_later(self._ask_to_replace)
                 return
         try:
-            answer = self.run_harness(state.command_line(force=force), cancelled)
+            command = state.command_line(force=force)
+            answer = run_command(
+                command, on_progress=partial(self.call_later, self._show_progress), cancelled=cancelled
+            )
             result = None if answer is None else package_state.parse_result(answer)
         except HarnessError as error:
             self.call_later(self._show_result, None, "" if cancelled.is_set() else str(error))
@@ -171,7 +176,7 @@ class PackageScreen(FormScreen[None]):
         question = f"{self._state.destination} already exists. Replace it?"
         self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
 
-    def show_progress(self, line: str) -> None:
+    def _show_progress(self, line: str) -> None:
         self._progress_line = line
         self._update_message()
 

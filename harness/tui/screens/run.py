@@ -21,7 +21,7 @@ from harness.tui.run_feed import RunFeed
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.watch import WatchScreen, WorkerLog
 from harness.tui.snapshot import RunSnapshot
-from harness.tui.widgets.curve_plot import Curve, CurvePlot, ErrorsPlot, HistoryPlot, ScoreAxis, y_limit
+from harness.tui.widgets.curve_plot import Curve, ErrorsPlot, HistoryPlot, ScoreAxis
 from harness.tui.widgets.guess_panel import GuessPanel
 from harness.tui.widgets.guess_stream import GuessStream
 from harness.tui.widgets.key_footer import KeyFooter
@@ -74,7 +74,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
                 yield Static("reading …", id="metrics-text")
             yield GuessPanel(id="guesses", classes="panel")
             with Vertical(id="log", classes="panel"):
-                yield WorkerLog()
+                yield WorkerLog(id="log-lines")
         yield KeyFooter()
 
     def open_feed(self) -> RunFeed:
@@ -124,26 +124,22 @@ class RunScreen(WatchScreen[RunSnapshot]):
     def _draw(self, snapshot: RunSnapshot) -> None:
         figures, history, reference = snapshot.figures, snapshot.history, self._reference
         if figures.errors is not None and figures.recall is not None:
-            curves = [Curve(np.log10(1.0 + figures.errors), figures.recall)]
+            curves = [Curve(figures.errors.astype(float), figures.recall)]
             if reference is not None:
-                curves.insert(0, Curve(np.log10(1.0 + reference.errors), reference.recall, None))
-            cap = float(np.log10(1 + snapshot.summary.error_cap))
-            x_max = max(cap * 1.05, *(float(curve.x.max(initial=0.0)) for curve in curves))
-            self.query_one("#curve-plot", CurvePlot).show(curves, mark=cap, x_max=x_max, y_max=y_limit(curves))
+                curves.insert(0, Curve(reference.errors.astype(float), reference.recall, None))
+            self.query_one(ErrorsPlot).show_recall(curves, cap=snapshot.summary.error_cap)
         else:
             self._draw_scores(figures)
         if len(history.spent):
             y = history.guesses.astype(float) if history.recall is None else history.recall
-            curves = [Curve(history.spent, y)]
-            x_max = max(1.0, float(history.spent[-1]))
-            self.query_one("#history-plot", CurvePlot).show(curves, x_max=x_max, y_max=y_limit(curves))
+            self.query_one(HistoryPlot).show_history([Curve(history.spent, y)])
 
     def _draw_scores(self, figures: Figures) -> None:
         """Draw the plots of a blind round: a histogram of the best scores, and the guesses over time."""
         self.panel("curve").border_title = Content("Examples by best score")
         self.panel("history").border_title = Content("Guesses vs. time")
         edges, counts = figures.score_edges, figures.score_counts.astype(float)
-        self.query_one("#curve-plot", CurvePlot).show(
+        self.query_one(ErrorsPlot).show(
             [Curve(np.arange(len(edges), dtype=float), np.append(counts, counts[-1:]))],
             x_max=float(len(counts)),
             y_max=1.15 * max(1.0, float(counts.max(initial=0.0))),

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from threading import Event
 from typing import Any, ClassVar, Generic, Literal
 
 from textual import work
@@ -32,9 +31,6 @@ class WorkerLog(LineTail):
 
     HELP = "The last lines that the worker printed. `harness logs RUN` prints all of them."
 
-    def __init__(self) -> None:
-        super().__init__(id="log-lines")
-
 
 class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
     """Polls a feed in a thread and shows each snapshot in one repaint. A subclass yields a WorkerLog and binds keys."""
@@ -57,7 +53,6 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
         self._folder = folder
         self._is_paused = False
         self._status: Status | None = None
-        self._is_closed = Event()
 
     @abstractmethod
     def open_feed(self) -> Feed[SnapshotT, Any]:
@@ -77,13 +72,11 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
     def on_mount(self) -> None:
         self._poll()
 
-    def on_unmount(self) -> None:
-        self._is_closed.set()
-
     @work(thread=True, exclusive=True, group="poll")
     def _poll(self) -> None:
         feed: Feed[SnapshotT, Any] | None = None
-        while not self._is_closed.is_set():
+        worker = get_current_worker()
+        while not worker.is_cancelled:
             wait = _POLL_SECONDS
             try:
                 if feed is None:
@@ -94,7 +87,7 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
                     wait = 0.0
             except HarnessError as error:
                 self.call_later(self._show_error, str(error))
-            self._is_closed.wait(wait)
+            worker.cancelled_event.wait(wait)
 
     def _show_error(self, reason: str) -> None:
         self.query_one("#how-far", Static).update(Content(sanitize(reason)))
@@ -104,15 +97,13 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
             who, how_far = header_lines(snapshot, width=self.size.width - 2)
             self.query_one("#who", Static).update(Content(who))
             self.query_one("#how-far", Static).update(Content(how_far))
-            self._apply_status(snapshot.summary.status if snapshot.fault is None else None)
+            status = snapshot.summary.status if snapshot.fault is None else None
+            if status is not self._status:
+                self._status = status
+                self.refresh_bindings()
             if not self._is_paused:
                 self.show(snapshot)
                 self.query_one(WorkerLog).show(snapshot.log)
-
-    def _apply_status(self, status: Status | None) -> None:
-        if status is not self._status:
-            self._status = status
-            self.refresh_bindings()
 
     def action_pause(self) -> None:
         """Pause the view, or continue it; the run is not affected."""
@@ -156,12 +147,9 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
                 text = f"The {self.NOUN} is {stop_run(self._folder).words}."
             else:
                 self.notify("Resuming …")
-                worker = get_current_worker()
                 run_command(
                     ["resume", self._folder.id, "--detach"],
                     on_progress=lambda line: self.notify(sanitize(line), markup=False),
-                    is_cancelled=lambda: False,
-                    is_abandoned=lambda: worker.is_cancelled,
                 )
                 text = f"The {self.NOUN} was resumed."
         except HarnessError as error:

@@ -81,18 +81,14 @@ class Checklist(OptionList):
         width = max(_MIN_TEXT_CELLS, self.scrollable_content_region.width - indent)
         lines = Content(sanitize(check.sentence)).wrap(width)
         if state is not CheckState.MET:
-            lines += _advice_lines(_advice(check, state), width)
+            lines += _advice_lines(check, state, width)
         head = Content.styled(f"{state} {check.name:<{names}}  ", _STYLES[state])
         return head + Content(f"\n{' ' * indent}").join(lines)
 
 
-def _advice(check: Check, state: CheckState) -> str:
+def _advice_lines(check: Check, state: CheckState, width: int) -> list[Content]:
+    advice = f"{check.fix}; or accept it with Space" if check.can_be_accepted else check.fix
     if state is CheckState.ACCEPTED:
-        return _ACCEPTED
-    return f"{check.fix}; or accept it with Space" if check.can_be_accepted else check.fix
-
-
-def _advice_lines(advice: str, width: int) -> list[Content]:
-    arrow, indent = "→ ", "  "
-    lines = Content(sanitize(advice)).wrap(width - len(arrow))
-    return [Content(arrow if number == 0 else indent) + line for number, line in enumerate(lines)]
+        advice = _ACCEPTED
+    lines = Content(sanitize(advice)).wrap(width - 2)
+    return [Content("  " if number else "→ ") + line for number, line in enumerate(lines)]

@@ -41,55 +41,47 @@ class ErrorsAxis(AxisFormatter):
     """Ticks at 1, 10, 100 … errors on an axis of log10(1 + errors)."""
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        """Return the powers of ten in the range."""
         return [position for power in range(8) if min_ <= (position := float(np.log10(1 + 10**power))) <= max_]
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        """Return each tick as a number of errors."""
         return [f"{round(10**tick - 1):,}" for tick in ticks]
 
 
 class ClockAxis(AxisFormatter):
-    """Four ticks as clock times."""
+    """Four evenly spaced ticks as clock times, h:mm:ss."""
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        """Return four evenly spaced times."""
         return [float(tick) for tick in np.linspace(min_, max_, 4)]
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        """Return each tick as h:mm:ss."""
         return [format_duration(tick) for tick in ticks]
 
 
 class ScoreAxis(AxisFormatter):
-    """The edges of a histogram as scores, on an axis of 0 .. bins, so that scores of any magnitude fit."""
+    """At most five edges of a histogram as scores, on an axis of 0 .. bins, so that scores of any magnitude fit."""
 
     def __init__(self, edges: Floats) -> None:
         self._edges = edges
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        """Return at most five evenly spaced edges."""
         return [float(edge) for edge in np.unique(np.linspace(0, len(self._edges) - 1, 5).round())]
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        """Return the score at each edge."""
         return [f"{self._edges[round(tick)]:.3g}" for tick in ticks]
 
 
 class _RoundAxis(AxisFormatter):
-    """Ticks at round numbers, at most one for every two rows of the terminal."""
+    """Ticks at multiples of 1, 2 or 5 times a power of ten, at most one for every two rows of the terminal."""
 
     def __init__(self, rows: Callable[[], int]) -> None:
         self._rows = rows
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        """Return multiples of 1, 2 or 5 times a power of ten."""
         steps = [digit * 10.0**power for power in range(-9, 16) for digit in (1, 2, 5)]
         step = next(step for step in steps if (max_ - min_) / step <= max(1, self._rows() // 2))
         return [step * count for count in range(math.ceil(min_ / step), math.floor(max_ / step) + 1)]
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        """Return each tick with up to six digits."""
         return [f"{tick:,.6g}" for tick in ticks]
 
 
@@ -189,11 +181,21 @@ class ErrorsPlot(CurvePlot):
         "logarithmic axis. The vertical line is the round's error cap, where the score is taken."
     )
 
+    def show_recall(self, curves: Sequence[Curve], *, cap: int) -> None:
+        """Draw `curves`, whose x are numbers of errors, with a vertical line at the error cap."""
+        curves = [curve._replace(x=np.log10(1.0 + curve.x)) for curve in curves]
+        mark = float(np.log10(1 + cap))
+        self.show(curves, mark=mark, x_max=_x_limit(curves, mark * 1.05), y_max=_y_limit(curves))
+
 
 class HistoryPlot(CurvePlot):
     """Recall vs. time."""
 
     HELP = "Recall at the round's error cap against the budget spent."
+
+    def show_history(self, curves: Sequence[Curve]) -> None:
+        """Draw `curves`, whose x are seconds of budget."""
+        self.show(curves, x_max=_x_limit(curves, 1.0), y_max=_y_limit(curves))
 
 
 class FigurePlot(CurvePlot):
@@ -207,7 +209,11 @@ def marker(number: int) -> str:
     return _MARKERS[number % len(_MARKERS)]
 
 
-def y_limit(curves: Sequence[Curve]) -> float:
+def _x_limit(curves: Sequence[Curve], least: float) -> float:
+    return max([least, *(float(curve.x.max(initial=0.0)) for curve in curves)])
+
+
+def _y_limit(curves: Sequence[Curve]) -> float:
     """Return the upper limit of the y axis: 15 % above the highest point, and at least 0.05."""
     finite = [curve.y[np.isfinite(curve.y)] for curve in curves]
     return max(0.05, 1.15 * max((float(y.max(initial=0.0)) for y in finite), default=0.0))

@@ -16,13 +16,12 @@ from harness.analysis.candidates import VERDICTS
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Tokens
 from harness.core.times import time_of_day
-from harness.tui.snapshot import GuessLine, Verdict
+from harness.tui.snapshot import GuessLine
 from harness.tui.token_differences import compared_pieces
 
 _PREFIX_CHARACTERS = 16
 _MAX_CACHED_STRIPS = 200
-_SIGNS = {Verdict.RIGHT: VERDICTS[True], Verdict.WRONG: VERDICTS[False], Verdict.UNKNOWN: VERDICTS[None]}
-_COLOURS = {Verdict.RIGHT: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "default"}
+_COLOURS = {True: "green", False: "red", None: "default"}
 
 
 class GuessStream(ScrollView, can_focus=True):
@@ -127,12 +126,6 @@ class GuessStream(ScrollView, can_focus=True):
             if event.chain == 2:
                 self.action_choose()
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
-
     def render_line(self, y: int) -> Strip:
         """Return the visible line at `y`."""
         row = y + self.scroll_offset.y
@@ -152,7 +145,7 @@ class GuessStream(ScrollView, can_focus=True):
         prefix = self._text.text(self._prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
         segments = [
             Segment(f"{time_of_day(line.at)} {line.example:>5} {line.score:>10.4g} ", Style(dim=True)),
-            Segment(f"{_SIGNS[line.verdict]} ", Style(color=_COLOURS[line.verdict], bold=True)),
+            Segment(f"{VERDICTS[line.is_right]} ", Style(color=_COLOURS[line.is_right], bold=True)),
             Segment(f"{prefix:>{_PREFIX_CHARACTERS}} → ", Style(dim=True)),
         ]
         answer = None if self._answers is None else self._answers[line.example].tolist()

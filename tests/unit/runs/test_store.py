@@ -80,7 +80,7 @@ def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
         assert committed.guesses.ids.tolist() == [1, 2, 4]
         assert committed.is_done.tolist() == [True, True, False]
         assert committed.guesses.suffixes.tolist() == [[1] * 3, [2] * 3, [4] * 3]
-        assert reader.done_keys() == ["a"] and reader.guess_count() == 5
+        assert reader.done_keys() == ["a"] and reader.row_count("guess") == 5
         assert reader.progress().done == 1.0
         arrivals = reader.arrivals()
         assert arrivals.guesses.ids[arrivals.valid_rows(reader.repeated_batches())].tolist() == [1, 2, 4]

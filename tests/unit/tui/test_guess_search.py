@@ -19,14 +19,14 @@ def run(home: Path) -> Recorded:
     return recorded_run(home)
 
 
-def search_results(run: Recorded, query: str, *, on_progress: bool = True) -> list[tuple[int, int, str]]:
+def search_results(run: Recorded, query: str, *, on_progress: bool = True) -> list[tuple[int, int, bool | None]]:
     lines = search_guesses(query, RunFeed(run.folder), TokenText(None), on_progress=lambda share: on_progress)
-    return [(line.seq, line.example, line.verdict.value) for line in lines]
+    return [(line.seq, line.example, line.is_right) for line in lines]
 
 
 def test_an_id_finds_the_guesses_of_its_example_oldest_first(run: Recorded) -> None:
     run.guess(run.batch("a"), [(3, False, 0.9), (2, True, 0.1), (3, True, 0.2)])
-    assert search_results(run, "3") == [(1, 3, "wrong"), (3, 3, "right")]
+    assert search_results(run, "3") == [(1, 3, False), (3, 3, True)]
     assert search_results(run, "5") == []
 
 
@@ -42,15 +42,15 @@ def test_an_example_that_is_not_in_the_round_is_not_found(run: Recorded) -> None
 def test_void_guesses_are_not_found(run: Recorded) -> None:
     run.guess(run.batch("a"), [(3, False, 0.9)])
     run.guess(run.batch("a"), [(3, True, 0.9)])
-    assert search_results(run, "3") == [(2, 3, "right")]
+    assert search_results(run, "3") == [(2, 3, True)]
 
 
 def test_text_is_found_in_suffixes_and_prefixes(run: Recorded) -> None:
     run.guess(run.batch("a"), [(1, True, 0.9), (2, True, 0.9)])
     suffix = " ".join(map(str, run.answers[1]))
-    assert search_results(run, suffix) == [(1, 1, "right")]
+    assert search_results(run, suffix) == [(1, 1, True)]
     prefix = " ".join(map(str, RunFeed(run.folder).prefixes[2]))
-    assert search_results(run, prefix) == [(2, 2, "right")]
+    assert search_results(run, prefix) == [(2, 2, True)]
     assert search_results(run, f'"{run.answers[1][0]}"')[0][1] == 1
     assert search_results(run, "[/ nothing like it") == []
 

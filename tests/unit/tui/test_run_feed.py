@@ -12,12 +12,12 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.results import any_of_n, emitted, scorecard_of, submission_now
+from harness.jobs.attack.results import any_of_n, scorecard_of, submission_now
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui import run_feed
 from harness.tui.run_feed import MAX_LINES, RunFeed
-from harness.tui.snapshot import RunSnapshot, Verdict
+from harness.tui.snapshot import RunSnapshot
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
 RIGHT, WRONG = True, False
@@ -43,7 +43,7 @@ def assert_as_scored(snapshot: RunSnapshot, folder: RunFolder) -> None:
     assert snapshot.figures.exact_at_1 == pytest.approx(scorecard["exact_at_1"])
     with GuessReader.of_run(folder, folder.attack_spec()) as reader:
         assert snapshot.figures.any_of_n == pytest.approx(
-            any_of_n(folder.attack_spec(), emitted(folder.attack_spec(), reader))
+            any_of_n(folder.attack_spec(), reader.guesses(), reader.final_order())
         )
 
 
@@ -57,7 +57,7 @@ def test_each_guess_appears_once_in_arrival_order(run: Recorded) -> None:
     second = feed.poll()
     third = feed.poll()
     assert seqs(first) == [1, 2] and seqs(second) == seqs(third) == [1, 2, 3]
-    assert [line.verdict for line in third.lines] == [Verdict.RIGHT, Verdict.WRONG, Verdict.RIGHT]
+    assert [line.is_right for line in third.lines] == [True, False, True]
     assert third.lines[1].suffix.tolist() != run.answers[1].tolist()
     assert third.lines[2].suffix.tolist() == run.answers[2].tolist()
     assert third.figures.any_of_n == pytest.approx(2 / EXAMPLES)
@@ -153,7 +153,7 @@ def test_a_blind_round_has_unknown_verdicts_and_no_recall(home: Path) -> None:
     with blind.store.transaction():
         blind.store.add_point(spent=1.0, guesses=2, rows=2, solved=None, wrong=None, recall=None)
     snapshot = RunFeed(blind.folder).poll()
-    assert {line.verdict for line in snapshot.lines} == {Verdict.UNKNOWN}
+    assert {line.is_right for line in snapshot.lines} == {None}
     assert snapshot.figures.recall_at_cap is None and snapshot.history.recall is None
     assert snapshot.figures.guessed == 2 and snapshot.history.guesses.tolist() == [2]
 
