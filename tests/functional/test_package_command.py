@@ -311,7 +311,7 @@ def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -
     after = team.folder / team.json("package", run, "--out", "after")["bundle"]
     assert after.read_bytes() == before.read_bytes()
     (entry,) = team.json("leaderboard", "after", "--round", "round.toml")["entries"]
-    assert (entry["place"], entry["recall"]) == (1, 0.0)
+    assert (entry["place"], entry["recall_at_cap"]) == (1, 0.0)
 
 
 def test_a_failed_write_leaves_no_partial_zip(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ def test_trained_names_have_a_higher_m_mem(family, tmp_path: Path):
     # All names come from one random list. The model was trained on some of them, and on places that look alike.
     names = invented_names(NAMES)
     fine_tune(family, names, tmp_path, steps=STEPS[family])
-    probe = NameProbe(*target_configs(tmp_path), [*names.read, *names.unread, *names.unread_too], (), by_set=False)
+    probe = NameProbe(*target_configs(tmp_path), [*names.read, *names.unread, *names.other_unread], (), by_set=False)
     prompts = read_prompts(None)[0][::16]
     confidences = np.array([probe.confidences(prompt) for prompt in prompts])
-    read, unread, unread_too = np.split(confidences, 3, axis=1)
+    read, unread, other_unread = np.split(confidences, 3, axis=1)
     four_errors = 4 * chance_error(NAMES, NAMES)
     trained = np.array([score_pairs(*of).m_mem for of in zip(read, unread, strict=True)])
-    unseen = np.array([score_pairs(*of).m_mem for of in zip(unread_too, unread, strict=True)])
+    unseen = np.array([score_pairs(*of).m_mem for of in zip(other_unread, unread, strict=True)])
     assert trained.mean() > 0.5 + four_errors
     assert (trained > 0.5 + four_errors / 2).mean() > 0.9
     assert (abs(unseen - 0.5) < four_errors).all()
