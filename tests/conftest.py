@@ -9,9 +9,14 @@ import shutil
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from harness.sandbox.backends import BACKENDS
 from harness.sandbox.launching import is_available
+
+# A busy machine may take long for any example.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
