@@ -66,7 +66,7 @@ def run_audit(
 
     folder = start_job(
         id_,
-        lambda laid: plan_audit(
+        lambda run: plan_audit(
             audit,
             inputs,
             id_=id_,
@@ -76,7 +76,7 @@ def run_audit(
             budget=seconds,
             seed=options.seed,
             shares_device=options.share_device,
-            folder=laid.inputs,
+            folder=run.inputs,
         ),
     )
     if options.detach:

@@ -19,7 +19,7 @@ from harness.core.errors import HarnessError
 
 @dataclass(frozen=True)
 class SequenceOptions:
-    """How the audit prompts and compares: the fields of SequenceParams, which is checked later."""
+    """The options for prompts and comparison. They are the fields of SequenceParams, which checks them later."""
 
     prompt_length: Annotated[
         int | None, typer.Option(min=1, help="Words of a prompt: 35, or a round's own prefixes.")

@@ -66,7 +66,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """Where and how a model computes."""
+    """The options for loading a model: device, precision and threads."""
 
     device: Device = "auto"
     dtype: Annotated[str, typer.Option(help="Precision: auto, float32, float16 or bfloat16.")] = "auto"

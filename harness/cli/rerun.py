@@ -49,7 +49,7 @@ def rerun(
     seconds = None if budget is None else budget_seconds(budget)
     spec = read_code_spec(code)
     try:
-        laid = prepare_rerun(code.resolve(), spec, prefixes)
+        prepared = prepare_rerun(code.resolve(), spec, prefixes)
     except UnknownNameError as error:
         # The name is in the bundle, not on the command line.
         raise HarnessError(str(error)) from None
@@ -60,7 +60,7 @@ def rerun(
                 f"the bundle's target is the directory {wanted.id}. Set HARNESS_TARGET to where it is on this machine."
             )
         record = target_record(
-            laid.round,
+            prepared.round,
             DeviceOptions(device or wanted.device, wanted.dtype, wanted.threads),
             target=target or wanted.id,
             revision=None if target else wanted.commit or wanted.revision,
@@ -70,19 +70,19 @@ def rerun(
                 f"{record.path}: other weights ({record.weights_sha256[:12]}…) than those that the bundle ran on: "
                 f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right target."
             )
-    folder = unfinished_run(laid)
+    folder = unfinished_run(prepared)
     if folder is None:
         run = plan_attack(
-            laid.attack,
-            laid.params,
-            laid.round,
+            prepared.attack,
+            prepared.params,
+            prepared.round,
             record,
             id_=new_run_id(f"{spec.attack.name}-rerun"),
             budget=spec.budget if seconds is None else seconds,
             seed=spec.seed,
             limit=None,
         )
-        folder = start_attack(run, laid.attack)
+        folder = start_attack(run, prepared.attack)
         say(f"run {folder.id} · Ctrl-C leaves it running")
     elif run_status(folder).is_over:
         say(f"continuing run {folder.id}")

@@ -24,7 +24,7 @@ from harness.runs.summary import NEARLY_FULL_BYTES, run_status
 _OBSERVABLE_WITHIN_SECONDS = 30.0
 _GONE_WITHIN_SECONDS = 30.0
 _RECORDED_WITHIN_SECONDS = 3.0
-"""How long a supervisor that holds the lock may take until the run's record names it."""
+"""Seconds in which a supervisor that holds the lock writes its process into the run's record."""
 
 
 def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder:

@@ -16,7 +16,7 @@ from harness.runs.store import SCHEMA_VERSION
 from harness.runs.stored_tables import select_list
 
 _TIMEOUT_SECONDS = 2.0
-"""How long a reader waits for a lock. In WAL mode a lock is held only while a store is opened or closed."""
+"""The longest wait of a reader for a lock. In WAL mode a lock is held only while a store is opened or closed."""
 LAST_ATTEMPTS = (
     "JOIN (SELECT batch AS last_batch, MAX(attempt) AS last_attempt FROM attempt GROUP BY batch) "
     "ON batch = last_batch AND attempt = last_attempt"

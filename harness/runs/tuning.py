@@ -34,7 +34,7 @@ _WIDE = 100
 _UNPRUNED = 4
 """Number of settings that are tried on every fold before any is pruned."""
 _ASKED = 20
-"""How often Optuna is asked for a setting that was not tried before."""
+"""The number of times that Optuna is asked for a setting that was not tried before."""
 
 
 class Tuning(BaseModel):

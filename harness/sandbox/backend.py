@@ -27,9 +27,9 @@ class SandboxBackend:
     name: str
     """The name in records and in HARNESS_SANDBOX."""
     description: str
-    """What the backend isolates, in one clause for `show` and `doctor`."""
+    """A clause for `show` and `doctor` that says what is isolated."""
     advice = ""
-    """What makes the backend available on a machine where it is not, as one sentence."""
+    """A sentence that says how to make the backend available on a machine."""
     is_sandbox = True
     """False if the backend restricts neither files nor system calls."""
     namespaces: frozenset[str] = frozenset()

@@ -11,9 +11,9 @@ from harness.runs.reader import LedgerEntry
 from harness.runs.store import RunStore
 
 TICK_SECONDS = 0.5
-"""How often the ledger is committed while a worker runs."""
+"""Seconds between two commits of the ledger while a worker runs."""
 CRASH_CHARGE_SECONDS = 1.0
-"""What a resume is charged for the time between the last committed entry and the death of a supervisor.
+"""Seconds charged at a resume for the time between the last committed entry and the death of a supervisor.
 
 It is one commit interval with some slack, so that no kill gains time.
 """

@@ -13,7 +13,7 @@ from harness.runs.status import Status
 from harness.runs.summary import RecordState, RunSummary, record_state, run_summary
 
 _ATTACKS_SECONDS = 30.0
-"""How long the list of attacks is used without a change of a file: packages that they require may be installed."""
+"""Seconds after which the list of attacks is read again even if no file changed, because packages may be installed."""
 
 
 @dataclass(frozen=True)

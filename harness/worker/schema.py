@@ -48,7 +48,7 @@ _SENTENCES = {
 
 
 Fault = dict[str, str]
-"""Why a value is refused: the "field" ("" for all of them) and a "message": place inside it, rule and given value."""
+"""A refused value: its "field" ("" for all fields), and a "message" with the place, the rule and the given value."""
 
 
 def main(path: Path) -> None:

@@ -45,7 +45,7 @@ class Machine:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     in_process: bool = True
-    """Whether `run` uses this process. False if several threads run commands."""
+    """True if `run` runs commands in this process. Set it to False if several threads run commands."""
 
     @property
     def runs(self) -> Path:

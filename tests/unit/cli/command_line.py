@@ -11,7 +11,7 @@ from harness.cli.app import main
 
 @dataclass(frozen=True)
 class Done:
-    """What a command printed, and its exit code."""
+    """The output of a command and its exit code."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What all commands share: help, common options, exit codes, errors."""
+"""All commands share their help, common options, exit codes and errors."""
 
 import os
 import re

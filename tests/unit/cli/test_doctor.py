@@ -1,4 +1,4 @@
-"""What `harness doctor` advises about the sandbox comes from the backends."""
+"""`harness doctor` takes its advice about the sandbox from the backends."""
 
 import pytest
 

@@ -55,7 +55,7 @@ def drawn(*scores):
 
 
 def looks(axes):
-    """What tells a drawn curve from the others besides its colour."""
+    """Return the colour, marker and dash pattern of each drawn curve."""
     curves = [line for line in axes.get_lines() if str(line.get_label()).startswith("run-")]
     return [(line.get_color(), line.get_marker(), line._unscaled_dash_pattern) for line in curves]
 

@@ -1,4 +1,4 @@
-"""What a sandboxed process receives, and what is recorded about it."""
+"""The environment of a sandboxed process, and the record of its sandbox."""
 
 import json
 from pathlib import Path
