@@ -1,4 +1,4 @@
-"""The audits by name. An audit is imported when it is first asked for."""
+"""The audits by name. An audit is imported when it is first needed."""
 
 import importlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Read text, JSON and tokenizers from files that nobody vouches for, and note what was skipped."""
+"""Read text, JSON and tokenizers from untrusted files, and note what was skipped."""
 
 import json
 from collections import Counter

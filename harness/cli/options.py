@@ -10,7 +10,7 @@ import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UnknownNameError
 from harness.core.times import parse_duration
 
 
@@ -108,6 +108,15 @@ def usage_errors(option: str) -> Iterator[None]:
         yield
     except HarnessError as error:
         raise typer.BadParameter(sanitize(str(error)), param_hint=option) from None
+
+
+@contextlib.contextmanager
+def recorded_names(record: str) -> Iterator[None]:
+    """Turn an UnknownNameError into another HarnessError: the name is in `record`, so the usage is not wrong."""
+    try:
+        yield
+    except UnknownNameError as error:
+        raise HarnessError(f"{record}: {error}") from None
 
 
 def check_output_file(path: Path, *, force: bool = True) -> None:

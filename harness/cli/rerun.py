@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file
+from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_names
 from harness.cli.output import say
 from harness.cli.resolving import target_record
 from harness.cli.watching import follow
-from harness.core.errors import HarnessError, UnknownNameError
+from harness.core.errors import HarnessError
 from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
@@ -48,11 +48,8 @@ def rerun(
         raise HarnessError(f"{out} is the name of the scores. Name the submission differently.")
     seconds = None if budget is None else budget_seconds(budget)
     spec = read_code_spec(code)
-    try:
+    with recorded_names(str(code)):
         prepared = prepare_rerun(code.resolve(), spec, prefixes)
-    except UnknownNameError as error:
-        # The name is in the bundle, not on the command line.
-        raise HarnessError(str(error)) from None
     record = None
     if (wanted := spec.target) is not None:
         if wanted.is_folder and target is None:

@@ -108,8 +108,8 @@ def _require_gpu(device: str) -> None:
     gpus = visible_gpus()
     if any(device in ("cuda", gpu.name) for gpu in gpus):
         return
-    if not gpus and any(Path("/dev").glob("nvidia[0-9]*")):
-        # A container may have GPUs without NVML, which lists them.
+    if not gpus and any(any(Path("/dev").glob(name)) for name in ("nvidia[0-9]*", "kfd", "dxg")):
+        # GPUs that NVML does not list: in some containers, of AMD (kfd), under WSL (dxg).
         return
     found = ", ".join(gpu.name for gpu in gpus) or "no GPU"
     raise typer.BadParameter(

@@ -36,6 +36,7 @@ from harness.runs.status import Status
 from harness.runs.summary import run_status
 from harness.runs.tuning import (
     Tuning,
+    all_tuning_ids,
     begin_tuning,
     best_of,
     next_step,
@@ -105,7 +106,8 @@ def tune(
     try:
         _run_until(runs, tuning, space, defaults, is_new=resume is None)
     except KeyboardInterrupt:
-        say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
+        if tuning.id in all_tuning_ids():
+            say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
         raise typer.Exit(130) from None
     best = best_of(settings_tried(space, runs_of(tuning.id)))
     if best is None and not json:

@@ -115,10 +115,15 @@ def _open_file(pile: Path, number: int) -> IO[bytes]:
 def _document(file: IO[bytes], offset: int) -> str:
     """Return the text of the document whose line begins at byte `offset`."""
     where = f"{file.name}: byte {offset:,}"
-    file.seek(offset)
+    beyond_end = HarnessError(f"{where} is beyond the end of this copy.")
+    try:
+        file.seek(offset)
+    except OSError:
+        # The offset is beyond the largest file of this file system.
+        raise beyond_end from None
     line = file.readline(MAX_DOCUMENT_BYTES + 1)
     if not line:
-        raise HarnessError(f"{where} is beyond the end of this copy.")
+        raise beyond_end
     if len(line) > MAX_DOCUMENT_BYTES:
         raise HarnessError(f"{where}: a line of more than {MAX_DOCUMENT_BYTES >> 20} MiB is not a document.")
     try:

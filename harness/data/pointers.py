@@ -37,24 +37,27 @@ class Pointer(NamedTuple):
 def read_pointers(path: Path) -> list[Pointer]:
     """Return the pointers of a CSV file with twelve integers per line and no header, in the order of their positions.
 
-    Raises HarnessError if the file is absent, is not such a table, or contains an example twice. Whether the positions
-    are right shows when the rows are cut and their md5 is compared.
+    Raises HarnessError if the file is absent, is not such a table, or contains an example twice. The positions are not
+    checked: wrong ones give rows with a wrong md5.
     """
     try:
-        with warnings.catch_warnings(action="ignore"):  # of a file without lines
+        # NumPy warns of a file without lines.
+        with warnings.catch_warnings(action="ignore"):
             table = np.loadtxt(path, np.int64, delimiter=",", comments=None, ndmin=2)
     except FileNotFoundError:
         raise HarnessError(f"{path} does not exist. `harness data fetch satml` fetches it.") from None
     except OSError as error:
         raise HarnessError(f"cannot read {path}: {error.strerror}.") from None
     except ValueError as error:
-        raise HarnessError(f"{path}: not a table of integers ({shorten(str(error), 120)}).") from None
+        reason = str(error).partition(";")[0].rstrip(".")
+        raise HarnessError(f"{path}: not a table of integers ({shorten(reason, 120)}).") from None
     if not len(table) or table.shape[1] != len(Pointer._fields):
         found = f"{len(table)} lines of {table.shape[1]}"
         raise HarnessError(f"{path}: expected lines of {len(Pointer._fields)} integers, found {found}.")
-    if (table[:, :3] < 0).any():
-        raise HarnessError(f"{path}: an example, a file or an offset of a line is negative.")
+    if (negative := (table[:, :3] < 0).any(axis=1)).any():
+        raise HarnessError(f"{path}: line {negative.argmax() + 1}: an example, a file or an offset is negative.")
     pointers = [Pointer(*row) for row in table.tolist()]
-    if len({pointer.example for pointer in pointers}) < len(pointers):
-        raise HarnessError(f"{path}: contains an example twice.")
+    examples, counts = np.unique(table[:, 0], return_counts=True)
+    if (counts > 1).any():
+        raise HarnessError(f"{path}: contains example {examples[counts.argmax()]} more than once.")
     return sorted(pointers, key=attrgetter("file", "line_offset"))

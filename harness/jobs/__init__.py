@@ -1,6 +1,6 @@
 """The kinds of job. A kind is one directory here and one line in `KINDS`.
 
-Each kind has these five modules. `job_module` loads them by name, so no process loads what it does not need:
+Each kind has these five modules. They are loaded by name, so no process loads what it does not need:
 
     spec.py        `Spec`: the fields of spec.json and the stored tables            (imports core)
     request.py     the request that the supervisor writes and the worker reads      (imports core)
@@ -8,8 +8,8 @@ Each kind has these five modules. `job_module` loads them by name, so no process
     supervised.py  `Job`: inputs of the worker, checks of its frames, live score    (imports supervisor)
     worker.py      `run`: what the worker process does                              (imports engine)
 
-Its other modules help one of these five, or the command that plans a job: `reader.py` and `results.py` the record,
-`context.py` the worker, `planning.py` the command.
+A kind can have further modules: `reader.py` reads the stored rows, `results.py` writes the result files, `context.py`
+is what the worker's code sees, `planning.py` resolves a spec for the command line.
 """
 
 from importlib import import_module

@@ -117,9 +117,8 @@ def stop_run(folder: RunFolder) -> Status:
         waited = time.monotonic() - began
         if not is_asked and (supervisor := _supervisor_of(folder)) is not None:
             is_asked = _signal_supervisor(folder, supervisor)
-            # While a run starts, the record may still name the supervisor of an earlier execution.
-            is_recorded = status is not Status.STARTING or waited > _RECORDED_WITHIN_SECONDS
-            if not is_asked and is_recorded and folder.is_alive:
+            # While a run starts or resumes, the record may still name the supervisor of an earlier execution.
+            if not is_asked and waited > _RECORDED_WITHIN_SECONDS and folder.is_alive:
                 raise HarnessError(f"{folder.id} is running in another container or on another host. Stop it there.")
         if waited > _GONE_WITHIN_SECONDS:
             raise HarnessError(

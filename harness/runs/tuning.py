@@ -5,6 +5,7 @@ at each step instead of being stored a second time. Optuna chooses the next para
 estimator, Bergstra et al. 2011) and prunes settings (median rule, Golovin et al. 2017).
 """
 
+import contextlib
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -172,8 +173,11 @@ def begin_tuning(tuning: Tuning) -> None:
 
 def all_tuning_ids() -> list[str]:
     """Return the ids of all tunings, newest first."""
-    files = sorted(_file_of("").parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    return [file.stem for file in files]
+    created = {}
+    for file in _file_of("").parent.glob("*.json"):
+        with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
+            created[file.stem] = file.stat().st_mtime_ns
+    return sorted(created, key=created.__getitem__, reverse=True)
 
 
 def tuning_named(name: str) -> Tuning:

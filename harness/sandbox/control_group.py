@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-ADVICE = "needs control groups that this user may write to, version 2 or 1."
+ADVICE = "Give this user control groups (version 2 or 1) that it may write to."
 _VERSION_2 = ""
 _HIERARCHIES = {_VERSION_2: ("memory", "pids"), "memory": ("memory",), "pids": ("pids",)}
 """The controllers in each hierarchy: version 2 has one for all, version 1 has one for each."""

@@ -2,8 +2,7 @@
 
 System calls that no attack needs are refused: by the notifier, so that they are counted, or with an error by the kernel
 if there is no notifier. Calls that common libraries try and can do without fail with an error and are not counted.
-Calls of an administrator (modules, reboot, swap) are not listed: the launcher drops all capabilities, so the kernel
-refuses them.
+Most calls of an administrator would fail without capabilities, which the launcher drops; they are listed to be counted.
 """
 
 import errno
@@ -50,8 +49,23 @@ _REFUSED: dict[Refusal, dict[str, tuple[int, int]]] = {
         "keyctl": (250, 219),
         "io_uring_setup": (425, 425),
         "userfaultfd": (323, 282),
+        "init_module": (175, 105),
+        "finit_module": (313, 273),
+        "delete_module": (176, 106),
+        "kexec_load": (246, 104),
+        "kexec_file_load": (320, 294),
+        "reboot": (169, 142),
+        "swapon": (167, 224),
+        "swapoff": (168, 225),
+        "quotactl": (179, 60),
+        "quotactl_fd": (443, 443),
+        "open_by_handle_at": (304, 265),
         "fanotify_init": (300, 262),
+        "acct": (163, 89),
         "syslog": (103, 116),
+        "vhangup": (153, 58),
+        "sethostname": (170, 161),
+        "setdomainname": (171, 162),
     },
 }
 _SOCKET, _SOCKETPAIR, _CLONE, _CLONE3, _UNSHARE = (41, 198), (53, 199), (56, 220), (435, 435), (272, 97)

@@ -130,7 +130,11 @@ def _arrow_column(cells: list[Any]) -> "pyarrow.Array":
 
     cells = [whole_text(cell) if isinstance(cell, str) else cell for cell in cells]
     try:
-        return pyarrow.array(cells)
+        column = pyarrow.array(cells)
+        # A column has one type in every audit, also where its cells are empty or whole by chance.
+        if pyarrow.types.is_null(column.type):
+            return column.cast(pyarrow.float64())
+        return column.cast(pyarrow.list_(pyarrow.float64())) if pyarrow.types.is_list(column.type) else column
     except (ValueError, TypeError, OverflowError):
         # Mixed types become text as in the CSV, except that formulas are not escaped.
         texts = [cell if cell is None or isinstance(cell, str) else _csv_cell(cell) for cell in cells]

@@ -77,9 +77,9 @@ def create_environment(
 def _own_environment(code: Path, wheel: Path, work: Path) -> CodeEnvironment:
     """Return this Python, with the bundle's harness ahead of its own."""
     differing = [
-        f"{name} is {installed}, the lock has {version}"
+        f"{name} is {installed or 'not installed'}, the lock has {version}"
         for name, version in pinned_versions((code / REQUIREMENTS).read_text(encoding="utf-8")).items()
-        if (installed := installed_version(name)) not in (None, version)
+        if (installed := installed_version(name)) != version
     ]
     if differing:
         more = f" and {len(differing) - 3:,} more" if len(differing) > 3 else ""

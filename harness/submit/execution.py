@@ -73,6 +73,8 @@ def run_step(
         # This ends every process that could write to the pipe.
         process.close()
         output.join(_JOIN_SECONDS)
+    if output.error is not None:
+        raise output.error
     code = process.popen.poll() if kill_reason is None else None
     ending = kill_reason or (f"exit code {code}" if code is None or code >= 0 else f"signal {-code}")
     return StepResult(code, elapsed, ending, is_out_of_time, refusals, output.last_line)
@@ -92,7 +94,10 @@ def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: flo
 
 
 class _OutputReader(threading.Thread):
-    """Copies a command's output to a log and passes on the latest line, until the pipe is closed."""
+    """Copies a command's output to a log and passes on the latest line, until the pipe is closed.
+
+    `error` is the exception of a call of `on_line`, after which no line is passed on.
+    """
 
     def __init__(self, output: IO[bytes], log: Path, on_line: OnLine) -> None:
         super().__init__(daemon=True)
@@ -100,6 +105,7 @@ class _OutputReader(threading.Thread):
         self._log = CappedLog(log)
         self._on_line = on_line
         self.last_line = ""
+        self.error: Exception | None = None
         self.start()
 
     def run(self) -> None:
@@ -114,4 +120,9 @@ class _OutputReader(threading.Thread):
     def _pass_on(self, line: bytes) -> None:
         if text := line.decode(errors="replace").strip():
             self.last_line = text
-            self._on_line(text)
+            if self.error is None:
+                try:
+                    self._on_line(text)
+                except Exception as error:
+                    # The command must not notice: a reader that ends here would break its pipe.
+                    self.error = error

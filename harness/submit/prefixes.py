@@ -5,6 +5,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError
 
@@ -46,12 +47,16 @@ def read_prefixes(path: Path, *, length: int, vocabulary: int) -> Tokens:
     return prefixes
 
 
-def read_archive(path: Path) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a .npz by name. Raises HarnessError if it is anything else: the file may be hostile."""
+def read_archive(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a .npz that are `wanted`, by name, or all if it contains none of these.
+
+    Raises HarnessError if the file is not a .npz, or a returned entry is not a plain array: the file may be hostile.
+    """
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
-            arrays = dict(archive) if isinstance(archive, NpzFile) else {}
+            names = archive.files if isinstance(archive, NpzFile) else []
+            arrays = {name: archive[name] for name in [name for name in wanted if name in names] or names}
     except FileNotFoundError:
         raise HarnessError(f"{path}: no such file.") from None
     except MemoryError:
@@ -64,11 +69,10 @@ def read_archive(path: Path) -> dict[str, NDArray[np.generic]]:
 
 
 def _read_npz(path: Path) -> NDArray[np.generic]:
-    arrays = read_archive(path)
-    names = [name for name in _ARRAY_NAMES if name in arrays] or list(arrays)
-    if len(names) != 1:
+    arrays = read_archive(path, _ARRAY_NAMES)
+    if len(arrays) != 1:
         raise HarnessError(f"{path}: contains {len(arrays)} arrays, none of them named `prefixes`.")
-    return arrays[names[0]]
+    return next(iter(arrays.values()))
 
 
 def _read_csv(path: Path, length: int) -> Tokens:

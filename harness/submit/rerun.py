@@ -120,10 +120,10 @@ def read_round_rules(code: Path) -> Round:
 
 def _write_training(archive: Path, folder: Path) -> dict[str, str]:
     """Write the training arrays to `folder`, and return the fields of the round that name them."""
-    arrays = read_archive(archive)
+    fields = {"prefixes": "train_prefix_file", "suffixes": "train_suffix_file", "preprefixes": "train_preprefix_file"}
+    arrays = read_archive(archive, list(fields))
     if not {"prefixes", "suffixes"} <= arrays.keys():
         raise HarnessError(f"{archive}: the training prefixes or suffixes are missing.")
-    fields = {"prefixes": "train_prefix_file", "suffixes": "train_suffix_file", "preprefixes": "train_preprefix_file"}
     names = [name for name in fields if name in arrays]
     for name in names:
         _write_array(folder / f"train_{name}.npy", arrays[name])

@@ -32,6 +32,8 @@ def harness_wheel() -> tuple[str, bytes]:
         ) from None
     stem = f"{DISTRIBUTION.replace('-', '_')}-{distribution.version}"
     files = {f"harness/{name}": content for name, content in _package_files().items()}
+    if distribution.read_text("METADATA") is None:
+        raise HarnessError(f"{DISTRIBUTION}: the METADATA of its installation is missing. Install it again with pip.")
     for name in _COPIED_METADATA:
         if (text := distribution.read_text(name)) is not None:
             files[f"{stem}.dist-info/{name}"] = text.encode()

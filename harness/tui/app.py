@@ -8,12 +8,12 @@ import subprocess
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
-from textual.notifications import Notify
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from harness import __version__
@@ -107,10 +107,10 @@ class HarnessApp(App[None]):
             return
         self.notify(sanitize(f"Saved {file}"), markup=False)
 
-    def on_notify(self, event: Notify) -> None:
-        """Write every notification to the log."""
-        level = logging.ERROR if event.notification.severity == "error" else logging.INFO
-        _LOG.log(level, "notification: %s", event.notification.message)
+    def notify(self, message: str, *, severity: SeverityLevel = "information", **options: Any) -> None:
+        """Show `message` as a notification and write it to the log, also after the application's end."""
+        _LOG.log(logging.ERROR if severity == "error" else logging.INFO, "notification: %s", message)
+        super().notify(message, severity=severity, **options)
 
     def _handle_exception(self, error: Exception) -> None:
         _LOG.critical("internal error", exc_info=error)

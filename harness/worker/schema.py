@@ -28,9 +28,10 @@ _SENTENCES = {
     "less_than_equal": "must be at most {le}",
     "less_than": "must be less than {lt}",
     "int": "must be a whole number",
+    "int_from_float": "must be a whole number",
     "float": "must be a number",
     "bool": "must be true or false",
-    "string_type": "must be text",
+    "string": "must be text",
     "list": "must be a list, written as JSON",
     "tuple": "must be a list, written as JSON",
     "set": "must be a list, written as JSON",
@@ -44,7 +45,7 @@ _SENTENCES = {
     "value_error": "{error}",
     "assertion_error": "{error}",
 }
-"""The sentence for each type of pydantic's errors, or for all types with the same first word."""
+"""The sentence for each type of pydantic's errors, without the endings `_type` and `_parsing`."""
 
 
 Fault = dict[str, str]
@@ -138,8 +139,8 @@ def _place(location: tuple[int | str, ...]) -> tuple[str, str]:
 def _message(detail: ErrorDetails) -> str:
     if _is_missing(detail):
         return "is required"
-    kind = detail["type"]
-    if (sentence := _SENTENCES.get(kind) or _SENTENCES.get(kind.partition("_")[0])) is not None:
+    kind = detail["type"].removesuffix("_type").removesuffix("_parsing")
+    if (sentence := _SENTENCES.get(kind)) is not None:
         message = sentence.format_map(detail.get("ctx", {}))
     else:
         message = detail["msg"].replace("Input should be", "must be")

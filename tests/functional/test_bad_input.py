@@ -87,26 +87,19 @@ def test_a_vocabulary_missing_from_the_configuration_ends_the_run(machine: Machi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "positions"),
-    [(["position_shift", "--set", "step=3"], 9), (["soft_prompt", "--set", "tokens=9", "--set", "batch=8"], 9)],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_an_attack_that_exceeds_the_context_says_by_how_much(
-    machine: Machine, models: Path, settings: list[str], positions: int
-) -> None:
-    summary = machine.attack(*settings, "--target", str(models / "fitting"), code=1)
+def test_an_attack_that_exceeds_the_context_says_by_how_much(machine: Machine, models: Path) -> None:
+    target = ("--target", str(models / "fitting"))
+    summary = machine.attack("soft_prompt", "--set", "tokens=9", "--set", "batch=8", *target, code=1)
     assert summary["status"] == "crashed"
     assert summary["reason"] == (
         "the target's context of 24 tokens is shorter than prefix and suffix, 8 + 8 tokens "
-        f"after {positions} positions of a shift or a soft prompt. Use a smaller shift or soft prompt."
+        "after 9 positions of a shift or a soft prompt. Use a smaller shift or soft prompt."
     )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", ["greedy", "two_step"])
-def test_a_target_that_overflows_ends_the_run(machine: Machine, models: Path, attack: str) -> None:
-    summary = machine.attack(attack, "--target", str(models / "overflowing"), code=1)
+def test_a_target_that_overflows_ends_the_run(machine: Machine, models: Path) -> None:
+    summary = machine.attack("greedy", "--target", str(models / "overflowing"), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
     assert summary["reason"].startswith("the target returned NaN") and " in float32. " in summary["reason"]
 
@@ -185,12 +178,13 @@ def test_two_step_runs_without_training_examples(machine: Machine) -> None:
     (machine.folder / "untaught.toml").write_text(
         'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suffix_file = ""\n'
     )
-    summary = machine.attack("two_step", "--set", "width=2", "--limit", "8", round_="untaught.toml")
+    tiny = ("--target", "demo-tiny", "--limit", "8")
+    summary = machine.attack("two_step", "--set", "width=2", *tiny, round_="untaught.toml")
     assert (summary["status"], summary["rows"]) == ("finished", 16)
     assert "the round has no training examples, so the likelihood orders the candidates." in (
         RunFolder(Path(summary["directory"])).log.read_text()
     )
     assert "8 of 1,000 examples, no training examples" in machine.run("show", summary["id"]).stdout
-    refused = machine.attack("ethicist", "--limit", "8", round_="untaught.toml", code=1)
+    refused = machine.attack("ethicist", *tiny, round_="untaught.toml", code=1)
     assert (refused["status"], refused["guesses"]) == ("crashed", 0)
     assert refused["reason"].startswith("the attack needs training examples, and the round has none. Use a")

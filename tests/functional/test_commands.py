@@ -21,7 +21,7 @@ import pytest
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 from harness.runs.summary import run_status
-from tests.functional.machine import PLUGINS, ROOT, Machine, guess_count, processes_that_name, wait_until, write_round
+from tests.functional.machine import PLUGINS, Machine, guess_count, processes_that_name, wait_until, write_round
 
 KEYS = {
     "id",
@@ -312,9 +312,7 @@ def test_the_score_of_a_run_equals_that_of_its_submission(machine: Machine) -> N
 
 @pytest.mark.slow
 def test_runs_with_a_target_wait_for_the_device_unless_they_share_it(machine: Machine) -> None:
-    weights = ROOT / "harness" / "engine" / "demo" / "weights" / "model.safetensors"
-    assert weights.exists()
-    options = ("greedy", "--round", "demo", "--limit", "16", "--budget", "5m", "--detach")
+    options = ("greedy", "--round", "demo", "--target", "demo-tiny", "--limit", "16", "--budget", "5m", "--detach")
     first, second, third = (RunFolder(Path(machine.json("run", *options)["directory"])) for _ in range(3))
     wait_until(lambda: str(run_status(second)) == str(run_status(third)) == "queued")
     assert machine.summary(second)["elapsed_s"] == 0

@@ -31,10 +31,12 @@ def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     return exact
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_demo_recall_is_in_range_and_grows_with_repetitions(machine: Machine, seed: int) -> None:
-    options = ("--set", f"trials={TRIALS}", "--seed", str(seed), "--limit", str(EXAMPLES))
-    summary = machine.json("run", "baseline", "--round", "demo", *options)
+def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: Machine) -> None:
+    one, summary = (
+        machine.json("run", "baseline", "--round", "demo", "--set", f"trials={trials}", "--limit", str(EXAMPLES))
+        for trials in (1, TRIALS)
+    )
+    assert one["recall_at_cap"] + 0.05 < summary["recall_at_cap"]
     assert 0.20 <= summary["recall_at_cap"] <= 0.50
     exact = _exact(Path(summary["submission"]))
     repetitions = np.load(ROUND_ARRAYS / "repetitions.npy")[:EXAMPLES]
@@ -42,11 +44,3 @@ def test_demo_recall_is_in_range_and_grows_with_repetitions(machine: Machine, se
         exact[(low <= repetitions) & (repetitions < high)].mean() for low, high in BANDS
     )
     assert low_band < 0.1 < middle_band < 0.8 < high_band
-
-
-def test_ten_trials_beat_one_on_the_demo(machine: Machine) -> None:
-    one, ten = (
-        machine.json("run", "baseline", "--round", "demo", "--set", f"trials={trials}", "--limit", str(EXAMPLES))
-        for trials in (1, 10)
-    )
-    assert ten["recall_at_cap"] > one["recall_at_cap"] + 0.05

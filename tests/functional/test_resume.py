@@ -42,14 +42,13 @@ def _spent(folder: RunFolder) -> float:
 
 
 @pytest.mark.slow
-def test_a_randomly_killed_run_ends_with_the_same_bytes(machine_per_backend: Machine) -> None:
-    reference = machine_per_backend.attack("draws", "--set", "pause=0")
+def test_a_randomly_killed_run_ends_with_the_same_bytes(machine: Machine) -> None:
+    reference = machine.attack("draws", "--set", "pause=0")
     assert reference["status"] == "finished"
     rng = random.Random(3)
-    folder = machine_per_backend.detached("draws", "--set", "pause=0.25")
+    folder = machine.detached("draws", "--set", "pause=0.25")
     kills, spent = 0, 0.0
-    max_kills = 6 if machine_per_backend.environment["HARNESS_SANDBOX"] == "none" else 12
-    while kills < max_kills:
+    while kills < 6:
         if rng.random() < 0.8:
             wait_until(lambda: str(run_status(folder)) != "starting")
         time.sleep(rng.uniform(0.0, 0.8))
@@ -63,8 +62,8 @@ def test_a_randomly_killed_run_ends_with_the_same_bytes(machine_per_backend: Mac
             break
         resume_run(folder, weights_sha256=())
     wait_until(lambda: run_status(folder).is_over)
-    assert kills >= max_kills // 2
-    assert machine_per_backend.summary(folder)["status"] == "finished"
+    assert kills >= 3
+    assert machine.summary(folder)["status"] == "finished"
     assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
     curve = run_summary(folder)
     assert curve.recall_at_cap == reference["recall_at_cap"] and curve.progress == 1.0

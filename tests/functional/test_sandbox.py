@@ -299,7 +299,7 @@ def test_an_attack_that_declares_network_access_does_not_start(machine: Machine)
 def test_the_demo_target_gives_the_same_submission_under_each_backend(machine: Machine) -> None:
     submissions = set()
     for backend in [backend.name for backend in BACKENDS if is_available(backend)]:
-        options = ("--round", "demo", "--limit", "4", "--set", "trials=1", "--device", "cpu")
+        options = ("--round", "demo", "--target", "demo-tiny", "--limit", "4", "--set", "trials=1", "--device", "cpu")
         summary = Machine(machine.folder, {"HARNESS_SANDBOX": backend}).json("run", "baseline", *options)
         assert (summary["status"], summary["sandbox"], summary["refused"]) == ("finished", backend, {})
         submissions.add(Path(summary["submission"]).read_bytes())

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -83,13 +84,25 @@ def only_run(machine: Machine) -> RunFolder:
     return folder
 
 
-def test_a_run_is_started_watched_and_compared(machine: Machine, terminal: Callable[..., Terminal]) -> None:
+@pytest.fixture
+def quick(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The demo with its smallest target, as the default round."""
+    round_ = machine.folder / "quick.toml"
+    round_.write_text('base = "demo"\nname = "quick"\ntarget = "demo-tiny"\n')
+    (machine.folder / "config.toml").write_text(f'round = "{round_}"\n')
+    monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder))
+    return round_
+
+
+def test_a_run_is_started_watched_and_compared(
+    machine: Machine, terminal: Callable[..., Terminal], quick: Path
+) -> None:
     first = terminal()
     first.until("baseline", "greedy")
     first.press("n")
-    first.until("trials", "--round demo")
+    first.until("trials", "demo-tiny")
     first.press("Enter", "C-u", "2", "C-r")
-    first.until("baseline on demo", "· running")
+    first.until("baseline on quick", "· running")
     run = only_run(machine)
     wait_until(lambda: guess_count(run) > 0)
     first.kill()
@@ -98,17 +111,17 @@ def test_a_run_is_started_watched_and_compared(machine: Machine, terminal: Calla
     assert run_summary(run).status == "running"
 
     again = terminal("watch")
-    again.until("baseline on demo", "· running")
-    again.until("baseline on demo", "· finished")
+    again.until("baseline on quick", "· running")
+    again.until("baseline on quick", "· finished")
     again.press("q")
     again.until(run.id, "finished")
     again.kill()
 
-    machine.run("run", "baseline", "--round", "demo", "--set", "trials=1")
+    machine.run("run", "baseline", "--round", str(quick), "--set", "trials=1")
     compared = terminal(size=(200, 50))
     compared.until("baseline", run.id)
     compared.press("Tab", "Tab", "Space", "Space", "c")
-    compared.until("2 runs of demo", "McNemar's exact test", "params.trials", run.id)
+    compared.until("2 runs of quick", "McNemar's exact test", "params.trials", run.id)
     compared.press("q", "q")
 
 

@@ -137,12 +137,17 @@ def _chain_weight(length: int) -> float:
 def _measure_prompts(context: AuditContext, probe: NameProbe, model: int) -> None:
     """Emit a row of confidences for every prompt."""
     prompts = measured_prompts(context.inputs)
+    next_report = 0
     for batch in context.batches(_prompts_stage(model), len(prompts), size=_PROMPTS_PER_BATCH):
         if batch.items[0] == 0 and (lost := int((~probe.has_tokens).sum())):
             context.warn(f"Model {model + 1}: its vocabulary has no tokens for {lost} of {len(probe.names)} names.")
         values = np.array([probe.confidences(prompts[prompt]) for prompt in batch.items])
         context.emit("confidence", model=np.full(len(values), model), prompt=batch.items, values=values)
-        _report_scores(context, model)
+        done = int(batch.items[-1]) + 1
+        if done >= next_report or done == len(prompts):
+            _report_scores(context, model)
+            # A report takes time in proportion to the prompts, so the distance to the next one grows with them.
+            next_report = done + done // 10
 
 
 def _engineer(context: AuditContext, probe: NameProbe, measured: Measurements, model: int, chain: Chain) -> None:

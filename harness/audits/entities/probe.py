@@ -37,18 +37,18 @@ class NameProbe:
 
     def confidences(self, prompt: Prompt, chosen: Ints | None = None) -> Floats:
         """Return the confidence of each name in the prompt, [names]; NaN for names without one or not `chosen`."""
-        asked = np.flatnonzero(self.has_tokens) if chosen is None else chosen[self.has_tokens[chosen]]
-        texts, spans = self._fill(prompt, asked)
+        with_tokens = np.flatnonzero(self.has_tokens) if chosen is None else chosen[self.has_tokens[chosen]]
+        texts, spans = self._fill(prompt, with_tokens)
         result = np.full(len(self.names), np.nan)
-        result[asked] = self.classifier.confidences(texts, spans, self.labels, by_set=self.by_set)
+        result[with_tokens] = self.classifier.confidences(texts, spans, self.labels, by_set=self.by_set)
         return result
 
     def attention(self, prompt: Prompt) -> Attention:
         """Return the attention that each word of the prompt gives to each name, NaN if there is none."""
-        asked = np.flatnonzero(self.has_tokens)
-        texts, spans = self._fill(prompt, asked)
+        with_tokens = np.flatnonzero(self.has_tokens)
+        texts, spans = self._fill(prompt, with_tokens)
         result = Attention(np.full(len(self.names), np.nan), np.full((prompt.length, len(self.names)), np.nan))
-        for name, attended in zip(asked.tolist(), self.classifier.attention(texts, spans), strict=True):
+        for name, attended in zip(with_tokens.tolist(), self.classifier.attention(texts, spans), strict=True):
             if attended is None:
                 continue
             if not attended.is_name.all():
@@ -56,11 +56,11 @@ class NameProbe:
             result.of_word[:, name] = _word_means(prompt, len(self.names[name]), attended)
         return result
 
-    def _fill(self, prompt: Prompt, asked: Ints) -> "tuple[list[str], list[Span]]":
+    def _fill(self, prompt: Prompt, with_tokens: Ints) -> "tuple[list[str], list[Span]]":
         """Return the prompt with each name, and the characters of the name."""
         from harness.engine.classification import Span
 
-        names = [self.names[name] for name in asked.tolist()]
+        names = [self.names[name] for name in with_tokens.tolist()]
         start = prompt.name_start
         return [prompt.fill(name) for name in names], [Span(start, start + len(name)) for name in names]
 

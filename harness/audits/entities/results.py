@@ -110,18 +110,18 @@ def _methods(measured: Measurements, votes: NDArray[np.uint16], engineered: list
     """Return all methods. votes: on the pairs of the test half."""
     dev, test = measured.dev, measured.test
 
-    def scored(family: str, name: str, prompt: str, confidences: Floats) -> Method:
+    def score_method(family: str, name: str, prompt: str, confidences: Floats) -> Method:
         return Method(family, name, prompt, dev.score(confidences), test.score(confidences))
 
-    methods = [scored("baseline", *each) for each in _baselines(measured)]
+    methods = [score_method("baseline", *each) for each in _baselines(measured)]
     for name, prompt in (("best prompt on dev", measured.best), ("worst prompt on dev", measured.worst)):
-        methods.append(scored("search", name, measured.prompts[prompt].text, measured.confidences[prompt]))
+        methods.append(score_method("search", name, measured.prompts[prompt].text, measured.confidences[prompt]))
     if (ends := best_and_worst(engineered)) is not None:
         for name, end in zip(("best modified prompt (BM-PT)", "worst modified prompt (WM-PT)"), ends, strict=True):
             methods.append(Method("engineering", name, end.prompt.text, end.dev, end.test))
     majority = (majority_vote(each, len(measured.used)) for each in (pair_votes(measured, dev), votes))
     methods.append(Method("ensemble", "majority vote", "", *majority))
-    return [*methods, *(scored("ensemble", name, "", each) for name, each in _ensembles(measured))]
+    return [*methods, *(score_method("ensemble", name, "", each) for name, each in _ensembles(measured))]
 
 
 def _sorted_words(rows: Rows, is_chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

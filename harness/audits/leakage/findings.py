@@ -41,7 +41,7 @@ def leakage_findings(
 ) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    lengths: the prefix lengths that were asked for. figures: `model`, `prefix_tokens`, `suffix_tokens`, `sequences`,
+    lengths: the requested prefix lengths. figures: `model`, `prefix_tokens`, `suffix_tokens`, `sequences`,
     `esp` (by scheme: `mean`, `quantiles`, `over_1_in`, …), `settings`, `trends`, `inexact`, `wrong_positions`,
     `is_complete`.
     """

@@ -136,7 +136,7 @@ class LeakageResults:
 def leakage_results(
     params: LeakageParams, pairs: Pairs, measured: Measurements, names: Sequence[str], lengths: Sequence[int]
 ) -> LeakageResults | None:
-    """Return all results, or None before anything is measured. lengths: the prefix lengths that were asked for."""
+    """Return all results, or None before anything is measured. lengths: the requested prefix lengths."""
     reference = measured.reference
     if reference is None:
         return None

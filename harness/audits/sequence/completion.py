@@ -12,7 +12,7 @@ REFUSAL = "refuses the prompt"
 
 
 class State(StrEnum):
-    """The outcome for a paragraph that was asked for."""
+    """The outcome for a requested paragraph."""
 
     COMPLETED = "completed"
     UNANSWERED = "unanswered"

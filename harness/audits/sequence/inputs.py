@@ -28,7 +28,7 @@ _PARAGRAPHS_PER_REPORT = 100_000
 def select_target(
     target: str | None, revision: str, source: Source, control: Source | None, params: SequenceParams
 ) -> tuple[str, str] | None:
-    """Return the id and revision of the target that is asked or that decodes a round; None if neither is needed.
+    """Return the id and revision of the target that completes or that decodes a round; None if neither is needed.
 
     Raises HarnessError if files are to be audited and no model is named, or two models are.
     """

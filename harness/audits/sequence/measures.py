@@ -72,7 +72,7 @@ class Measurements:
 
 @dataclass(frozen=True)
 class Results:
-    """The rows so far. states: [n], None for a paragraph that was not asked for yet; texts, faults: [n]."""
+    """The rows so far. states: [n], None for a paragraph that was not requested yet; texts, faults: [n]."""
 
     states: list[State | None]
     texts: list[str]

@@ -85,7 +85,7 @@ def _read(params: SequenceParams, side: str, counts: ReadCounts) -> Iterator[str
     if counts.too_short:
         parts.append(f"{counts.too_short:,} without a word after the prompt")
     if counts.repeated:
-        parts.append(f"{pluralize(counts.repeated, 'repetition')} (a repeated paragraph is asked for once)")
+        parts.append(f"{pluralize(counts.repeated, 'repetition')} (a repeated paragraph is requested once)")
     if counts.not_chosen:
         parts.append(f"{counts.not_chosen:,} beyond the limit of {params.limit:,} (sampled by seed)")
     if parts:

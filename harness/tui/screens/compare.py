@@ -135,15 +135,16 @@ class CompareScreen(PanelScreen[None]):
         self.query_one("#header", Static).update(Content(f"{title}\n{legend}"))
         on_part = [run.unreachable for run in comparison.runs if run.unreachable is not None]
         drawn = [run.whole for run in comparison.runs] if unreachable is None else on_part
-        scores = [run.score.recall_curve(DRAWN_POINTS) for run in drawn]
+        recalls = [run.score.recall_curve(DRAWN_POINTS) for run in drawn]
         curves = [
-            Curve(score.errors.astype(float), score.recall, index, is_marked=True) for index, score in enumerate(scores)
+            Curve(recall.errors.astype(float), recall.recall, index, is_marked=True)
+            for index, recall in enumerate(recalls)
         ]
         self.query_one(ErrorsPlot).show_recall(curves, cap=part.cap)
         # Each has shape [points, (spent, recall)].
         points = [np.array(run.recall_over_time).reshape(-1, 2) for run in drawn]
-        curves = [Curve(run[:, 0], run[:, 1], index, is_marked=True) for index, run in enumerate(points)]
-        self.query_one(HistoryPlot).show_history(curves)
+        history = [Curve(run[:, 0], run[:, 1], index, is_marked=True) for index, run in enumerate(points)]
+        self.query_one(HistoryPlot).show_history(history)
         self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
         self._show_pair(comparison)
         settings = tables.differing_settings(comparison)
