@@ -29,6 +29,8 @@ _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _MAX_THREADS = 4096
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
+GPU_NODES = [(Path("/dev"), name) for name in ("nvidia[0-9]*", "kfd", "dxg")]
+"""Device files of GPUs: of NVIDIA, of AMD, and under WSL. A directory and a pattern each."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,8 @@ def _require_gpu(device: str) -> None:
     gpus = visible_gpus()
     if any(device in ("cuda", gpu.name) for gpu in gpus):
         return
-    if not gpus and any(any(Path("/dev").glob(name)) for name in ("nvidia[0-9]*", "kfd", "dxg")):
-        # GPUs that NVML does not list: in some containers, of AMD (kfd), under WSL (dxg).
+    if not gpus and any(any(folder.glob(name)) for folder, name in GPU_NODES):
+        # NVML does not list AMD's GPUs, and is absent in some containers.
         return
     found = ", ".join(gpu.name for gpu in gpus) or "no GPU"
     raise typer.BadParameter(

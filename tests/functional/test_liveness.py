@@ -31,14 +31,15 @@ def other_namespace() -> None:
 
 @pytest.mark.usefixtures("other_namespace")
 def test_a_running_run_cannot_be_changed_from_another_pid_namespace(machine: Machine) -> None:
-    folder = machine.detached("draws", "--set", "pause=0.5")
+    (gate := machine.folder / "gate").mkdir()
+    folder = machine.detached("draws", "--set", f"gate={gate}", "--budget", "10m")
     wait_until(lambda: guess_count(folder) > 0)
     seen = json.loads(in_another_container(machine, "show", folder.id, "--json").stdout)
     assert seen["status"] == "running"
     for arguments in (("runs", "rm", folder.id), ("runs", "rm", "--force", folder.id), ("stop", folder.id)):
         done = in_another_container(machine, *arguments)
         assert done.returncode == 1, done.stdout + done.stderr
-    assert "another container" in in_another_container(machine, "stop", folder.id).stderr
+    assert "another container" in done.stderr
     assert run_status(folder) is Status.RUNNING
     assert machine.json("stop", folder.id)["status"] == "stopped"
     assert in_another_container(machine, "runs", "rm", folder.id).returncode == 0

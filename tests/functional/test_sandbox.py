@@ -28,9 +28,9 @@ READING = (
 CONNECTING = ("tcp", "udp", "unix", "unix_datagram", "dns", "raw")
 CHANGING = ("write_outside", "write_source", "write_sysctl", "clock", "mount", "namespaces")
 OTHER_PROCESSES = ("kill_victim", "kill_all", "ptrace", "process_vm_readv")
-PRIVILEGES = ("other_architecture", "setuid", "capabilities")
+PRIVILEGES = ("other_architecture", "setuid", "capabilities", "quota")
 LIMITS = ("big_file", "many_files")
-COUNTED = {"network", "tracing", "clock", "namespaces"}
+COUNTED = {"network", "tracing", "clock", "namespaces", "kernel"}
 
 
 class Outside:

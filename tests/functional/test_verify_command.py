@@ -277,12 +277,14 @@ def test_invalid_arguments_write_no_verdict(
     assert not bundle.with_name("mine.verdict.json").exists()
 
 
-def test_other_package_versions_write_no_verdict(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
-    bundle = altered(
-        draws.zip, tmp_path / "mine.zip", {"code/requirements.txt": b"numpy==1.0 --hash=sha256:" + b"0" * 64 + b"\n"}
-    )
+@pytest.mark.parametrize(("name", "installed"), [("numpy", f"{np.__version__}"), ("absent-package", "not installed")])
+def test_other_package_versions_write_no_verdict(
+    bundler: Bundler, draws: Packed, tmp_path: Path, name: str, installed: str
+) -> None:
+    pin = f"{name}==1.0 --hash=sha256:{'0' * 64}\n".encode()
+    bundle = altered(draws.zip, tmp_path / "mine.zip", {"code/requirements.txt": pin})
     done = bundler.machine.run("verify", str(bundle), *bundler.round, *OWN_ENVIRONMENT, code=1)
-    assert "this environment differs from the bundle's lock: numpy" in done.stderr
+    assert f"this environment differs from the bundle's lock: {name} is {installed}, the lock has 1.0" in done.stderr
     assert not bundle.with_name("mine.verdict.json").exists()
 
 
@@ -296,23 +298,27 @@ def test_a_missing_sandbox_writes_no_verdict(bundler: Bundler, draws: Packed, tm
     assert unsafe["outcome"] == "reproduced" and finding(unsafe, "sandbox")["holds"] is None
 
 
+TINY = "tiny.toml"
+
+
 @pytest.fixture(scope="module")
 def packed_demo(bundler: Bundler) -> Packed:
-    """The bundle of a run on the demo target."""
-    summary = bundler.machine.json("run", "greedy", "--round", "demo", "--threads", "1")
-    bundle = bundler.machine.folder / "greedy-demo.zip"
+    """The bundle of a run on the smallest demo target."""
+    (bundler.machine.folder / TINY).write_text('base = "demo"\nname = "tiny"\ntarget = "demo-tiny"\n')
+    summary = bundler.machine.json("run", "greedy", "--round", TINY, "--threads", "1")
+    bundle = bundler.machine.folder / "greedy-tiny.zip"
     bundler.machine.run("package", summary["id"], "--out", str(bundle))
     return Packed(RunFolder(Path(summary["directory"])), bundle)
 
 
 @pytest.mark.slow
 def test_a_bundle_with_the_demo_target_is_reproduced(bundler: Bundler, packed_demo: Packed, tmp_path: Path) -> None:
-    options = ("--round", "demo", *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    options = ("--round", TINY, *OWN_ENVIRONMENT, "--out", str(tmp_path))
     verdict = bundler.machine.json("verify", str(packed_demo.zip), *options)
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
-    assert finding(verdict, "target")["sentence"].startswith("the target is demo, weights ")
-    assert verdict["scores"]["produced"]["recall_at_cap"] > 0.3
-    board = bundler.machine.json("leaderboard", str(packed_demo.zip.parent), "--round", "demo")["entries"]
+    assert finding(verdict, "target")["sentence"].startswith("the target is demo-tiny, weights ")
+    assert verdict["scores"]["produced"] == verdict["scores"]["submitted"]
+    board = bundler.machine.json("leaderboard", str(packed_demo.zip.parent), "--round", TINY)["entries"]
     assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(packed_demo.zip.name, 1)]
 
 

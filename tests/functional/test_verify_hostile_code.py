@@ -66,13 +66,10 @@ def test_installation_runs_no_code_of_the_bundle(bundler: Bundler, draws: Packed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "version", first_is_fast(["9.9 --index-url=http://127.0.0.1:9/simple anything", "2.0/../../x", "--pre"])
-)
-def test_an_invalid_version_of_torch_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path, version: str) -> None:
+def test_an_invalid_version_of_torch_is_refused(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     files = files_of(draws.zip)
     spec = json.loads(files["code/spec.json"])
-    spec["versions"]["torch"] = version
+    spec["versions"]["torch"] = "9.9 --index-url=http://127.0.0.1:9/simple anything"
     changes = {"code/spec.json": json.dumps(spec).encode(), "code/requirements.txt": b"# nothing\n"}
     bundle = altered(draws.zip, tmp_path / "x.zip", changes)
     (tmp_path / "wheels").mkdir()
@@ -92,11 +89,11 @@ def test_code_cannot_read_submission_or_answers(each_sandbox: Bundler, draws: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flood", ["yes", "cat /dev/zero", "while :; do printf '\\n'; done"])
+@pytest.mark.parametrize("flood", ["yes", "cat /dev/zero"])
 def test_endless_output_does_not_extend_the_budget(bundler: Bundler, draws: Packed, tmp_path: Path, flood: str) -> None:
     bundle = _with_run_sh(bundler, draws, tmp_path / "x.zip", flood)
     work = tmp_path / "work"
-    assert reason(bundler.verify(bundle, "--budget", "3s", "--work", str(work), code=1))[0] == "budget"
+    assert reason(bundler.verify(bundle, "--budget", "1s", "--work", str(work), code=1))[0] == "budget"
     assert (work / "run.log").stat().st_size <= 8 << 20
 
 

@@ -1,6 +1,7 @@
 """The application: help, command palette, screenshots, log, clipboard and internal errors."""
 
 import asyncio
+import logging
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,20 @@ def test_help_follows_the_focus(key: str) -> None:
         await until(pilot, lambda: "All runs on" not in screen_text(pilot.app))
 
     play_app(scenario)
+
+
+def test_a_notification_after_the_end_is_in_the_log() -> None:
+    apps: list[HarnessApp] = []
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        assert isinstance(pilot.app, HarnessApp)
+        apps.append(pilot.app)
+
+    play_app(scenario)
+    apps[0].notify("It did not stop.", severity="error")
+    for handler in logging.getLogger("harness").handlers:
+        handler.flush()
+    assert "notification: It did not stop." in log_file().read_text()
 
 
 def test_the_palette_has_every_action_of_the_keys() -> None:

@@ -147,6 +147,11 @@ class Breakout(Attack[BreakoutParams]):
         if LIBC.mount(b"none", b"/usr", b"tmpfs", 0, None) != 0:
             raise OSError
 
+    def _quota(self) -> None:
+        """quotactl(Q_SYNC), which needs no capability."""
+        if LIBC.quotactl(0x80000100, None, 0, None) != 0:
+            raise OSError
+
     def _namespaces(self) -> None:
         if LIBC.unshare(0x10000000) != 0:
             raise OSError

@@ -136,6 +136,18 @@ def test_a_gpu_that_is_absent_is_refused(
         resolving.require_device(DeviceOptions(device))
 
 
+def test_a_gpu_that_nvml_does_not_list_is_accepted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.cli import resolving
+    from harness.cli.options import DeviceOptions
+
+    monkeypatch.setattr(resolving, "visible_gpus", list)
+    monkeypatch.setattr(resolving, "GPU_NODES", [(home, "kfd")])
+    with pytest.raises(typer.BadParameter, match="cuda is not available: the NVIDIA driver shows no GPU"):
+        resolving.require_device(DeviceOptions("cuda"))
+    (home / "kfd").touch()
+    assert resolving.require_device(DeviceOptions("cuda")) == "cuda"
+
+
 def test_a_tuning_is_resumed_by_a_beginning_of_its_id(harness: CommandLine, home: Path) -> None:
     make_tuning()
     assert "tttt-tune-greedy was started with" in harness("tune", "other", "--resume", "tttt").err

@@ -138,6 +138,11 @@ def test_a_different_copy_of_the_pile_is_refused(pile, tokenizer):
     assert "beyond the end" in error_of(pile, tokenizer, pointers)
 
 
+def test_an_offset_beyond_any_file_is_refused(pile, tokenizer):
+    (pointer,) = pile.pointers((0, (0, 0), *BY_TOKENS, 0, 200))
+    assert "beyond the end" in error_of(pile, tokenizer, [pointer._replace(line_offset=2**62)])
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -166,9 +171,9 @@ def test_a_compressed_pile_is_recognized(pile, tokenizer):
     [
         ("1,2,3", "number of columns changed"),
         ("1,0,np.int64(3),0,5,0,0,0,200,-1,-1,-1", "could not convert string 'np.int64"),
-        ("1,0,-3,0,5,0,0,0,200,-1,-1,-1", "negative"),
+        ("1,0,-3,0,5,0,0,0,200,-1,-1,-1", "line 2: an example, a file or an offset is negative"),
         ("9" * 300 + ",0,3,9,5,0,0,0,200,-1,-1,-1", "could not convert string"),
-        ("4,0,3,0,5,0,0,0,200,-1,-1,-1", "an example twice"),
+        ("4,0,3,0,5,0,0,0,200,-1,-1,-1", "contains example 4 more than once"),
     ],
 )
 def test_a_faulty_pointer_is_refused(tmp_path, line, reason):

@@ -18,7 +18,8 @@ SOURCE = '''"""A line.
 from enum import Enum
 from pathlib import Path
 from typing import Literal
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from harness import Attack, Field, Params
 
 print("output of the plugin")
@@ -39,6 +40,13 @@ class P(Params):
     source: Path | None = None
     sources: tuple[Path, ...] = ()
     label: str = Field("x", pattern="^[a-z]+$")
+
+    @field_validator("label")
+    @classmethod
+    def _check_label(cls, label):
+        if list(label) != sorted(label):
+            raise PydanticCustomError("list_order", "the letters must ascend")
+        return label
 
     @model_validator(mode="after")
     def _check_trials(self):
@@ -165,6 +173,7 @@ def test_text_values_are_converted_to_their_types(attack: Path) -> None:
         ({"label": "A" * 500}, f"label: must match ^[a-z]+$, got '{'A' * 58}…."),
         ({"trials": "0", "mode": "c"}, "trials: must be at least 1, got '0'; mode: must be 'a' or 'b', got 'c'."),
         ({"trails": "3"}, "unknown parameter 'trails': did you mean trials?"),
+        ({"label": "order"}, "label: the letters must ascend, got 'order'."),
         ({"zzz": "3"}, "unknown parameter 'zzz': harness attacks show ATTACK lists them."),
     ],
 )

@@ -1,8 +1,19 @@
 """Cells and figures of an audit as readable text."""
 
-import numpy as np
+from pathlib import Path
 
-from harness.submit.audit_tables import format_column, format_value, is_numeric_column, named_figures, plain_value
+import numpy as np
+import pyarrow.parquet
+
+from harness.core.findings import FoundTable
+from harness.submit.audit_tables import (
+    format_column,
+    format_value,
+    is_numeric_column,
+    named_figures,
+    plain_value,
+    write_parquet,
+)
 
 
 def test_cells_are_formatted() -> None:
@@ -24,6 +35,18 @@ def test_numeric_columns_are_recognized() -> None:
 
 def test_nan_in_a_vector_becomes_none() -> None:
     assert plain_value(np.array([1.0, np.nan])) == [1.0, None]
+
+
+def test_a_parquet_column_has_one_type_in_every_audit(tmp_path: Path) -> None:
+    tables = [
+        FoundTable("t", "T", {"empty": cells, "vector": vector, "whole": [1, None]})
+        for cells, vector in (([None, None], [[1, 2], [3]]), ([0.5, None], [[0.5, 1.0], []]))
+    ]
+    schemas = []
+    for table in tables:
+        write_parquet(table, tmp_path / "t.parquet")
+        schemas.append(pyarrow.parquet.read_schema(tmp_path / "t.parquet"))
+    assert schemas[0] == schemas[1]
 
 
 def test_figures_are_named_by_path_with_their_interval() -> None:

@@ -119,6 +119,12 @@ def test_each_torch_build_has_its_own_index(version: str, arguments: str) -> Non
     assert torch_install_arguments(version) == arguments
 
 
+@pytest.mark.parametrize("version", ["9.9 --index-url=http://127.0.0.1:9/simple anything", "2.0/../../x", "--pre"])
+def test_an_invalid_version_of_torch_is_refused(version: str) -> None:
+    with pytest.raises(HarnessError, match="is not a version of torch"):
+        torch_install_arguments(version)
+
+
 def test_the_torch_build_is_the_installed_one() -> None:
     assert torch_build() == importlib.metadata.version("torch")
     assert Path(str(importlib.metadata.distribution("torch").locate_file("torch"))).is_dir()

@@ -43,7 +43,8 @@ def test_any_integer_dtype_is_read(dtype: str, tmp_path: Path) -> None:
 
 
 def test_the_array_named_prefixes_is_read(tmp_path: Path) -> None:
-    np.savez(tmp_path / "p.npz", suffixes=ROWS + 1, prefixes=ROWS, other=ROWS + 2)
+    names = np.array([{"not": "plain"}], dtype=object)
+    np.savez(tmp_path / "p.npz", suffixes=ROWS + 1, prefixes=ROWS, names=names)
     assert _read(tmp_path / "p.npz").tolist() == ROWS.tolist()
 
 

@@ -3,6 +3,7 @@
 import base64
 import csv
 import hashlib
+import importlib.metadata
 import io
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.core import paths
+from harness.core.errors import HarnessError
 from harness.submit import wheel
 from harness.submit.wheel import harness_wheel, installed_lock
 
@@ -57,6 +59,12 @@ def test_the_record_has_hash_and_size_of_each_file(files: dict[str, bytes]) -> N
     for file, (digest, size) in rows.items():
         wanted = base64.urlsafe_b64encode(hashlib.sha256(files[file]).digest()).rstrip(b"=").decode()
         assert (digest, int(size)) == (f"sha256={wanted}", len(files[file]))
+
+
+def test_an_installation_without_metadata_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata.PathDistribution, "read_text", lambda self, name: None)
+    with pytest.raises(HarnessError, match="METADATA of its installation is missing"):
+        harness_wheel()
 
 
 @pytest.mark.slow
