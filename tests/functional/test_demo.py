@@ -1,19 +1,21 @@
 """The recall on the demo is moderate, and grows with repetitions and trials."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.cli import demo
 from harness.cli.demo import TRIALS
+from harness.cli.resolving import resolve_run
 from harness.core.examples import load_answers
 from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
 from harness.core.submission_reader import SubmissionRules, read_submission
 from harness.engine.demo import ROUND_ARRAYS
+from harness.runs.folder import RunFolder
 from tests.functional.machine import Machine
-
-pytestmark = pytest.mark.slow
 
 EXAMPLES = 200
 BANDS = ((1, 5), (8, 33), (33, 65))  # repetitions, half-open
@@ -31,6 +33,7 @@ def _exact(submission: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     return exact
 
 
+@pytest.mark.slow
 def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: Machine) -> None:
     one, summary = (
         machine.json("run", "baseline", "--round", "demo", "--set", f"trials={trials}", "--limit", str(EXAMPLES))
@@ -44,3 +47,11 @@ def test_demo_recall_is_in_range_and_grows_with_repetitions_and_trials(machine: 
         exact[(low <= repetitions) & (repetitions < high)].mean() for low, high in BANDS
     )
     assert low_band < 0.1 < middle_band < 0.8 < high_band
+
+
+def test_the_demo_command_attacks_the_bundled_target(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "resolve_run", partial(resolve_run, limit=8))
+    summary = machine.json("demo", "--seed", "3")
+    spec = RunFolder(Path(summary["directory"])).attack_spec()
+    assert (summary["status"], summary["rows"]) == ("finished", 8)
+    assert (spec.attack.name, spec.round.name, spec.seed, spec.params["trials"]) == ("baseline", "demo", 3, TRIALS)

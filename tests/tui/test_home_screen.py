@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Input, Static
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.app import HarnessApp
 from harness.tui.screens.compare import CompareScreen
-from harness.tui.screens.dialogs import RoundDialog
+from harness.tui.screens.dialogs import NameDialog, RoundDialog
 from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.run import RunScreen
 from tests.functional.machine import PLUGINS, Machine
@@ -230,7 +230,6 @@ def test_an_unreadable_run_is_not_compared(plugins: Path, machine: Machine) -> N
         remove_run(spoilt)
 
 
-@pytest.mark.slow
 def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         best = {row[0]: row[1] for row in rows(pilot, "attacks")}
@@ -248,6 +247,19 @@ def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Mac
         await until(pilot, lambda: "best Recall@100 on small" in str(table(pilot, "attacks").border_title))
         await until(pilot, lambda: {row[0]: row[1] for row in rows(pilot, "attacks")}["draws"] == "0.500")
         remove_run(whole)
+
+    home(plugins, scenario)
+
+
+def test_the_name_of_a_new_attack_is_asked_for(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        before = sorted(plugins.iterdir())
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        assert pilot.app.screen.query_one(Input).value == "my_attack_1"
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+        assert sorted(plugins.iterdir()) == before
 
     home(plugins, scenario)
 

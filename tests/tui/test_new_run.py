@@ -172,7 +172,6 @@ def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) 
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [*SIZES, *slow_values([(20, 5), (40, 12)])])
 def test_hostile_text_in_a_schema_stays_text(plugins: Path, size: tuple[int, int]) -> None:
     written(plugins, HOSTILE)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inputs import Model, PairSize, demo_name_pairs, read_documents, round_pairs
@@ -16,7 +17,7 @@ from harness.engine import load_target
 from harness.engine.classification import Entity, TokenClassifier
 from harness.engine.demo import SIZES
 from harness.engine.demo.names import NAME
-from tests.demo_target.classifiers import Family, fine_tune, invented_names
+from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
@@ -219,6 +220,22 @@ def test_a_corpus_is_cut_at_tagged_entities_and_resumes_to_the_same_pairs(tmp_pa
     cut = whole.rows("pair")
     assert len(cut["start"]) > 20 and cut["prefix"].shape[1] == 50 and cut["suffix"].shape[1] == 4
     assert findings.figures["sequences"] == len(cut["start"])
+
+
+@pytest.mark.slow
+def test_a_trained_classifier_finds_the_names_of_a_corpus(tmp_path):
+    names = invented_names(12)
+    fine_tune(Family.BERT, names, tmp_path / "tagger", steps=120)
+    texts = [" ".join(frame.format(name) for frame in FRAMES[:6]) for name in names.read]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    pairs = read_documents(CorpusFiles(tmp_path / "corpus.jsonl"), [TINY], PairSize(prefix=20), 8)
+    params = LeakageParams(inexact=0, entity_tokens=8)
+    context = _context(params, pairs, TINY, Model("tagger", tmp_path / "tagger")).run()
+    tokenizer = Tokenizer.from_file(str(TINY.path / "tokenizer.json"))
+    found = {tokenizer.decode(suffix).strip() for suffix in context.rows("pair")["suffix"].astype(int).tolist()}
+    long = {name for name in names.read if len(tokenizer.encode(f" {name}").ids) == 8}
+    assert len(found & long) > len(long) / 2
+    json.dumps(context.findings("demo-tiny", "tagger").figures, allow_nan=False)
 
 
 def test_a_corpus_without_entities_is_refused(tmp_path, tagger):
