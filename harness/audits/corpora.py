@@ -1,7 +1,7 @@
 """Read corpora on disk as documents: directories of text files, JSON Lines, CSV, data sets saved by `datasets`.
 
-Nobody vouches for these files. A record that cannot be read is skipped, with a note that never quotes it: what stands
-in the place of a header may be text of the corpus, and notes are published with the findings.
+These files are untrusted. A record that cannot be read is skipped, with a note that never quotes it: the first line of
+a file without a header is text of the corpus, and notes are published with the findings.
 """
 
 import codecs

@@ -1,4 +1,4 @@
-"""Which device a run computes on, and its lock: one run at a time, released by the kernel when the holder dies.
+"""The device that a run computes on, and its lock: one run at a time, released by the kernel when the holder dies.
 
 CUDA_VISIBLE_DEVICES hides and reorders GPUs, so an index means nothing outside a process. The lock, the telemetry and
 the worker's environment all use the UUID of a GPU.
