@@ -12,14 +12,14 @@ from harness.runs.status import Process, Status
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 
-@pytest.fixture
-def starting(home: Path) -> Recorded:
-    """Return a starting run. This process holds its lock, and the record names a process that does not exist."""
+@pytest.fixture(params=[Status.STARTING, Status.RUNNING], ids=["started", "resumed"])
+def starting(home: Path, request: pytest.FixtureRequest) -> Recorded:
+    """Return a run whose supervisor is not recorded yet. This process holds its lock; the recorded one is gone."""
     run = recorded_run(home)
     run.supervised_by(os.getpid())
     own = Process.of(os.getpid())
     run.event("supervisor", **Process(own.pid, own.created + 1000, own.boot).as_record())
-    run.event("phase", phase=Status.STARTING)
+    run.event("phase", phase=request.param)
     return run
 
 
