@@ -9,7 +9,8 @@ TORCH_VERSION := 2.13.0
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--index-url https://download.pytorch.org/whl/cpu)
 
 # A few files take much longer than the others, so an idle worker takes tests from a busy one.
-PYTEST = $(BIN)/python -m pytest -n 3 --dist worksteal
+# Several tests share each core, so a thread pool per process would only cost time.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
 .PHONY: help demo install install-dev test test-busy check soak bench pictures dockerfile results lock relock clean

@@ -60,12 +60,12 @@ def is_available(backend: SandboxBackend) -> bool:
         return False
     with tempfile.TemporaryDirectory(prefix="harness-probe-") as scratch:
         policy = SandboxPolicy(writable=(Path(scratch),))
-        command, config = launcher_command(["/bin/sh", "-c", ":"], backend, policy, cwd=Path(scratch))
         try:
+            command, config = launcher_command(["/bin/sh", "-c", ":"], backend, policy, cwd=Path(scratch))
             with os.fdopen(config):
                 trial = subprocess.run(
                     command, capture_output=True, timeout=_TRIAL_SECONDS, check=False, pass_fds=(config,), env={}
                 )
-        except (OSError, subprocess.TimeoutExpired):
+        except (FileNotFoundError, subprocess.TimeoutExpired):
             return False
     return trial.returncode == 0

@@ -66,11 +66,13 @@ def _batches_done(folder: RunFolder) -> int:
 )
 def test_a_run_whose_supervisor_is_killed_ends_with_the_same_bytes(attack: AttackFile, tmp_path: Path) -> None:
     machine, command = Machine(tmp_path), _command(attack, tmp_path, ROWS_OF_A_RUN)
+    spec = AttackSpec.model_validate(json.loads(machine.run(*command, "--dry-run", "--json").stdout)["spec"])
     folder = RunFolder(Path(machine.json(*command, "--detach")["directory"]))
     wait_until(lambda: _batches_done(folder) >= 2)
     kill_supervisor(folder)
     wait_until(lambda: run_status(folder).is_over)
     assert str(run_status(folder)) == "lost"
     assert machine.json("resume", folder.id)["status"] == "finished"
-    reference = machine.json(*command)
-    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
+    reference = new_run(tmp_path / "reference", spec, attack.path)
+    execute(reference)
+    assert folder.submission.read_bytes() == reference.submission.read_bytes()

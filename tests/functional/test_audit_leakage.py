@@ -1,34 +1,26 @@
-"""`harness audit leakage`: figures, resuming, redaction, invalid input."""
+"""`harness audit leakage`: figures, tables and figures, redaction, invalid input."""
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.runs.folder import RunFolder
-from harness.runs.summary import run_status, run_summary
-from tests.functional.machine import Machine, kill_worker, wait_until
+from tests.functional.machine import Machine
 
 NAMES = ("audit", "leakage", "--names", "--threads", "1", "--prefix-lengths", "20", "--limit", "12", "--inexact", "3")
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_resumes_to_the_same_findings(machine: Machine) -> None:
-    reference = machine.json(*NAMES, "--out", "whole")
-    assert reference["is_complete"] and len(reference["settings"]) == 6
-    assert set(reference["esp"]) == {"greedy", "plain", "temperature", "top_k", "top_p", "typical_p"}
-    folder = RunFolder(Path(machine.json(*NAMES, "--detach")["directory"]))
-    wait_until(lambda: run_summary(folder).guesses > 0)
-    kill_worker(folder)
-    wait_until(lambda: run_status(folder).is_over)
-    machine.run("resume", folder.id)
-    assert machine.json("audit", "show", folder.id, "--out", "resumed") == reference
+def test_a_sweep_writes_findings_tables_and_figures(machine: Machine) -> None:
+    findings = machine.json(*NAMES, "--out", "whole")
+    assert findings["is_complete"] and len(findings["settings"]) == 6
+    assert set(findings["esp"]) == {"greedy", "plain", "temperature", "top_k", "top_p", "typical_p"}
+    assert machine.json("audit", "show", "latest", "--out", "again") == findings
     names = {path.name: path for path in (machine.folder / "whole" / "tables").iterdir()}
     assert "matches.parquet" in names
     assert all(
-        path.read_bytes() == (machine.folder / "resumed" / "tables" / name).read_bytes() for name, path in names.items()
+        path.read_bytes() == (machine.folder / "again" / "tables" / name).read_bytes() for name, path in names.items()
     )
     figures = {path.stem for path in (machine.folder / "whole" / "figures").iterdir()}
     assert {

@@ -19,17 +19,19 @@ def modules_loaded_by(statement: str) -> set[str]:
     [
         ("harness", HEAVY | {"pydantic", "numpy"}),
         ("harness.cli.app", HEAVY | {"pydantic", "numpy"}),
-        ("harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare", HEAVY),
-        ("harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard", HEAVY),
-        ("harness.core.rounds", HEAVY),
-        ("harness.core.attack", HEAVY),
-        ("harness.core.scoring", HEAVY),
-        ("harness.data.fetch", HEAVY),
+        (
+            "harness.cli.run_control, harness.cli.run_records, harness.cli.tune, harness.cli.compare, "
+            "harness.cli.audit, harness.cli.package, harness.cli.verify, harness.cli.leaderboard",
+            HEAVY,
+        ),
+        ("harness.core.rounds, harness.core.attack, harness.core.scoring, harness.data.fetch", HEAVY),
         ("harness.supervisor.supervisor", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.runs.launch", HEAVY | {"harness.worker", "rich", "typer"}),
         ("harness.submit.run_facts", HEAVY | {"harness.figures", "harness.worker", "typer", "jinja2", "typst"}),
-        ("harness.submit.report", (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"}),
-        ("harness.submit.description", (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"}),
+        (
+            "harness.submit.report, harness.submit.description",
+            (HEAVY - {"matplotlib"}) | {"harness.worker", "harness.tui", "typer"},
+        ),
         (
             "harness.submit.audit_export",
             (HEAVY - {"matplotlib"}) | {"harness.audits", "harness.worker", "pyarrow", "typer"},
@@ -46,9 +48,8 @@ def modules_loaded_by(statement: str) -> set[str]:
             "harness.audits.entities.audit, harness.audits.entities.inputs",
             HEAVY | {"scipy", "statsmodels", "tokenizers"},
         ),
-        ("harness.engine", HEAVY),
+        ("harness.engine, harness.engine.demo.names, tests.demo_target.corpus", HEAVY),
         ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),
-        ("harness.engine.demo.names, tests.demo_target.corpus", HEAVY),
     ],
 )
 def test_a_module_does_not_load_forbidden_modules(module, forbidden):
