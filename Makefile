@@ -8,12 +8,15 @@ TORCH_VERSION := 2.13.0
 # TORCH=cpu selects PyTorch's CPU build, for machines without a GPU.
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--index-url https://download.pytorch.org/whl/cpu)
 
+# pip compiles modules on one core. Some packages contain templates that are not Python, whose errors do not matter.
+COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/dev/null 2>&1 || true
+
 # A few files take much longer than the others, so an idle worker takes tests from a busy one.
 # Several tests share each core, so a thread pool per process would only cost time.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
-.PHONY: help demo install install-dev test test-busy check soak bench pictures dockerfile results lock relock clean
+.PHONY: help demo install install-dev test test-busy check lint test-all soak bench pictures dockerfile results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -30,17 +33,19 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV) …" >&2
-	@$(PIP) install --require-hashes --no-deps -r requirements.lock
-	@$(PIP) install torch==$(TORCH_VERSION) $(TORCH_INDEX)
+	@$(PIP) install --no-compile --require-hashes --no-deps -r requirements.lock
+	@$(PIP) install --no-compile torch==$(TORCH_VERSION) $(TORCH_INDEX)
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(PIP) check
+	@$(COMPILE_ALL)
 	@touch $@
 
 install-dev: $(VENV)/.installed-dev ## install, and add the tools for tests and checks
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@echo "installing the test tools into $(VENV) …" >&2
-	@$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
+	@$(PIP) install --no-compile --require-hashes --no-deps -r requirements-dev.lock
+	@$(COMPILE_ALL)
 	@touch $@
 
 test: $(VENV)/.installed-dev ## run the fast tests; needs neither bubblewrap nor tmux
@@ -52,11 +57,15 @@ test-busy: $(VENV)/.installed-dev ## run the fast tests while two processes keep
 	trap 'kill $$first $$second' EXIT; trap 'exit 130' INT TERM; \
 	$(PYTEST) $(FAST); exit $$?
 
-check: $(VENV)/.installed-dev ## check format, lint, types and import contracts, run all tests
+check: lint test-all ## check format, lint, types and import contracts, run all tests
+
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+test-all: $(VENV)/.installed-dev
 	$(PYTEST)
 
 soak: $(VENV)/.installed-dev ## kill processes 500 times, fill a disk, set the clock back, mangle 10,000 submissions

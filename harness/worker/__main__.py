@@ -1,6 +1,7 @@
 """`python -m harness.worker FRAMES_FD COMMANDS_FD INPUTS`: one execution of a job, from its inputs to its end."""
 
 import contextlib
+import gc
 import os
 import sys
 import traceback
@@ -17,6 +18,8 @@ _LONGEST_SENTENCE = 400
 
 def main() -> None:
     """Run the job and send its end, good or bad, as the last frame. The process exits right after."""
+    # The libraries of a target consist of many objects, and searching them for garbage takes a fifth of their import.
+    gc.set_threshold(100_000)
     channel = Channel(int(sys.argv[1]), int(sys.argv[2]))
     folder = Path(sys.argv[3])
     worker = job_module(read_kind(folder), "worker")

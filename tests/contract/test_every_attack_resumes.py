@@ -44,7 +44,7 @@ def test_an_attack_killed_between_frames_ends_with_the_same_bytes(attack: Attack
     reference = new_run(tmp_path / "reference", spec, attack.path)
     frames = execute(reference)
     killed = new_run(tmp_path / "killed", spec, attack.path)
-    for _ in range(2):
+    for _ in range(2 if attack.name in MECHANISMS else 1):
         # Completed batches are not repeated, so the second kill is in a later part of the run.
         with pytest.raises(Killed):
             execute(killed, max_frames=max(1, int(frames * 0.4)))

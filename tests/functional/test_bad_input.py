@@ -13,9 +13,10 @@ from transformers import GPT2Config, GPTNeoConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.runs.folder import RunFolder
-from tests.functional.machine import VOCABULARY, Machine
+from tests.functional.machine import EXAMPLES, VOCABULARY, Machine
 
 OVERFLOWING_POSITION = 11
+UNTAUGHT = 'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suffix_file = ""\n'
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +105,8 @@ def test_a_target_without_a_tokenizer_is_shown_by_token_ids(machine: Machine, mo
 
 @pytest.mark.slow
 def test_too_little_memory_for_a_batch_loses_no_guess(machine: Machine, models: Path) -> None:
-    target = ["--target", str(models / "fitting")]
-    reference = machine.attack("out_of_memory", "--set", "rows=1000000", *target)
-    limited = machine.attack("out_of_memory", "--set", "rows=4", *target)
-    assert (reference["status"], limited["status"]) == ("finished", "finished")
-    assert Path(limited["submission"]).read_bytes() == Path(reference["submission"]).read_bytes()
+    summary = machine.attack("out_of_memory", "--set", "rows=4", "--target", str(models / "fitting"))
+    assert (summary["status"], summary["rows"]) == ("finished", EXAMPLES)
 
 
 @pytest.mark.slow
@@ -156,16 +154,19 @@ def test_an_invalid_file_is_named_before_the_run_starts(
 
 @pytest.mark.slow
 def test_two_step_runs_without_training_examples(machine: Machine) -> None:
-    (machine.folder / "untaught.toml").write_text(
-        'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suffix_file = ""\n'
-    )
-    tiny = ("--target", "demo-tiny", "--limit", "8")
-    summary = machine.attack("two_step", "--set", "width=2", *tiny, round_="untaught.toml")
+    (machine.folder / "untaught.toml").write_text(UNTAUGHT)
+    options = ("--set", "width=2", "--target", "demo-tiny", "--limit", "8")
+    summary = machine.attack("two_step", *options, round_="untaught.toml")
     assert (summary["status"], summary["rows"]) == ("finished", 16)
     assert "the round has no training examples, so the likelihood orders the candidates." in (
         RunFolder(Path(summary["directory"])).log.read_text()
     )
     assert "8 of 1,000 examples, no training examples" in machine.run("show", summary["id"]).stdout
-    refused = machine.attack("ethicist", *tiny, round_="untaught.toml", code=1)
+
+
+@pytest.mark.slow
+def test_an_attack_that_needs_training_examples_says_so(machine: Machine) -> None:
+    (machine.folder / "untaught.toml").write_text(UNTAUGHT)
+    refused = machine.attack("ethicist", "--limit", "8", "--target", "demo-tiny", round_="untaught.toml", code=1)
     assert (refused["status"], refused["guesses"]) == ("crashed", 0)
     assert refused["reason"].startswith("the attack needs training examples, and the round has none. Use a")

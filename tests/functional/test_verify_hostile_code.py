@@ -193,7 +193,6 @@ def test_a_hostile_file_name_is_sanitized(bundler: Bundler, draws: Packed, tmp_p
         ("landlock", signal.SIGKILL),
         ("landlock", signal.SIGINT),
         ("landlock", signal.SIGTERM),
-        ("landlock", signal.SIGHUP),
     ],
 )
 def test_an_interrupted_verification_leaves_no_process(

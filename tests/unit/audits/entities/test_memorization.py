@@ -1,4 +1,4 @@
-"""Models with known training data: trained names have a higher M-MEM, and others do not."""
+"""A model with known training data: trained names have a higher M-MEM, and others do not."""
 
 from pathlib import Path
 
@@ -14,11 +14,10 @@ from tests.unit.audits.in_memory import target_configs
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("family", [Family.BERT, Family.ROBERTA])
-def test_trained_names_have_a_higher_m_mem(family, tmp_path: Path):
+def test_trained_names_have_a_higher_m_mem(tmp_path: Path):
     # All names come from one random list. The model was trained on some of them, and on places that look alike.
     names = invented_names(NAMES)
-    fine_tune(family, names, tmp_path, steps=500)
+    fine_tune(Family.BERT, names, tmp_path, steps=500)
     probe = NameProbe(*target_configs(tmp_path), [*names.read, *names.unread, *names.other_unread], (), by_set=False)
     prompts = read_prompts(None)[0][::16]
     confidences = np.array([probe.confidences(prompt) for prompt in prompts])
