@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO
 
 CHUNK_BYTES = 1 << 20
-_MOST_ENTRIES = 50_000
 
 
 @contextlib.contextmanager
@@ -94,8 +93,8 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def is_larger_than(path: Path, most: int) -> bool:
-    """Return True if the files below `path` use more than `most` bytes, or number more than 50,000."""
+def is_larger_than(path: Path, most: int, *, most_files: int = 50_000) -> bool:
+    """Return True if the files below `path` use more than `most` bytes, or there are more than `most_files`."""
     total, counted, folders = 0, 0, [str(path)]
     while folders:
         # os.walk would list a directory completely, and an attack may have created millions of files in it.
@@ -108,7 +107,7 @@ def is_larger_than(path: Path, most: int) -> bool:
                     with contextlib.suppress(OSError):
                         # st_blocks counts units of 512 bytes; a sparse file uses fewer than its length suggests.
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
-                if total > most or counted > _MOST_ENTRIES:
+                if total > most or counted > most_files:
                     return True
     return False
 

@@ -16,8 +16,9 @@ from harness.sandbox.capped_log import CappedLog
 from harness.sandbox.environment import plain_environment
 from harness.sandbox.refusals import Refusal
 
-MAX_SCRATCH_BYTES = 8 << 30
-_SIZE_CHECK_SECONDS = 0.5
+MAX_SCRATCH_BYTES, MAX_SCRATCH_FILES = 8 << 30, 500_000
+"""Enough for an environment with torch, which has some 60,000 files."""
+_SIZE_CHECK_SECONDS, _MOST_CHECK_SECONDS = 0.5, 5.0
 _CHUNK_BYTES = 1 << 16
 _TAIL_BYTES = 4096
 _JOIN_SECONDS = 10.0
@@ -82,15 +83,20 @@ def run_step(
 
 def _wait_for_end(popen: "subprocess.Popen[bytes]", scratch: Path, deadline: float) -> tuple[str | None, bool]:
     """Wait for the command's end. Return why it must be killed (None if it exited), and whether its time was up."""
+    pause = _SIZE_CHECK_SECONDS
     while True:
         try:
-            popen.wait(max(0.0, min(_SIZE_CHECK_SECONDS, deadline - seconds_since_boot())))
+            popen.wait(max(0.0, min(pause, deadline - seconds_since_boot())))
             return None, False
         except subprocess.TimeoutExpired:
-            if seconds_since_boot() >= deadline:
+            began = seconds_since_boot()
+            if began >= deadline:
                 return "its time was up", True
-            if is_larger_than(scratch, MAX_SCRATCH_BYTES):
-                return f"it wrote more than {MAX_SCRATCH_BYTES >> 30} GiB to its scratch folder", False
+            if is_larger_than(scratch, MAX_SCRATCH_BYTES, most_files=MAX_SCRATCH_FILES):
+                limits = f"{MAX_SCRATCH_BYTES >> 30} GiB or {MAX_SCRATCH_FILES:,} files"
+                return f"it wrote more than {limits} to its scratch folder", False
+            # Counting the files of a large environment takes a good part of a second.
+            pause = min(max(_SIZE_CHECK_SECONDS, 10 * (seconds_since_boot() - began)), _MOST_CHECK_SECONDS)
 
 
 class _OutputReader(threading.Thread):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.core import files
 from harness.core.files import atomic_file, is_larger_than, write_atomically, write_export
 
 
@@ -45,12 +44,11 @@ def test_sizes_are_summed_without_following_links(tmp_path: Path) -> None:
     assert not is_larger_than(tmp_path, 1_000_000)
 
 
-def test_too_many_entries_exceed_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_entries_exceed_any_size(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / f"{number}").touch()
     assert not is_larger_than(tmp_path, 1_000_000)
-    monkeypatch.setattr(files, "_MOST_ENTRIES", 10)
-    assert is_larger_than(tmp_path, 1_000_000)
+    assert is_larger_than(tmp_path, 1_000_000, most_files=10)
 
 
 def test_a_sparse_file_counts_its_blocks(tmp_path: Path) -> None:
