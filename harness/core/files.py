@@ -93,7 +93,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def is_larger_than(path: Path, most: int, *, most_files: int = 50_000) -> bool:
+def is_larger_than(path: Path, most: int, *, most_files: int) -> bool:
     """Return True if the files below `path` use more than `most` bytes, or there are more than `most_files`."""
     total, counted, folders = 0, 0, [str(path)]
     while folders:

@@ -66,6 +66,6 @@ def is_available(backend: SandboxBackend) -> bool:
                 trial = subprocess.run(
                     command, capture_output=True, timeout=_TRIAL_SECONDS, check=False, pass_fds=(config,), env={}
                 )
-        except (FileNotFoundError, subprocess.TimeoutExpired):
+        except (OSError, subprocess.TimeoutExpired):
             return False
     return trial.returncode == 0

@@ -31,7 +31,7 @@ _STOP_GRACE_SECONDS = 5.0
 _SILENT_GRACE_SECONDS = 2.0
 _TELEMETRY_SECONDS = 2.0
 _MAX_SAMPLED_PROCESSES = 256
-MAX_SCRATCH_BYTES = 4 << 30
+MAX_SCRATCH_BYTES, _MAX_SCRATCH_FILES = 4 << 30, 50_000
 DISK_FULL = "disk full; every acknowledged row is in its record. Free some space, then harness resume continues it."
 
 
@@ -219,8 +219,8 @@ class Execution:
             if refused.keys() != self._refused.keys():
                 # The first refusal is recorded soon and the count at the end, so that repetitions fill no record.
                 self._note_refusals(refused)
-        if is_larger_than(self._folder.scratch, MAX_SCRATCH_BYTES):
-            limit = f"{MAX_SCRATCH_BYTES >> 30} GiB"
+        if is_larger_than(self._folder.scratch, MAX_SCRATCH_BYTES, most_files=_MAX_SCRATCH_FILES):
+            limit = f"{MAX_SCRATCH_BYTES >> 30} GiB or {_MAX_SCRATCH_FILES:,} files"
             return Ending(Status.CRASHED, f"the {self._job.noun} wrote more than {limit} into its scratch directory.")
         return None
 

@@ -189,6 +189,13 @@ def write_round(
     (folder / name).write_text("\n".join(lines) + "\n")
 
 
+def write_tiny_demo(folder: Path) -> Path:
+    """Write a round with the demo's examples and its smallest target, and return its file."""
+    path = folder / "tiny.toml"
+    path.write_text('base = "demo"\nname = "tiny"\ntarget = "demo-tiny"\n')
+    return path
+
+
 def leak_examples(folder: Path, rows: int) -> None:
     """Copy the first `rows` examples of the round in `folder` into its training rows."""
     for part, trained in (("prefix", "train_prefix"), ("answer", "train_suffix")):

@@ -1,4 +1,4 @@
-"""`harness audit leakage`: figures, tables and figures, redaction, invalid input."""
+"""`harness audit leakage`: findings, tables and figures, redaction, invalid input."""
 
 import csv
 import json

@@ -4,24 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.machine import Machine
+from tests.functional.machine import Machine, write_tiny_demo
 
 ON_ONE_CORE = ("--device", "cpu", "--threads", "1")
 """Tests run in parallel, and two processes that use all cores slow each other down."""
 
-TINY = "tiny.toml"
-"""The demo with its smallest target."""
-
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    (tmp_path / TINY).write_text('base = "demo"\nname = "tiny"\ntarget = "demo-tiny"\n')
+    write_tiny_demo(tmp_path)
     return Machine(tmp_path)
 
 
 @pytest.mark.slow
 def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> None:
-    result = machine.json("bench", "--round", TINY, "--prefixes", "2", "--turns", "1", *ON_ONE_CORE)
+    result = machine.json("bench", "--round", "tiny.toml", "--prefixes", "2", "--turns", "1", *ON_ONE_CORE)
     for name in ("ratio_sample_1", "ratio_sample_10", "ratio_sample_100", "ratio_search_8"):
         assert result[name] > 0 and result[f"{name}_float32"] > 0
     methods = ["official arithmetic", "sample 1", "sample 10", "sample 100", "search 1", "search 8", "search 32"]
@@ -40,7 +37,7 @@ def test_json_has_ratios_and_a_row_per_method_and_dtype(machine: Machine) -> Non
 
 
 def test_the_table_has_every_method_and_says_that_no_gpu_was_measured(machine: Machine) -> None:
-    options = ("--round", TINY, "--prefixes", "2", "--turns", "1", "--dtype", "float32", *ON_ONE_CORE)
+    options = ("--round", "tiny.toml", "--prefixes", "2", "--turns", "1", "--dtype", "float32", *ON_ONE_CORE)
     text = machine.run("bench", *options).stdout
     assert "official arithmetic" in text and "search 32" in text and "ratio_sample_100_float32" in text
     assert "GPU: not measured" in text

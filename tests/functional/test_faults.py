@@ -155,7 +155,7 @@ def test_an_attack_that_fills_its_scratch_directory_is_ended(machine: Machine) -
     machine.run("run", "disk_filling", *machine.plugin(), "--budget", "60s", code=1)
     summary = machine.newest()
     assert summary["status"] == "crashed" and summary["rows"] == 1
-    assert summary["reason"] == "the attack wrote more than 4 GiB into its scratch directory."
+    assert summary["reason"] == "the attack wrote more than 4 GiB or 50,000 files into its scratch directory."
     assert not any(RunFolder(Path(summary["directory"])).path.rglob("first"))
 
 

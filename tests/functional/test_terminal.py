@@ -12,7 +12,7 @@ import pytest
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from tests.conftest import require_tool
-from tests.functional.machine import Machine, guess_count, wait_until
+from tests.functional.machine import Machine, guess_count, wait_until, write_tiny_demo
 
 pytestmark = pytest.mark.slow
 
@@ -85,24 +85,21 @@ def only_run(machine: Machine) -> RunFolder:
 
 
 @pytest.fixture
-def quick(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tiny(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The demo with its smallest target, as the default round."""
-    round_ = machine.folder / "quick.toml"
-    round_.write_text('base = "demo"\nname = "quick"\ntarget = "demo-tiny"\n')
+    round_ = write_tiny_demo(machine.folder)
     (machine.folder / "config.toml").write_text(f'round = "{round_}"\n')
     monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder))
     return round_
 
 
-def test_a_run_is_started_watched_and_compared(
-    machine: Machine, terminal: Callable[..., Terminal], quick: Path
-) -> None:
+def test_a_run_is_started_watched_and_compared(machine: Machine, terminal: Callable[..., Terminal], tiny: Path) -> None:
     first = terminal()
     first.until("baseline", "greedy")
     first.press("n")
     first.until("trials", "demo-tiny")
     first.press("Enter", "C-u", "2", "C-r")
-    first.until("baseline on quick", "· running")
+    first.until("baseline on tiny", "· running")
     run = only_run(machine)
     wait_until(lambda: guess_count(run) > 0)
     first.kill()
@@ -111,17 +108,17 @@ def test_a_run_is_started_watched_and_compared(
     assert run_summary(run).status == "running"
 
     again = terminal("watch")
-    again.until("baseline on quick", "· running")
-    again.until("baseline on quick", "· finished")
+    again.until("baseline on tiny", "· running")
+    again.until("baseline on tiny", "· finished")
     again.press("q")
     again.until(run.id, "finished")
     again.kill()
 
-    machine.run("run", "baseline", "--round", str(quick), "--set", "trials=1")
+    machine.run("run", "baseline", "--round", str(tiny), "--set", "trials=1")
     compared = terminal(size=(200, 50))
     compared.until("baseline", run.id)
     compared.press("Tab", "Tab", "Space", "Space", "c")
-    compared.until("2 runs of quick", "McNemar's exact test", "params.trials", run.id)
+    compared.until("2 runs of tiny", "McNemar's exact test", "params.trials", run.id)
     compared.press("q", "q")
 
 

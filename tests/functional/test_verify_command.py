@@ -23,7 +23,7 @@ from tests.functional.bundler import (
     finding,
     reason,
 )
-from tests.functional.machine import EXAMPLES, Machine
+from tests.functional.machine import EXAMPLES, Machine, write_tiny_demo
 from tests.tiers import first_is_fast
 
 
@@ -277,7 +277,7 @@ def test_invalid_arguments_write_no_verdict(
     assert not bundle.with_name("mine.verdict.json").exists()
 
 
-@pytest.mark.parametrize(("name", "installed"), [("numpy", f"{np.__version__}"), ("absent-package", "not installed")])
+@pytest.mark.parametrize(("name", "installed"), [("numpy", np.__version__), ("absent-package", "not installed")])
 def test_other_package_versions_write_no_verdict(
     bundler: Bundler, draws: Packed, tmp_path: Path, name: str, installed: str
 ) -> None:
@@ -298,14 +298,11 @@ def test_a_missing_sandbox_writes_no_verdict(bundler: Bundler, draws: Packed, tm
     assert unsafe["outcome"] == "reproduced" and finding(unsafe, "sandbox")["holds"] is None
 
 
-TINY = "tiny.toml"
-
-
 @pytest.fixture(scope="module")
 def packed_demo(bundler: Bundler) -> Packed:
     """The bundle of a run on the smallest demo target."""
-    (bundler.machine.folder / TINY).write_text('base = "demo"\nname = "tiny"\ntarget = "demo-tiny"\n')
-    summary = bundler.machine.json("run", "greedy", "--round", TINY, "--threads", "1")
+    write_tiny_demo(bundler.machine.folder)
+    summary = bundler.machine.json("run", "greedy", "--round", "tiny.toml", "--threads", "1")
     bundle = bundler.machine.folder / "greedy-tiny.zip"
     bundler.machine.run("package", summary["id"], "--out", str(bundle))
     return Packed(RunFolder(Path(summary["directory"])), bundle)
@@ -313,12 +310,12 @@ def packed_demo(bundler: Bundler) -> Packed:
 
 @pytest.mark.slow
 def test_a_bundle_with_the_demo_target_is_reproduced(bundler: Bundler, packed_demo: Packed, tmp_path: Path) -> None:
-    options = ("--round", TINY, *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    options = ("--round", "tiny.toml", *OWN_ENVIRONMENT, "--out", str(tmp_path))
     verdict = bundler.machine.json("verify", str(packed_demo.zip), *options)
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert finding(verdict, "target")["sentence"].startswith("the target is demo-tiny, weights ")
     assert verdict["scores"]["produced"] == verdict["scores"]["submitted"]
-    board = bundler.machine.json("leaderboard", str(packed_demo.zip.parent), "--round", TINY)["entries"]
+    board = bundler.machine.json("leaderboard", str(packed_demo.zip.parent), "--round", "tiny.toml")["entries"]
     assert [(one["bundle"], one["place"]) for one in board if one["place"]] == [(packed_demo.zip.name, 1)]
 
 

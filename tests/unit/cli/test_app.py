@@ -1,4 +1,4 @@
-"""All commands share their help, common options, exit codes and errors."""
+"""Help, common options, exit codes and errors, which all commands share."""
 
 import os
 import re

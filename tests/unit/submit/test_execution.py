@@ -14,9 +14,7 @@ def test_a_closed_terminal_does_not_end_the_command(tmp_path: Path) -> None:
     def fail(_: str) -> None:
         raise BrokenPipeError
 
-    script = (
-        "import pathlib, time\nfor n in range(9):\n  print(n, flush=True)\n  time.sleep(0.01)\nopen('end', 'w').close()"
-    )
+    script = "import time\nfor n in range(9):\n  print(n, flush=True)\n  time.sleep(0.01)\nopen('end', 'w').close()"
     with pytest.raises(BrokenPipeError):
         run_step(
             [sys.executable, "-c", script],
