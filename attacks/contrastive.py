@@ -7,15 +7,18 @@ are those of the examples of Su et al.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harness import Attack, Context, Field, Guesses, Params
 from harness.core.arrays import Tokens
-from harness.engine.walk import Walk
 from harness.rankers import RANKER_HELP, Ranker, ranked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.engine.walk import Walk
 
 
 class ContrastiveParams(Params):
@@ -37,8 +40,10 @@ class Contrastive(Attack[ContrastiveParams]):
             score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)
             yield Guesses(batch.ids, suffixes, score)
 
-    def decode(self, walk: Walk) -> Tokens:
+    def decode(self, walk: "Walk") -> Tokens:
         """Return the suffix of each prefix of a walk, [prefixes, length]."""
+        import torch  # slow, and not needed to show the parameters
+
         penalty = self.params.penalty
         context = directions(walk.prefix_states)  # [prefixes, tokens so far, width]
         while walk.suffixes.shape[1] < walk.length:
@@ -54,6 +59,8 @@ class Contrastive(Attack[ContrastiveParams]):
         return walk.suffixes
 
 
-def directions(states: Tensor) -> Tensor:
+def directions(states: "Tensor") -> "Tensor":
     """Return hidden states [..., width] scaled to length one, float32."""
-    return torch.nn.functional.normalize(states.float(), dim=-1)
+    from torch.nn.functional import normalize
+
+    return normalize(states.float(), dim=-1)

@@ -7,17 +7,19 @@ prefix.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
 
 from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy, PrefixView
 from harness.core.arrays import Floats, Ints
 from harness.core.examples import folds_by_cluster
-from harness.core.training import Training
+from harness.core.training import Schedule, Training
 from harness.engine.prompt_training import PromptPlan, trained_prompt
-from harness.engine.prompt_tuning import Schedule
 from harness.rankers import mean_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BELOW_ALL_OTHERS = 1e6
 HELD_OUT = 10  # One in ten training examples is held out and decides when the training ends.
@@ -85,7 +87,7 @@ class Ethicist(Attack[EthicistParams]):
         plan = PromptPlan(params.tokens, schedule, 0.01, params.epochs, params.batch, params.patience)
         return trained_prompt(context, used, plan, self.smoothed_loss, held_out=train.part(np.flatnonzero(is_held_out)))
 
-    def smoothed_loss(self, losses: Tensor) -> Tensor:
+    def smoothed_loss(self, losses: "Tensor") -> "Tensor":
         """Return the loss of each suffix, [rows], from the losses of its tokens, [rows, length]."""
         hardest = losses.topk(min(self.params.hardest, losses.shape[1]), dim=1).values
         return losses.mean(dim=1) + self.params.alpha * hardest.mean(dim=1)

@@ -7,13 +7,16 @@ token, and the defaults, are choices of this file.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params
 from harness.core.arrays import Tokens
-from harness.engine.walk import Walk
 from harness.rankers import RANKER_HELP, Ranker, ranked
+
+if TYPE_CHECKING:
+    from harness.engine.walk import Walk
 
 
 class LookaheadParams(Params):
@@ -32,7 +35,7 @@ class Lookahead(Attack[LookaheadParams]):
             score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)
             yield Guesses(batch.ids, suffixes, score)
 
-    def decode(self, walk: Walk) -> Tokens:
+    def decode(self, walk: "Walk") -> Tokens:
         """Return the suffix of each prefix of a walk, [prefixes, length]."""
         while walk.suffixes.shape[1] < walk.length:
             tokens, logprobs = walk.leading(self.params.candidates)  # [prefixes, candidates]

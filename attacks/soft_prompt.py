@@ -7,8 +7,8 @@ example gets a guess without a prompt, ranked below all others, so that a run th
 from collections.abc import Iterator
 
 from harness import Attack, Context, Field, Guesses, Params, Policy, PrefixView
+from harness.core.training import Schedule
 from harness.engine.prompt_training import PromptPlan, trained_prompt
-from harness.engine.prompt_tuning import Schedule
 from harness.rankers import RANKER_HELP, Ranker, ranked
 
 BELOW_ALL_OTHERS = 1e6

@@ -8,17 +8,18 @@ example. Without training examples the likelihood under the target decides.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 
 from harness import Attack, Batch, Context, Field, Guesses, HarnessError, Params
 from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
 from harness.core.examples import folds_by_cluster
 from harness.core.training import Training
 from harness.rankers import compressed_bytes
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
 TIE = 1e-9
 SEGMENTS = 5  # The mean log-probability of a suffix is a feature for the whole and for each segment.
@@ -175,6 +176,8 @@ class Classifier:
 
         The calibration uses log-odds of trees that were trained without the row's fold.
         """
+        from sklearn.linear_model import LogisticRegression
+
         odds = np.empty(len(fold))
         for number in np.unique(fold):
             mine = fold == number
@@ -189,8 +192,10 @@ class Classifier:
         return probabilities
 
 
-def train_trees(features: Floats, is_right: Bools) -> HistGradientBoostingClassifier:
+def train_trees(features: Floats, is_right: Bools) -> "HistGradientBoostingClassifier":
     """Return trees trained on features [rows, features] and truth [rows]. The result is deterministic."""
+    from sklearn.ensemble import HistGradientBoostingClassifier  # slow, and not needed to show the parameters
+
     trees = HistGradientBoostingClassifier(
         max_iter=150,
         learning_rate=0.05,

@@ -1,4 +1,4 @@
-"""The training examples that an attack gets. This module knows nothing of their files."""
+"""The training examples that an attack gets, and the learning rate of an attack that trains."""
 
 from dataclasses import dataclass
 
@@ -38,3 +38,23 @@ class Training:
         """Return `count` random training examples in their original order, or all if `count` is 0 or too large."""
         chosen = np.random.default_rng(seed).permutation(len(self))[: count or None]
         return self.part(np.sort(chosen))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate: linear up to `rate` in `warmup` steps, then linear down to 0 at `steps`.
+
+    It is constant after the warm-up if `steps` is 0.
+    """
+
+    rate: float
+    warmup: int = 0
+    steps: int = 0
+
+    def at(self, step: int) -> float:
+        """Return the rate of step number `step`, counted from 0."""
+        if step < self.warmup:
+            return self.rate * (step + 1) / self.warmup
+        if not self.steps:
+            return self.rate
+        return self.rate * max(0.0, (self.steps - step) / max(1, self.steps - self.warmup))

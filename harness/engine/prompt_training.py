@@ -1,13 +1,16 @@
 """Training a soft prompt on a run's training examples, resumable after each step."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.core.attack import Context
-from harness.core.training import Training
+from harness.core.training import Schedule, Training
 from harness.core.view import PrefixView
-from harness.engine.prompt_tuning import PromptTuning, Schedule, SuffixLoss
+
+if TYPE_CHECKING:
+    from harness.engine.prompt_tuning import SuffixLoss
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,15 @@ class PromptPlan:
 
 
 def trained_prompt(
-    context: Context, train: Training, plan: PromptPlan, loss: SuffixLoss, held_out: Training | None = None
+    context: Context, train: Training, plan: PromptPlan, loss: "SuffixLoss", held_out: Training | None = None
 ) -> PrefixView:
     """Train a prompt on `train` and return it as a view: the last one, or the one with the least loss on `held_out`.
 
     A run that was killed continues at the step where it stopped. A run that is asked to finish ends its training and
     gets no further batches, so its guesses from before the training are its answer.
     """
+    from harness.engine.prompt_tuning import PromptTuning  # loads torch, which the parameters do not need
+
     tuning = PromptTuning(
         context.target, plan.tokens, plan.schedule, weight_decay=plan.weight_decay, state=context.kept("tuning")
     )

@@ -5,7 +5,6 @@ The target's weights do not change. AdamW (Loshchilov and Hutter 2019) updates t
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from harness.core.arrays import Floats, Tokens
 from harness.core.errors import HarnessError
+from harness.core.training import Schedule
 from harness.core.view import PrefixView
 from harness.engine.memory import run_within_memory
 from harness.engine.target import Target
@@ -24,26 +24,6 @@ _HEAD_ROWS = 512
 
 SuffixLoss = Callable[[Tensor], Tensor]
 """Maps the losses of suffix tokens [rows, length] to one loss per row, [rows], all float32 with gradients."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The learning rate: linear up to `rate` in `warmup` steps, then linear down to 0 at `steps`.
-
-    It is constant after the warm-up if `steps` is 0.
-    """
-
-    rate: float
-    warmup: int = 0
-    steps: int = 0
-
-    def at(self, step: int) -> float:
-        """Return the rate of step number `step`, counted from 0."""
-        if step < self.warmup:
-            return self.rate * (step + 1) / self.warmup
-        if not self.steps:
-            return self.rate
-        return self.rate * max(0.0, (self.steps - step) / max(1, self.steps - self.warmup))
 
 
 class PromptTuning:

@@ -65,6 +65,13 @@ def test_loading_a_target_imports_only_core_and_engine():
     assert not {"textual", "typer", "pandas", "matplotlib", "watchfiles"} & loaded
 
 
+def test_showing_the_parameters_of_shipped_attacks_loads_no_heavy_modules():
+    run_all = "[runpy.run_path(str(attack.path)) for attack in find_attacks()]"
+    loaded = modules_loaded_by(f"import runpy\nfrom harness.plugins.discovery import find_attacks\n{run_all}")
+    assert "harness.rankers" in loaded
+    assert not (HEAVY | {"sklearn", "scipy"}) & loaded
+
+
 def test_listing_attacks_does_not_import_them():
     loaded = modules_loaded_by("from harness.plugins.discovery import find_attacks; assert len(find_attacks()) >= 3")
     assert not (HEAVY | {"attacks", "baseline", "greedy", "replay", "harness.worker", "numpy", "pydantic"}) & loaded
