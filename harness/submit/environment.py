@@ -149,7 +149,8 @@ class _NewEnvironment:
 
     def _pip(self, arguments: list[str], step: str, *, network: bool) -> None:
         pip = [str(self._tools / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input", "--no-cache-dir"]
-        pip += ["--disable-pip-version-check", "--no-warn-conflicts", "--target", str(self._packages)]
+        # One execution imports a small part of the modules, so compiling all of them would take longer.
+        pip += ["--disable-pip-version-check", "--no-warn-conflicts", "--no-compile", "--target", str(self._packages)]
         self._run([*pip, "--only-binary", ":all:", *arguments], step, self._folder, network=network)
 
     def _run(self, argv: list[str], step: str, scratch: Path, *, network: bool = False) -> None:
