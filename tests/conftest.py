@@ -4,6 +4,7 @@ With HARNESS_REQUIRE_TOOLS=1 such tests fail instead.
 """
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from harness.sandbox.backends import BACKENDS
 from harness.sandbox.launching import is_available
+
+# Thousands of tests and the modules that they load are never garbage, and searching them takes a sixth of the time.
+gc.set_threshold(100_000)
 
 # A busy machine may take long for any example.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
