@@ -13,7 +13,7 @@ import numpy as np
 from harness.core.arrays import Floats, Tokens
 
 if TYPE_CHECKING:
-    from harness.engine import Target
+    from harness.engine.target import Target
 
 Ranker = Literal["mean_loss", "official_loss", "cumulative", "zlib", "high_confidence", "surprise"]
 """The rankers that a sampling attack offers. RANKER_HELP describes them."""

@@ -1,8 +1,7 @@
 """`harness data`: fetch public files, check a round's files, build arrays from The Pile, measure overlap."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -25,13 +24,6 @@ from harness.data.status import round_status
 app = CommandLine(name="data", help="Fetch, build and inspect data sets.", no_args_is_help=True)
 
 DataSetArgument = Annotated[str, typer.Argument(metavar="DATA_SET", help="satml, the SaTML 2023 challenge.")]
-
-
-class SplitName(StrEnum):
-    """A split that has pointers into The Pile."""
-
-    TRAIN = "train"
-    VAL = "val"
 
 
 @app.command("fetch")
@@ -132,14 +124,10 @@ def build_arrays(
     pile: Annotated[
         Path, typer.Option("--pile", metavar="DIR", help="Unpacked training files of The Pile: 00.jsonl to 29.jsonl.")
     ],
-    split: Annotated[SplitName, typer.Option("--split", help="Rows to build.")],
+    split: Annotated[Literal["train", "val"], typer.Option("--split", help="Rows to build.")],
     tokenizer: Annotated[
         Path | None,
         typer.Option("--tokenizer", metavar="FILE", help="GPT-2's tokenizer.json.  [default: the cached one]"),
-    ] = None,
-    pointers: Annotated[
-        Path | None,
-        typer.Option("--pointers", metavar="CSV", help="Pointers into The Pile.  [default: as fetched]"),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -152,7 +140,7 @@ def build_arrays(
     folder, chosen = _folder_of(data_set), SPLITS[split]
     if not pile.is_dir():
         raise HarnessError(f"{pile}: no such directory. --pile names one with 00.jsonl to 29.jsonl.")
-    places = read_pointers(pointers if pointers is not None else folder / chosen.pointer_file)
+    places = read_pointers(folder / chosen.pointer_file)
     encoder = load_tokenizer(tokenizer)
     with ProgressBars(counts_bytes=False) as bars:
         rows = cut_rows(pile, places, encoder, lambda done: bars.update(f"{split} rows", done, len(places)))

@@ -72,14 +72,7 @@ def recall_interval(
 
 
 def paired_difference(
-    first: JudgedRows,
-    second: JudgedRows,
-    *,
-    cap: int,
-    examples: int,
-    clusters: Ints | None = None,
-    replicates: int = REPLICATES,
-    seed: int = SEED,
+    first: JudgedRows, second: JudgedRows, *, cap: int, examples: int, clusters: Ints | None = None
 ) -> Difference:
     """Return the recall of `first` minus that of `second`, with the percentile interval over shared replicates.
 
@@ -87,7 +80,7 @@ def paired_difference(
     Newcombe's (1998, method 10) from the two Wilson intervals.
     """
     sample = _Sample.of(examples, clusters)
-    one, other = _replicated_recalls([first, second], sample, cap, replicates, seed)
+    one, other = _replicated_recalls([first, second], sample, cap, REPLICATES, SEED)
     recalls = [len(solutions(*rows).within(cap)) / examples for rows in (first, second)]
     difference = recalls[0] - recalls[1]
     if np.ptp(one) == 0 and np.ptp(other) == 0:

@@ -77,7 +77,7 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
         for file in files:
             place = folder / file.name
             try:
-                if _is_complete(place, file):
+                if place.is_file() and place.stat().st_size == file.size and file_sha256(place) == file.sha256:
                     yield Outcome(file, Arrival.ALREADY_THERE)
                     continue
                 if source_folder is not None:
@@ -107,10 +107,6 @@ def _existing_folder(source: str) -> Path:
     if not folder.is_dir():
         raise HarnessError(f"{source} is neither a directory nor an http(s) address.")
     return folder
-
-
-def _is_complete(path: Path, file: PublicFile) -> bool:
-    return path.is_file() and path.stat().st_size == file.size and file_sha256(path) == file.sha256
 
 
 def _copy(file: PublicFile, origin: Path, place: Path, progress: Progress) -> None:

@@ -107,7 +107,9 @@ def _tests() -> Iterator[list[_Test]]:
                 probe.leave_process,
                 (mark,),
                 "{cleanup}",
-                is_violated=lambda: _is_running(mark),
+                is_violated=lambda: any(
+                    mark in (one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])
+                ),
             ),
         ]
 
@@ -156,7 +158,3 @@ def _private_files() -> Iterator[Path]:
     for directory in (*directories, *islice(runs_home().glob("*"), _FILES_PER_DIRECTORY)):
         with contextlib.suppress(OSError):
             yield from islice((file for file in directory.iterdir() if file.is_file()), _FILES_PER_DIRECTORY)
-
-
-def _is_running(mark: str) -> bool:
-    return any(mark in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))

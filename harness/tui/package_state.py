@@ -19,6 +19,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
 from harness.submit.checklist import Check, checklist, refusal
 from harness.submit.default_paths import DESCRIPTION, SUBMISSIONS, TEAM, bundle_path, default_file
+from harness.submit.manifest import AcceptedCheck
 from harness.tui.form import Field, FieldKind, changed_values, option_field
 from harness.tui.form_history import load_values, save_values
 from harness.tui.validation import validation_error
@@ -182,11 +183,6 @@ class PackageState:
         return [*command, "--force"] if force else command
 
 
-class _Mark(BaseModel):
-    check: str
-    sentence: str
-
-
 class PackageResult(BaseModel):
     """The answer of `harness package --json` about the zip that it wrote."""
 
@@ -195,7 +191,7 @@ class PackageResult(BaseModel):
     bytes: int
     files: int
     pages: int | None
-    marks: tuple[_Mark, ...]
+    marks: tuple[AcceptedCheck, ...]
 
     @property
     def lines(self) -> list[str]:

@@ -3,14 +3,13 @@
 import contextlib
 import json
 import math
-import operator
 import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import SchemaError, SchemaValidator, core_schema
+from pydantic_core import SchemaError, SchemaValidator
 
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
@@ -23,15 +22,19 @@ from harness.tui.form import Field, FieldKind
 PATH_KINDS = (FieldKind.PATH, FieldKind.FILE, FieldKind.DESTINATION)
 DISK_KINDS = (FieldKind.ROUND, *PATH_KINDS)
 _Rules = Mapping[str, Any]
-_Bounds = Mapping[str, Callable[[Any, Any], bool]]
-_ORDER: _Bounds = {
-    "minimum": operator.ge,
-    "exclusiveMinimum": operator.gt,
-    "maximum": operator.le,
-    "exclusiveMaximum": operator.lt,
+_ARGUMENTS = {
+    "minimum": "ge",
+    "exclusiveMinimum": "gt",
+    "maximum": "le",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "pattern": "pattern",
+    "minItems": "min_length",
+    "maxItems": "max_length",
 }
-_TEXT_SIZE: _Bounds = {"minLength": operator.ge, "maxLength": operator.le}
-_LIST_SIZE: _Bounds = {"minItems": operator.ge, "maxItems": operator.le}
+"""pydantic's name of each rule of a JSON schema."""
 
 
 def validation_error(field: Field, text: str) -> str | None:
@@ -68,12 +71,7 @@ def _integer(text: str, rules: _Rules) -> str | None:
         value = int(text) if text.isascii() else None
     except ValueError:
         value = None
-    if value is None:
-        return "expected a whole number"
-    step = rules.get("multipleOf")
-    if type(step) is int and step > 0 and value % step:
-        return _clause("multipleOf", rules)
-    return _out_of_bounds(_ORDER, value, rules)
+    return "expected a whole number" if value is None else _broken_rule("int", value, rules)
 
 
 def _number(text: str, rules: _Rules) -> str | None:
@@ -81,17 +79,11 @@ def _number(text: str, rules: _Rules) -> str | None:
         value = float(text) if text.isascii() else math.nan
     except ValueError:
         value = math.nan
-    return _out_of_bounds(_ORDER, value, rules) if math.isfinite(value) else "expected a number"
+    return _broken_rule("float", value, rules) if math.isfinite(value) else "expected a number"
 
 
 def _text(text: str, rules: _Rules) -> str | None:
-    pattern = rules.get("pattern")
-    if isinstance(pattern, str):
-        # pydantic's engine validates the attack's parameters too. Unlike `re`, its time is bounded for every pattern.
-        with contextlib.suppress(SchemaError):
-            if not SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python(text):
-                return _clause("pattern", rules)
-    return _out_of_bounds(_TEXT_SIZE, len(text), rules)
+    return _broken_rule("str", text, rules)
 
 
 def _json(text: str, rules: _Rules) -> str | None:
@@ -105,7 +97,7 @@ def _json(text: str, rules: _Rules) -> str | None:
         value = None
     if not isinstance(value, type_):
         return f"expected {words} as JSON"
-    return _out_of_bounds(_LIST_SIZE, len(value), rules) if isinstance(value, list) else None
+    return _broken_rule("list", value, rules) if isinstance(value, list) else None
 
 
 def _checked_path(check: Callable[[Path], str | None]) -> Callable[[str, _Rules], str | None]:
@@ -165,18 +157,18 @@ def _switch(text: str, rules: _Rules) -> str | None:
     return None if text in ("true", "false") else "expected true or false"
 
 
-def _out_of_bounds(bounds: _Bounds, value: float, rules: _Rules) -> str | None:
-    for keyword, holds in bounds.items():
-        limit = rules.get(keyword)
-        if isinstance(limit, int | float) and not isinstance(limit, bool) and not holds(value, limit):
-            return _clause(keyword, rules)
+def _broken_rule(type_: str, value: Any, rules: _Rules) -> str | None:
+    """Return the first rule that `value` breaks, in the words of the parameter's description.
+
+    pydantic checks the attack's parameters too. Unlike `re`, it needs a bounded time for every pattern.
+    """
+    for keyword, argument in _ARGUMENTS.items():
+        schema: Any = {"type": type_, argument: rules.get(keyword)}
+        with contextlib.suppress(SchemaError):  # the rules come from untrusted code
+            if not SchemaValidator(schema).isinstance_python(value):
+                (parameter,) = parameters_in({"properties": {"": {keyword: rules[keyword]}}})
+                return parameter.bounds[0]
     return None
-
-
-def _clause(keyword: str, rules: _Rules) -> str:
-    """Return the words with which the parameter's description states this bound."""
-    (parameter,) = parameters_in({"properties": {"": {keyword: rules[keyword]}}})
-    return parameter.bounds[0]
 
 
 _CHECKS: dict[FieldKind, Callable[[str, _Rules], str | None]] = {

@@ -8,8 +8,9 @@ import pytest
 from harness.core import paths
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import load_round
-from harness.engine import Target, load_target
 from harness.engine.demo import SIZES
+from harness.engine.loading import load_target
+from harness.engine.target import Target
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
 from harness.worker.plugin import load_attack

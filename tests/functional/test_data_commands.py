@@ -180,11 +180,13 @@ def test_a_build_from_another_pile_writes_nothing(tmp_path):
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "00.jsonl").write_text(json.dumps({"text": "word " * 300}) + "\n")
-    (tmp_path / "pointers.csv").write_text("0,0,0,0,1400,0,0,0,200,-1,-1,-1\n")
+    fetched = tmp_path / "data" / "satml" / "val_dataset.csv"
+    fetched.parent.mkdir(parents=True)
+    fetched.write_text("0,0,0,0,1400,0,0,0,200,-1,-1,-1\n")
     done = harness(
         *("data", "build", "satml", "--split", "val", "--pile", tmp_path),
-        *("--tokenizer", tmp_path / "tokenizer.json", "--pointers", tmp_path / "pointers.csv"),
+        *("--tokenizer", tmp_path / "tokenizer.json"),
         data=tmp_path / "data",
     )
-    assert done.returncode == 1 and done.stdout == "" and not (tmp_path / "data").exists()
+    assert done.returncode == 1 and done.stdout == "" and list(fetched.parent.iterdir()) == [fetched]
     assert "318d6f3d68dfd3497956a79678067c62" in done.stderr and "nothing is written" in done.stderr

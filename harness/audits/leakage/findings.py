@@ -15,7 +15,6 @@ from harness.audits.leakage.results import (
     MOST_MATCHES,
     QUANTILES,
     SHARES_OVER,
-    InexactSummary,
     LeakageResults,
     SchemeSummary,
     Trend,
@@ -59,7 +58,10 @@ def leakage_findings(
         "esp": {one.scheme.value: _scheme_figures(one, params) for one in results.schemes},
         "settings": settings,
         "trends": {trend.over.replace(" ", "_"): _trend_figures(trend) for trend in results.trends},
-        "inexact": [_inexact_figures(one) for one in results.inexact],
+        "inexact": [
+            one._asdict() | {"scheme": one.scheme.value, "over_esp": _share_figures(one.over_esp)}
+            for one in results.inexact
+        ],
         "wrong_positions": {
             scheme.value: wrong_positions(matches, results.suffix_length).tolist()
             for scheme, matches in results.matches.items()
@@ -145,10 +147,6 @@ def _trend_figures(trend: Trend) -> dict[str, Any]:
         "classes": by_scheme(trend.classes, CLASSES),
         "parts": by_scheme(trend.parts, PARTS),
     }
-
-
-def _inexact_figures(one: InexactSummary) -> dict[str, Any]:
-    return one._asdict() | {"scheme": one.scheme.value, "over_esp": _share_figures(one.over_esp)}
 
 
 def _share_figures(share: Share) -> dict[str, float | int]:

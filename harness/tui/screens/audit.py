@@ -52,12 +52,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         "log": "Log",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "stop", "Stop", tooltip="Stop this audit; it can be resumed"),
-        Binding("r", "resume", "Resume", tooltip="Resume this audit with the rest of its budget"),
         Binding("n", "next_figure(1)", "Next figure", tooltip="Plot the next figure"),
         Binding("N", "next_figure(-1)", "Previous figure", show=False, tooltip="Plot the previous figure"),
-        Binding("p", "pause", "Pause", tooltip="Pause the view, or continue it"),
-        Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the audit's id"),
     ]
 
     def __init__(self, folder: RunFolder) -> None:

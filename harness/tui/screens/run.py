@@ -46,15 +46,11 @@ class RunScreen(WatchScreen[RunSnapshot]):
         "log": "Log",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "stop", "Stop", tooltip="Stop this run; it can be resumed"),
-        Binding("r", "resume", "Resume", tooltip="Resume this run with the rest of its budget"),
         Binding("f", "follow", "Follow", tooltip="Follow the newest guess"),
-        Binding("p", "pause", "Pause", tooltip="Pause the view, or continue it"),
         Binding("slash", "search", "Search", tooltip="Search the guesses by example id or text"),
         Binding("x", "example", "Example", show=False, tooltip="Open the example of the guess under the cursor"),
         # `p` is the pause here, so packaging is `P`.
         Binding("P", "package", "Package", tooltip="Package this run for its organizers"),
-        Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the run's id"),
     ]
 
     def __init__(self, folder: RunFolder) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, Literal
 
 from textual import work
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
@@ -33,7 +34,7 @@ class WorkerLog(LineTail):
 
 
 class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
-    """Polls a feed in a thread and shows each snapshot in one repaint. A subclass yields a WorkerLog and binds keys."""
+    """Polls a feed in a thread and shows each snapshot in one repaint. A subclass yields a WorkerLog."""
 
     DEFAULT_CSS = """
     WatchScreen {
@@ -43,6 +44,12 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
     }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "stop", "Stop", tooltip="Stop the run or audit; it can be resumed"),
+        Binding("r", "resume", "Resume", tooltip="Resume it with the rest of its budget"),
+        Binding("p", "pause", "Pause", tooltip="Pause the view, or continue it"),
+        Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run or audit"),
+    ]
     NOUN: ClassVar[str]
     """The kind of job that is watched: `run` or `audit`."""
     MAIN_PANEL: ClassVar[str]

@@ -12,7 +12,7 @@ from harness.core.attack import Batch
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
 from harness.core.training import Training
-from harness.engine import Target
+from harness.engine.target import Target
 from harness.worker.plugin import load_attack
 
 ATTACKS = Path(__file__).resolve().parents[3] / "attacks"

@@ -6,8 +6,9 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.training import Training
-from harness.engine import Target, prompt_tuning
+from harness.engine import prompt_tuning
 from harness.engine.prompt_tuning import PromptTuning, Schedule, suffix_losses
+from harness.engine.target import Target
 from tests.unit.attacks.running import SmallContext, attack_of, function_of, run
 
 LENGTH = 6

@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.training import Training
-from harness.engine import Target
+from harness.engine.target import Target
 from tests.unit.attacks.running import SmallContext, function_of, run
 
 LENGTH = 6

@@ -10,7 +10,9 @@ import torch
 from transformers import Gemma2Config, GPT2Config, GPTNeoConfig
 from transformers.models.auto import AutoModelForCausalLM
 
-from harness.engine import Target, load_target, model_runner
+from harness.engine import model_runner
+from harness.engine.loading import load_target
+from harness.engine.target import Target
 from tests.tiers import first_is_fast
 
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")

@@ -5,9 +5,9 @@ import torch
 
 from harness.core.arrays import Tokens
 from harness.core.policy import Policy
-from harness.engine import Target
 from harness.engine.branches import Logits
 from harness.engine.shaping import apply_policy, sample_tokens
+from harness.engine.target import Target
 from harness.engine.uniforms import prefix_keys, uniforms
 from harness.engine.walk import Walk
 

@@ -16,7 +16,7 @@ def _fake_torch(monkeypatch, tmp_path, version_py: str | None) -> None:
 
 def test_resolving_a_device_does_not_load_torch():
     code = (
-        "import sys; from harness.engine import resolve_device; print(resolve_device('auto'), 'torch' in sys.modules)"
+        "import sys, harness.engine.devices as devices; print(devices.resolve_device('auto'), 'torch' in sys.modules)"
     )
     device, is_loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -6,9 +6,10 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import exact, load_target
+from harness.engine import exact
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.exact import target_logprobs
+from harness.engine.loading import load_target
 from harness.engine.shaping import apply_policy
 from tests.unit.engine.conftest import configurations, save_model
 from tests.unit.engine.reference import dense_probabilities, logits_of

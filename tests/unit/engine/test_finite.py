@@ -11,8 +11,9 @@ from safetensors.torch import load_file, save_file
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
-from harness.engine import Target, load_target
 from harness.engine.benchmark import measure
+from harness.engine.loading import load_target
+from harness.engine.target import Target
 from tests.unit.engine.reference import decode_greedily
 
 OVERFLOWING_POSITION = 14

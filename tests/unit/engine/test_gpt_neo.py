@@ -4,7 +4,8 @@ import torch
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import gpt_neo, load_target
+from harness.engine import gpt_neo
+from harness.engine.loading import load_target
 
 
 def test_the_engines_own_gpt_neo_is_used(neo):

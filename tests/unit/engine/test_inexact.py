@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from harness.core.policy import Policy
-from harness.engine import Target, inexact, load_target
+from harness.engine import inexact
 from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.inexact import count_partial_suffixes
+from harness.engine.loading import load_target
+from harness.engine.target import Target
 from tests.unit.engine.conftest import configurations, save_model
 from tests.unit.engine.reference import exact_probabilities
 

@@ -7,7 +7,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
-from harness.engine import Target, load_target, memory
+from harness.engine import memory
+from harness.engine.loading import load_target
+from harness.engine.target import Target
 
 
 @pytest.fixture

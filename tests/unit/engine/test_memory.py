@@ -11,7 +11,7 @@ SCRIPT = """
 import resource, sys
 import numpy as np
 from harness.core.policy import Policy
-from harness.engine import load_target
+from harness.engine.loading import load_target
 
 target = load_target(sys.argv[1], device="cpu", threads=1, rows_at_once=512, suffix_length=3)
 prefixes = np.random.default_rng(0).integers(0, 50257, (512, 8))

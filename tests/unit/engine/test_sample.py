@@ -9,8 +9,10 @@ from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import Samples, Target, load_target
+from harness.engine.loading import load_target
+from harness.engine.results import Samples
 from harness.engine.shaping import apply_policy
+from harness.engine.target import Target
 from tests.bench.optimizations import disablers
 from tests.unit.engine.reference import exact_probabilities, model_logprobs, plain_draws
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import SearchResult, Target
+from harness.engine.results import SearchResult
+from harness.engine.target import Target
 from tests.unit.engine.reference import exact_probabilities
 
 POLICIES = [

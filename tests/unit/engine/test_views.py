@@ -7,7 +7,7 @@ import torch
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
-from harness.engine import Target
+from harness.engine.target import Target
 
 
 def _logprobs(target: Target, prefix: np.ndarray, suffix: np.ndarray, view: PrefixView) -> np.ndarray:

@@ -13,10 +13,10 @@ from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap, LineChart
 from harness.core.rounds import load_round
-from harness.engine import load_target
 from harness.engine.classification import Entity, TokenClassifier
 from harness.engine.demo import SIZES
 from harness.engine.demo.names import NAME
+from harness.engine.loading import load_target
 from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
 from tests.tiers import first_is_fast
