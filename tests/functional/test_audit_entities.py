@@ -28,7 +28,9 @@ def command(demo: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_two_models_are_measured(machine: Machine, demo: Path) -> None:
-    findings = machine.json(*command(demo))
+    prompts = [f"{verb} MASK {when}?" for verb in ("Did", "Does", "Will") for when in ("come", "write", "sing")]
+    (machine.folder / "prompts.txt").write_text("\n".join(prompts))
+    findings = machine.json(*command(demo), "--prompts", "prompts.txt")
     assert [model["model"] for model in findings["models"]] == ["bert", "albert"]
     assert all(model["is_complete"] for model in findings["models"])
     assert machine.json("audit", "show", "latest") == findings

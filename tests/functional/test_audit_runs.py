@@ -10,6 +10,7 @@ from tests.functional.machine import Machine, kill_supervisor, wait_until
 from tests.unit.audits.sequence.completions_server import completion, completions_server
 
 SEQUENCE = ("audit", "sequence", "--round", "demo", "--threads", "1")
+ON_TINY = (*SEQUENCE, "--target", "demo-tiny", "--limit", "400")
 KEY = "sk-a-secret-key"
 
 
@@ -27,9 +28,8 @@ def tables_in(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_a_killed_audit_resumes_to_the_same_findings(machine: Machine) -> None:
-    command = (*SEQUENCE, "--limit", "160")
-    reference = machine.json(*command, "--out", "whole")
-    folder = detached(machine, *command)
+    reference = machine.json(*ON_TINY, "--out", "whole")
+    folder = detached(machine, *ON_TINY)
     wait_until(lambda: rows_of(folder) > 0)
     kill_supervisor(folder)
     wait_until(lambda: run_status(folder).is_over)
@@ -43,7 +43,7 @@ def test_a_killed_audit_resumes_to_the_same_findings(machine: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_stopped_audit_shows_findings_and_can_be_resumed(machine: Machine) -> None:
-    folder = detached(machine, *SEQUENCE, "--limit", "100")
+    folder = detached(machine, *ON_TINY)
     wait_until(lambda: rows_of(folder) > 0)
     machine.run("stop", folder.id)
     assert run_status(folder) == "stopped"
