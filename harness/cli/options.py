@@ -96,9 +96,9 @@ class VerifyOptions:
 
 def round_or_default(name: str | None) -> str:
     """Return the name given by `--round`, or the default from the settings."""
-    from harness.core.settings import read_settings
+    from harness.core.settings import default_round
 
-    return read_settings().round if name is None else name
+    return default_round() if name is None else name
 
 
 @contextlib.contextmanager

@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.core import paths
 from harness.core.errors import HarnessError
+from harness.core.rounds import load_round
 from harness.core.text import shorten
-
-_MAX_BYTES = 1 << 16
 
 
 class Settings(BaseModel):
@@ -41,8 +40,6 @@ def read_settings() -> Settings:
     """
     path = settings_file()
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise HarnessError(f"{path} is larger than {_MAX_BYTES:,} bytes.")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return Settings()
@@ -56,6 +53,16 @@ def read_settings() -> Settings:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         raise HarnessError(f"{path}, line {_line_of(field, text)}: {shorten(field)}: {first['msg']}.") from None
+
+
+def default_round() -> str:
+    """Return the name of the user's default round. Raises HarnessError if the round cannot be loaded."""
+    name = read_settings().round
+    try:
+        load_round(name)
+    except (HarnessError, OSError) as error:
+        raise setting_error("round", str(error).rstrip(".")) from None
+    return name
 
 
 def setting_error(field: str, reason: str) -> HarnessError:

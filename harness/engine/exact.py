@@ -58,15 +58,13 @@ def target_logprobs(
             scores = apply_repetition_penalty(logits.scores, penalty, before)
             given = _Distribution(scores, logsumexp(scores))
         alike = [policy for policy in dict.fromkeys(policies) if policy.repetition_penalty == penalty]
-        truncating = [policy for policy in alike if _is_truncating(policy)]
+        truncating = [
+            policy for policy in alike if policy.top_k is not None or policy.top_p < 1 or policy.typical_p < 1
+        ]
         found |= {policy: given.logprobs(targets, policy.temperature) for policy in alike if policy not in truncating}
         found |= zip(truncating, _truncated_logprobs(given, targets, truncating), strict=True)
     # A sum of exponentials may round to less than its only term.
     return [found[policy].clamp(max=0) for policy in policies]
-
-
-def _is_truncating(policy: Policy) -> bool:
-    return policy.top_k is not None or policy.top_p < 1 or policy.typical_p < 1
 
 
 class _Distribution:

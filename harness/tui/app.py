@@ -18,8 +18,7 @@ from textual.screen import Screen
 
 from harness import __version__
 from harness.core.errors import HarnessError
-from harness.core.rounds import load_round
-from harness.core.settings import Settings, read_settings, setting_error
+from harness.core.settings import Settings, default_round, read_settings, setting_error
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.screen_log import open_log
@@ -62,17 +61,14 @@ class HarnessApp(App[None]):
         if self._settings.theme is not None and self._settings.theme not in self.available_themes:
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
-        try:
-            load_round(self._settings.round)
-        except (HarnessError, OSError) as error:
-            raise setting_error("round", str(error).rstrip(".")) from None
+        self._round = default_round()
 
     def on_mount(self) -> None:
         open_log()
         _LOG.info("version %s, %s on %s", __version__, self.size, os.environ.get("TERM", "no terminal"))
         if self._settings.theme is not None:
             self.theme = self._settings.theme
-        self.push_screen(HomeScreen(attacks_folder=self._attacks_folder, round_name=self._settings.round))
+        self.push_screen(HomeScreen(attacks_folder=self._attacks_folder, round_name=self._round))
         if self.watched is not None:
             self.push_screen(screen_for(self.watched))
 

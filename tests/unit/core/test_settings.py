@@ -44,8 +44,7 @@ def test_an_error_names_the_file_and_the_line(file: Path, text: str, line: int, 
     assert message.startswith(str(file)) and f"line {line}" in message and reason in message
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * 70_000])
-def test_an_unreadable_file_is_named(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
+def test_an_unreadable_file_is_named(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe")
     with pytest.raises(HarnessError, match=str(file)):
         read_settings()
