@@ -4,13 +4,18 @@ import json
 import sys
 from typing import Any
 
+from harness.core.errors import HarnessError
 from tests.bench import demo, engine, entities, leakage, overhead, recorded, scorer, screen
 
 
 def main() -> None:
-    """Run all benchmarks. `--json` prints one line of JSON; `--full` measures for as long as the README states."""
-    is_full = "--full" in sys.argv
+    """Run all benchmarks. `--json` prints one line of JSON; `--full` measures for as long as the README states.
+
+    Figures are printed as soon as they are measured. Exit code 1: a benchmark lacks its data.
+    """
+    is_full, is_json = "--full" in sys.argv, "--json" in sys.argv
     figures: dict[str, dict[str, Any]] = {}
+    lacking = 0
     for title, measure in (
         ("scoring 100,000 rows", scorer.measure),
         ("M-MEM of 400 prompts", entities.measure),
@@ -24,14 +29,18 @@ def main() -> None:
         ("overhead", lambda: overhead.measure_overhead(full=is_full)),
     ):
         print(f"measuring {title} …", file=sys.stderr, flush=True)
-        figures[title] = measure()
-    if "--json" in sys.argv:
+        try:
+            figures[title] = measure()
+        except HarnessError as error:
+            figures[title] = {"not measured": str(error)}
+            lacking += 1
+        if not is_json:
+            print(title)
+            for name, value in figures[title].items():
+                print(f"  {name:28} {value:.4g}" if isinstance(value, float) else f"  {name:28} {value}", flush=True)
+    if is_json:
         print(json.dumps(figures))
-        return
-    for title, values in figures.items():
-        print(title)
-        for name, value in values.items():
-            print(f"  {name:28} {value:.4g}" if isinstance(value, float) else f"  {name:28} {value}")
+    sys.exit(1 if lacking else 0)
 
 
 if __name__ == "__main__":
