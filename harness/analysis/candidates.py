@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Tokens
-from harness.core.errors import HarnessError
+from harness.core.errors import UsageError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses, concatenate_guesses
 from harness.core.submission import submission_order
@@ -71,7 +71,7 @@ def load_example(folder: RunFolder, id_: int) -> Example:
     """
     spec = folder.attack_spec()
     if not 0 <= id_ < spec.examples:
-        raise HarnessError(f"{folder.id} has no example {id_:,}: it attacked the examples 0 to {spec.examples - 1:,}.")
+        raise UsageError(f"{folder.id} has no example {id_:,}: it attacked the examples 0 to {spec.examples - 1:,}.")
     answers = load_answers(spec.round)
     answer = None if answers is None else answers[id_]
     with as_harness_error(folder.path):

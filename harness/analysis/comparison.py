@@ -9,7 +9,7 @@ from harness.analysis.contrast import Contrast, contrast
 from harness.analysis.parts import AttackedParts, Part, attacked_parts
 from harness.analysis.replay import BUDGET_SHARES, TimedRecall, evenly_spaced, recall_history
 from harness.core.arrays import Tokens
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
@@ -161,7 +161,7 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
     ids = [spec.id for spec in specs]
     for place, (id_, spec) in enumerate(zip(ids, specs, strict=True)):
         if id_ in ids[:place]:
-            raise HarnessError(f"{id_} is given twice. Compare different runs.")
+            raise UsageError(f"{id_} is given twice. Compare different runs.")
         if spec.round.name != specs[0].round.name:
             raise HarnessError(
                 f"{ids[0]} attacked round {specs[0].round.name} and {id_} round {spec.round.name}: "
@@ -176,7 +176,7 @@ def require_one_round(specs: Sequence[AttackSpec]) -> None:
 
 def _require_comparable(specs: Sequence[AttackSpec]) -> None:
     if len(specs) < 2:
-        raise HarnessError("a comparison needs at least two runs. `harness runs` lists them.")
+        raise UsageError("a comparison needs at least two runs. `harness runs` lists them.")
     require_one_round(specs)
     for spec in specs:
         if spec.examples != specs[0].examples:

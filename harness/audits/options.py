@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import ValidationError, field_validator
 
 from harness.core.attack import Params
-from harness.core.errors import HarnessError
+from harness.core.errors import UsageError
 
 
 class AuditParams(Params):
@@ -27,4 +27,4 @@ class AuditParams(Params):
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             option = f"--{str(fault['loc'][0]).replace('_', '-')}: " if fault["loc"] else ""
-            raise HarnessError(f"{option}{fault['msg'].removeprefix('Value error, ').rstrip('.')}.") from None
+            raise UsageError(f"{option}{fault['msg'].removeprefix('Value error, ').rstrip('.')}.") from None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.arrays import Tokens
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.rounds import Round, load_round
 from harness.core.text import sanitize
@@ -28,7 +28,7 @@ def select_source(path: Path | None, round_name: str | None, *, field: str, spli
     Raises HarnessError if both were named, or if the path is not UTF-8.
     """
     if path is not None and round_name is not None:
-        raise HarnessError(f"two sources are named: {path} and the round {round_name}. Name one of them.")
+        raise UsageError(f"two sources are named: {path} and the round {round_name}. Name one of them.")
     if path is not None:
         try:
             str(path.absolute()).encode()

@@ -12,7 +12,7 @@ from harness import __version__
 from harness.cli import output
 from harness.cli.options import Attacks
 from harness.cli.typer_classes import EXIT_CODES, CommandLine, HarnessGroup
-from harness.core.errors import HarnessError, UnknownNameError
+from harness.core.errors import HarnessError, UsageError
 
 PANELS = {
     "Runs": {
@@ -146,5 +146,5 @@ def _exit_code() -> int | str | None:
         output.print_error(
             str(error) if is_expected else f"internal error. Please report it; --debug prints the traceback. {error!r}"
         )
-        return 2 if isinstance(error, UnknownNameError) else 1
+        return 2 if isinstance(error, UsageError) else 1
     return 0

@@ -83,7 +83,8 @@ def _row(attack: AttackFile) -> tuple[str, str, str]:
 
 def _as_json(attack: AttackFile) -> dict[str, Any]:
     fields = asdict(attack)
-    return {"attack": fields.pop("name"), **fields, "path": str(attack.path)}
+    names = {"attack": fields.pop("name"), "is_control": fields.pop("control")}
+    return {**names, **fields, "path": str(attack.path)}
 
 
 def _flags(attack: AttackFile) -> str:

@@ -10,7 +10,7 @@ from harness.audits.entities.inputs import read_inputs
 from harness.cli.audit_run import AuditOptions, Targets, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.resolving import model_records
-from harness.core.errors import HarnessError
+from harness.core.errors import UsageError
 
 
 def entities(
@@ -47,7 +47,7 @@ def entities(
 ) -> None:
     """Compare a NER model's confidence in trained and other names."""
     if not target:
-        raise HarnessError("no token classification model is named. Give --target.")
+        raise UsageError("no token classification model is named. Give --target.")
     params = EntitiesParams.checked(match=match, labels=label or (), attention_prompts=attention_prompts)
     named = {"in-train": in_train, "out-train": out_train, "wikidata": wikidata, "prompts": prompts}
     named |= {f"conll {number}": path for number, path in enumerate(conll or (), 1)}

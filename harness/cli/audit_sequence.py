@@ -14,7 +14,7 @@ from harness.cli.audit_run import AuditOptions, Round, TextField, run_audit
 from harness.cli.options import DeviceOptions
 from harness.cli.output import say
 from harness.cli.resolving import model_records
-from harness.core.errors import HarnessError
+from harness.core.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def sequence(
     params = SequenceParams.checked(**asdict(measurement))
     source = select_source(corpus, round_, field=field, split=split)
     if source is None:
-        raise HarnessError("no corpus is named. Give a directory or a file, or a round with --round.")
+        raise UsageError("no corpus is named. Give a directory or a file, or a round with --round.")
     control_source = select_source(control, control_round, field=field)
     named = select_target(target, options.revision, source, control_source, params)
     models = () if named is None else model_records([named[0]], compute, revision=named[1])

@@ -1,5 +1,6 @@
 """`harness leaderboard`: the bundles of a round, ranked."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +73,7 @@ def leaderboard(
             {
                 "round": judging.round.name,
                 "error_cap": judging.round.error_cap,
-                "entries": [entry.as_json() for entry in entries],
+                "entries": [asdict(entry) for entry in entries],
             }
         )
     else:

@@ -10,7 +10,7 @@ import typer
 
 from harness.cli.completion import attack_names, round_names, run_names
 from harness.cli.output import sanitize
-from harness.core.errors import HarnessError, UnknownNameError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.times import parse_duration
 
 
@@ -112,15 +112,17 @@ def usage_errors(option: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def recorded_names(record: str) -> Iterator[None]:
-    """Turn an UnknownNameError into another HarnessError: the name is in `record`, so the usage is not wrong."""
+    """Turn a UsageError into another HarnessError: the value is in `record`, so the usage is not wrong."""
     try:
         yield
-    except UnknownNameError as error:
+    except UsageError as error:
         raise HarnessError(f"{record}: {error}") from None
 
 
 def check_output_file(path: Path, *, force: bool = True) -> None:
-    """Raise HarnessError if the directory of `path` does not exist, or if `path` exists and `force` is false."""
+    """Raise HarnessError if `path` is a directory, is in none that exists, or exists itself and `force` is false."""
+    if path.is_dir():
+        raise HarnessError(f"{path} is a directory. Name a file.")
     if path.exists() and not force:
         raise HarnessError(f"{path} exists. --force replaces it.")
     if not path.absolute().parent.is_dir():

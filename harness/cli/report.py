@@ -7,7 +7,7 @@ import typer
 
 from harness.cli.options import Force, Json, Redact, Runs, check_output_file, write_output
 from harness.cli.output import print_json, sanitize
-from harness.core.errors import HarnessError
+from harness.core.errors import UsageError
 from harness.runs.folder import run_folder
 
 
@@ -27,7 +27,7 @@ def report(
     from harness.submit.report import report_page
 
     if out.suffix != ".html":
-        raise HarnessError(f"{out}: a report is an .html file. Choose another name.")
+        raise UsageError(f"{out}: a report is an .html file. Choose another name.")
     check_output_file(out, force=force)
     folders = [run_folder(name) for name in runs]
     write_output(out, report_page(folders, redact=redact))

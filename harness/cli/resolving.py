@@ -95,25 +95,22 @@ def require_device(compute: DeviceOptions) -> str:
         raise typer.BadParameter(
             f"{compute.threads} is too many: this machine has {usable_cores()} usable cores.", param_hint="--threads"
         )
-    if _DEVICE.fullmatch(compute.device) is None:
+    return usable_device(compute.device)
+
+
+def usable_device(device: str) -> str:
+    """Return the device that `--device` names. Raises a usage error for an unknown or absent one."""
+    if _DEVICE.fullmatch(device) is None:
         raise typer.BadParameter(
-            f"unknown device {shorten(compute.device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
+            f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
         )
-    device = chosen_device(compute.device)
-    if device.startswith("cuda"):
-        _require_gpu(device)
-    return device
-
-
-def _require_gpu(device: str) -> None:
-    """Raise a usage error if this machine has no such GPU."""
-    gpus = visible_gpus()
-    if any(device in ("cuda", gpu.name) for gpu in gpus):
-        return
-    if not gpus and any(any(folder.glob(name)) for folder, name in GPU_NODES):
-        # NVML does not list AMD's GPUs, and is absent in some containers.
-        return
-    found = ", ".join(gpu.name for gpu in gpus) or "no GPU"
+    device = chosen_device(device)
+    names = ["cuda", *(gpu.name for gpu in visible_gpus())]
+    # NVML does not list AMD's GPUs, and is absent in some containers.
+    is_unlisted = len(names) == 1 and any(any(folder.glob(name)) for folder, name in GPU_NODES)
+    if device == "cpu" or is_unlisted or (len(names) > 1 and device in names):
+        return device
+    found = ", ".join(names[1:]) or "no GPU"
     raise typer.BadParameter(
         f"{device} is not available: the NVIDIA driver shows {found}. Use another device, or cpu.",
         param_hint="--device",
@@ -130,12 +127,12 @@ def chosen_device(device: str) -> str:
 
 
 def settings_in(settings: list[str]) -> dict[str, str]:
-    """Return `key=value` texts as a dict. Raises HarnessError for a text without a key, or a repeated key."""
+    """Return `NAME=VALUE` texts as a dict. Raises HarnessError for a text without a name, or a repeated name."""
     values: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise HarnessError(f"{shorten(setting)!r} is not key=value.")
+            raise HarnessError(f"{shorten(setting)!r} is not NAME=VALUE.")
         if key in values:
             raise HarnessError(f"{key} was given twice.")
         values[key] = value

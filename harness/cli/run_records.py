@@ -3,6 +3,7 @@
 import itertools
 import sys
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,12 @@ import typer
 from harness.analysis.candidates import load_example
 from harness.cli.completion import attack_names, run_and_tuning_names
 from harness.cli.descriptions import describe, describe_example, run_as_json
-from harness.cli.options import RUN_HELP, Force, Json, Run, check_output_file, round_option
+from harness.cli.options import RUN_HELP, Force, Json, Run, check_output_file, round_option, write_output
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
 from harness.cli.tuning_records import find_run_or_tuning, print_tuning
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import log_lines
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.submission import write_submission
 from harness.core.times import date_and_time, format_duration
@@ -136,7 +137,7 @@ def rm(
                     f"{folder.id} is still running. `harness stop {folder.id}` stops it, or use --force."
                 )
     for folder in folders:
-        if force:
+        if force and folder.is_alive:
             stop_run(folder)
         remove_run(folder)
         if not json:
@@ -226,19 +227,23 @@ def export(
     if is_stdout and json:
         raise typer.BadParameter("--out - writes to stdout. Name a file.", param_hint="--json")
     if not all_ and not is_stdout and destination.suffix != ".csv":
-        raise HarnessError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
+        raise UsageError(f"{destination}: a submission is a .csv file. --all writes .parquet and .jsonl too.")
     check_output_file(destination, force=force or is_stdout)
+    content = BytesIO()
     if all_:
         from harness.core.tables import write_guesses
 
         guesses = every_guess(folder)
-        write_guesses(destination, guesses)
         rows = len(guesses.ids)
+        write_guesses(content, guesses, ".csv" if is_stdout else destination.suffix)
     else:
         submission = submission_now(folder)
-        where = sys.stdout.buffer if is_stdout else destination
-        write_submission(where, submission.ids, submission.suffixes, is_private=False)
         rows = len(submission.ids)
+        write_submission(content, submission.ids, submission.suffixes)
+    if is_stdout:
+        sys.stdout.buffer.write(content.getbuffer())
+    else:
+        write_output(destination, content.getvalue())
     if json:
         print_json({"run": folder.id, "path": str(destination.absolute()), "rows": rows})
     elif not is_stdout:

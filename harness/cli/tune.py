@@ -110,32 +110,38 @@ def tune(
             say(f"`harness tune --resume {tuning.id} --runs {runs}` continues the tuning. A run in progress goes on.")
         raise typer.Exit(130) from None
     best = best_of(settings_tried(space, runs_of(tuning.id)))
-    if best is None and not json:
-        raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness runs` lists the runs.")
     print_tuning(tuning, json=json)
-    if best is not None:
-        words = ["harness", "run", tuning.attack, "--round", tuning.round]
-        for setting in (*tuning.settings, *settings_of(space, best.params)):
-            words += ["--set", setting]
-        say(f"best: {sanitize(shlex.join(words))}")
+    if best is None:
+        raise HarnessError(f"no setting of {tuning.id} was run on its folds. `harness runs` lists the runs.")
+    words = ["harness", "run", tuning.attack, "--round", tuning.round]
+    for setting in (*tuning.settings, *settings_of(space, best.params)):
+        words += ["--set", setting]
+    say(f"best: {sanitize(shlex.join(words))}")
 
 
 def _refuse_other_options(context: typer.Context, tuning: Tuning, given: dict[str, Any]) -> None:
     """Raise a usage error if an option was given whose value is not that of the tuning to be continued."""
     recorded = {**tuning.model_dump(), **tuning.options}
     parameters = {"round": "round_", "folds": "fold"}
+    options = {"attack": "ATTACK", "folds": "--fold", "settings": "--set"}
     for name, value in given.items():
         source = context.get_parameter_source(parameters.get(name, name))
         if source is not None and source.name == "COMMANDLINE" and recorded.get(name) != value:
+            option = options.get(name, f"--{name.replace('_', '-')}")
             raise typer.BadParameter(
-                f"{tuning.id} was started with {name} {recorded.get(name)}. Remove {name}, or start a new tuning.",
-                param_hint="--resume",
+                f"{tuning.id} was started with another value. Remove {option}, or start a new tuning.",
+                param_hint=option,
             )
 
 
 def _space_and_defaults(tuning: Tuning) -> tuple[dict[str, Span], dict[str, Any] | None]:
-    """Return the searched parameters of a tuning, and the defaults of its attack."""
+    """Return the searched parameters of a tuning, and the defaults of its attack.
+
+    Raises HarnessError if the attack has changed since the first run, whose recall would be compared with others.
+    """
     attack = attack_named(tuning.attack, _recorded_options(tuning).attacks)
+    if any(run.spec.attack.sha256 != attack.sha256 for run in runs_of(tuning.id)):
+        raise HarnessError(f"{attack.path} has changed since {tuning.id} began. Start a new tuning.")
     schema = fetch_schema(attack.path, digest=attack.sha256)
     with usage_errors("--vary") if tuning.vary else contextlib.nullcontext():
         return space_of(schema.schema, tuning.settings, tuning.vary), schema.params

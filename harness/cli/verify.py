@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ import typer
 from harness.cli.options import Json, VerifyOptions, budget_seconds, make_directory, round_option, write_output
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
+from harness.cli.resolving import usable_device
 from harness.core.errors import HarnessError
 from harness.core.files import remove_tree
 from harness.core.rounds import Round, load_round
@@ -46,7 +48,9 @@ def verify(
     frozen: Annotated[
         Path | None, typer.Option(metavar="CODE.zip", help="Compare the code with this earlier bundle.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Device, instead of the bundle's.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Device: auto, cpu, cuda or cuda:N.  [default: the bundle's]")
+    ] = None,
     work: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Work in this empty directory, and keep it.", show_default=False)
     ] = None,
@@ -72,6 +76,8 @@ def verify(
         raise typer.BadParameter("use --prefixes FILE or --round ROUND, or --frozen CODE.zip to compare code only.")
     if frozen is not None and not frozen.is_file():
         raise HarnessError(f"{frozen}: no such file.")
+    if device is not None:
+        usable_device(device)
     for folder in filter(None, (work, out)):
         make_directory(folder)
     if work is not None and any(work.iterdir()):
@@ -95,7 +101,7 @@ def verify(
             work=work,
             out=out,
         )
-    print_json(verdict.as_json()) if json else _print(verdict)
+    print_json(asdict(verdict)) if json else _print(verdict)
     if verdict.outcome.exit_code:
         raise typer.Exit(verdict.outcome.exit_code)
 
@@ -172,7 +178,7 @@ def _write(verdict: Verdict, path: Path) -> None:
     """Write the verdict as JSON to `path`, and as an HTML page next to it."""
     from harness.submit.html_page import page
 
-    write_output(path, dumps(verdict.as_json(), indent=2) + "\n")
+    write_output(path, dumps(asdict(verdict), indent=2) + "\n")
     write_output(path.with_suffix(".html"), page("verdict.html.j2", verdict=verdict))
     say(f"{sanitize(str(path))} · {sanitize(path.with_suffix('.html').name)}")
 
@@ -198,5 +204,7 @@ def prepare(options: VerifyOptions) -> None:
             "no source to install the bundle's environment from. Use --allow-network-install (the package index), "
             "--wheels DIR, or --own-environment (this Python)."
         )
+    if options.wheels is not None and not options.wheels.is_dir():
+        raise typer.BadParameter(f"no such directory: {options.wheels}.", param_hint="--wheels")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))

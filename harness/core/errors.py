@@ -9,11 +9,11 @@ class HarnessError(Exception):
     """Invalid input or an impossible request. Its text is shown unchanged and without a traceback."""
 
 
-class UnknownNameError(HarnessError):
-    """A name that does not exist. On the command line it is wrong usage."""
+class UsageError(HarnessError):
+    """A value that the user gave and that is never valid, or a name that does not exist: exit code 2."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], *, see: str) -> UnknownNameError:
+def unknown_name(kind: str, name: str, known: Iterable[str], *, see: str) -> UsageError:
     """Return the error for a `name` that is not `known`. It suggests the nearest names, or else the command `see`."""
     # Imported here because every module imports this one, and few need the nearest names.
     import difflib
@@ -21,4 +21,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, see: str) -> Unk
     known = sorted(known)
     nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"{see} lists them."
-    return UnknownNameError(f"unknown {kind} {shorten(name)!r}: {hint}")
+    return UsageError(f"unknown {kind} {shorten(name)!r}: {hint}")

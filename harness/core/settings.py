@@ -69,7 +69,7 @@ def setting_error(field: str, reason: str) -> HarnessError:
     """Return the error for a setting of the right type whose value cannot be used."""
     path = settings_file()
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return HarnessError(f"{path}, line {_line_of(field, text)}: {field}: {reason}.")
+    return HarnessError(f"{path}, line {_line_of(field, text)}: {field}: {reason}{'' if reason.endswith('?') else '.'}")
 
 
 def _line_of(field: str, text: str) -> int:

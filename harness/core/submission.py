@@ -49,14 +49,14 @@ def submission_order(
     return rows if row_cap is None else rows[:row_cap]
 
 
-def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens, *, is_private: bool = True) -> None:
+def write_submission(destination: Path | IO[bytes], ids: Ints, suffixes: Tokens) -> None:
     """Write the official CSV: `Example ID,Suffix Guess`, then rows such as `616,"[1,2,3]"`, each ended by LF.
 
     `ids` [rows] and `suffixes` [rows, suffix length >= 1] are not negative and in submission order. A path is replaced
-    atomically, with `is_private` as in `atomic_file`; an open binary file is appended to.
+    atomically, and an open binary file is appended to.
     """
     if isinstance(destination, Path):
-        with files.atomic_file(destination, is_private=is_private) as file:
+        with files.atomic_file(destination) as file:
             write_submission(file, ids, suffixes)
         return
     destination.write(HEADER)

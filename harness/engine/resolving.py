@@ -97,7 +97,7 @@ def resolve_target(
     elif (folder := expand_home(id_)).is_dir():
         path = folder.resolve()
     elif id_.startswith(("./", "../", "/", "~")):
-        raise HarnessError(f"no such folder: {id_}. A target is a folder with config.json and *.safetensors.")
+        raise HarnessError(f"no such directory: {id_}. A target is a directory with config.json and *.safetensors.")
     else:
         path = _hub_folder(id_, revision, offline)
         commit = path.name
@@ -110,9 +110,9 @@ def resolve_target(
 def weight_files(path: Path) -> list[Path]:
     """Return the *.safetensors of the folder by name. Raises HarnessError if it contains no model."""
     if not path.is_dir():
-        raise HarnessError(f"no such folder: {path}. A target is a folder with config.json and *.safetensors.")
+        raise HarnessError(f"no such directory: {path}. A target is a directory with config.json and *.safetensors.")
     if not (path / "config.json").exists():
-        raise HarnessError(f"not a model folder: {path}. It has no config.json.")
+        raise HarnessError(f"not the directory of a model: {path}. It has no config.json.")
     files = sorted(path.glob("*.safetensors"))
     if not files:
         raise HarnessError(f"no *.safetensors in {path}. Weights in other formats may run code and are not read.")
@@ -187,7 +187,7 @@ def _hub_folder(id_: str, revision: str, offline: bool | None) -> Path:
         return Path(snapshot_download(id_, revision=revision, **wanted))
     except HFValidationError:
         raise HarnessError(
-            f"unknown target: {shorten(id_)!r}. Use `demo`, a folder, or a model id of the Hugging Face hub."
+            f"unknown target: {shorten(id_)!r}. Use `demo`, a directory, or a model id of the Hugging Face hub."
         ) from None
     except HfHubHTTPError as error:
         reason = shorten(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__, 120)

@@ -88,7 +88,7 @@ def _declared_span(described: Any) -> Span | None:
 
 def _typed_span(name: str, values: str, described: Any) -> Span:
     """Return the values of `--vary NAME=VALUES`."""
-    option = f"--vary {name}={shorten(values)}"
+    option = f"{name}={shorten(values)}"
     kind = described.get("type") if isinstance(described, dict) else None
     low, dots, high = values.partition("..")
     if dots:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_export
 from harness.core.text import shorten
 from harness.plugins.declarations import NAME
@@ -43,7 +43,7 @@ def new_attack(name: str, folder: Path) -> Path:
     Raises HarnessError if the name is not valid, the file exists, or the directory is not writable.
     """
     if not NAME.fullmatch(name):
-        raise HarnessError(
+        raise UsageError(
             f"{shorten(name)!r} is not a valid name. Use lower-case letters, digits and underscores, a letter first."
         )
     path = folder / f"{name}.py"

@@ -97,7 +97,7 @@ def validated_params(file: Path, set_: dict[str, str]) -> ValidatedParams:
     answer = _answer(file, {"set": set_, "validate": True})
     if answer.unknown:
         known = answer.schema.get("properties", {})
-        raise unknown_name("parameter", answer.unknown[0], known, see="harness attacks show ATTACK")
+        raise unknown_name("parameter", answer.unknown[0], known, see=f"harness attacks show {file.stem}")
     if answer.faults or answer.params is None:
         faults = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in answer.faults]
         raise HarnessError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")

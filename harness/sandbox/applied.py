@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import AliasChoices, Field, TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,9 @@ class Limit:
 
 @dataclass(frozen=True)
 class AppliedSandbox:
-    """The name of the backend (`means` in records), the mechanisms that its launcher applied, and the limits.
+    """The name of the backend, the mechanisms that its launcher applied, and the limits (None for none)."""
 
-    A limit is None if nothing enforces it. The other fields have the names that they have in stored records.
-    """
-
-    backend: Annotated[str, Field(alias="means")]
+    backend: Annotated[str, Field(validation_alias=AliasChoices("backend", "means"))]  # `means` in earlier versions
     applied: tuple[str, ...]
     memory: Limit | None
     processes: Limit | None
@@ -31,7 +28,7 @@ class AppliedSandbox:
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""
-        record: dict[str, Any] = TypeAdapter(AppliedSandbox).dump_python(self, mode="json", by_alias=True)
+        record: dict[str, Any] = TypeAdapter(AppliedSandbox).dump_python(self, mode="json")
         return record
 
     @classmethod

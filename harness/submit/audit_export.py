@@ -27,21 +27,21 @@ def check_audit_folder(out: Path) -> None:
     """
     parent = out.resolve().parent
     if not parent.is_dir():
-        raise HarnessError(f"{parent}: no such folder.")
+        raise HarnessError(f"no such directory: {parent}.")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise HarnessError(f"{parent}: permission denied. Name another folder with --out.")
+        raise HarnessError(f"{parent}: permission denied. Name another directory with --out.")
     if not out.exists():
         return
     if not out.is_dir():
-        raise HarnessError(f"{out}: not a folder. Name a folder with --out.")
+        raise HarnessError(f"{out}: not a directory. Name one with --out.")
     present = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_symlink() or not path.is_dir()}
     if not present:
         return
     written = _recorded_files(out / _RECORD)
     if written is None:
-        raise HarnessError(f"{out}: contains files that are not from an audit. Name another folder with --out.")
+        raise HarnessError(f"{out}: contains files that are not from an audit. Name another directory with --out.")
     if added := sorted(present - written):
-        raise HarnessError(f"{out}: {added[0]} was added to this audit's folder. Move it away, or use another --out.")
+        raise HarnessError(f"{out}: {added[0]} was added to this audit. Move it away, or use another --out.")
 
 
 def write_audit(out: Path, findings: Findings, header: AuditHeader, *, redact: bool) -> list[Path]:

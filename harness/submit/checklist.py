@@ -84,7 +84,7 @@ def _ended(summary: RunSummary) -> Check:
         fix = f"wait for the run to end, or stop it with harness stop {summary.id}"
         return Check("ended", False, f"the run is {summary.status.words}", fix)
     if summary.status in (Status.FINISHED, Status.OUT_OF_TIME):
-        return Check("ended", True, f"the run ended {summary.status.words}")
+        return Check("ended", True, f"the run is {summary.status.words}")
     reason = f" ({shorten(summary.reason, 120).rstrip('.')})" if summary.reason else ""
     sentence = f"the run {summary.status.words}{reason}"
     return Check("ended", False, sentence, f"continue the run with harness resume {summary.id}", True)

@@ -52,10 +52,6 @@ class Entry:
     marks: tuple[str, ...] = ()
     unranked: str = ""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return asdict(self)
-
 
 class _ScoredBundle(NamedTuple):
     """A valid bundle with the score of its submission (None in a blind round)."""
@@ -94,7 +90,7 @@ def leaderboard_csv(entries: Sequence[Entry]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(Entry)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _csv_cell(value) for name, value in entry.as_json().items()} for entry in entries)
+    writer.writerows({name: _csv_cell(value) for name, value in asdict(entry).items()} for entry in entries)
     return text.getvalue()
 
 

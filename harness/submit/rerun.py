@@ -85,7 +85,8 @@ def write_rerun_results(folder: RunFolder, out: Path) -> Path:
     is minus the row's place.
     """
     submission, scores = submission_with_scores(folder)
-    write_submission(out, submission.ids, submission.suffixes, is_private=False)
+    with atomic_file(out, is_private=False) as file:
+        write_submission(file, submission.ids, submission.suffixes)
     path = out.parent / SCORES
     with atomic_file(path, is_private=False) as file:
         file.write(b"Example ID,Score\n")

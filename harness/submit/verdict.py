@@ -1,6 +1,6 @@
 """The verdict of a verification: the finding of each check, and one outcome for the whole bundle."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Never
@@ -104,10 +104,6 @@ class Verdict:
     code_changes: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for JSON output."""
-        return asdict(self)
 
 
 def verdict_path(bundle: Path) -> Path:

@@ -118,7 +118,7 @@ def test_a_new_attack_can_be_in_another_directory(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["Upper", "with-dash", "../escape", "", "1st", "a" * 65])
 def test_an_invalid_attack_name_is_refused(folder: Path, name: str) -> None:
     done = _harness(folder, "attacks", "new", name)
-    assert done.returncode == 1 and "is not a valid name" in done.stderr
+    assert done.returncode == 2 and "is not a valid name" in done.stderr
     assert not (folder / "attacks").exists()
 
 

@@ -52,11 +52,11 @@ def test_pairs_in_a_file_are_measured_and_bad_input_is_refused(machine: Machine)
     found = machine.json("audit", "leakage", "pairs.npz", "--target", "demo-tiny", "--inexact", "3", "--threads", "1")
     assert found["sequences"] == 20 and found["suffix_tokens"] == 4
     json.dumps(found, allow_nan=False)
-    for arguments, sentence in (
-        (("pairs.npz",), "no target is named"),
-        ((), "no pairs are named"),
-        (("absent.npz", "--target", "demo"), "no such file"),
-        (("--names", "--top-p", "2"), "--top-p"),
-        (("--corpus", "pairs.npz"), "--corpus and --tagger must be given together"),
+    for arguments, code, sentence in (
+        (("pairs.npz",), 2, "no target is named"),
+        ((), 2, "no pairs are named"),
+        (("absent.npz", "--target", "demo"), 1, "no such file"),
+        (("--names", "--top-p", "2"), 2, "--top-p"),
+        (("--corpus", "pairs.npz"), 2, "--corpus and --tagger must be given together"),
     ):
-        assert sentence in machine.run("audit", "leakage", *arguments, code=1).stderr
+        assert sentence in machine.run("audit", "leakage", *arguments, code=code).stderr

@@ -83,26 +83,30 @@ def test_a_killed_audit_repeats_at_most_requests_in_flight(machine: Machine) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "code", "says"),
     [
-        ((), "no corpus is named. Give a directory or a file, or a round with --round."),
-        (("nowhere", "--target", "demo"), "no such file or directory: nowhere"),
-        (("empty", "--target", "demo"), "empty contains no paragraph. It is empty."),
-        (("short.txt", "--target", "demo"), "none of which has more than 35 words (--prompt-length)."),
-        (("short.txt",), "no model is named"),
-        (("short.txt", "--endpoint", "http://localhost/v1"), "--endpoint and --endpoint-model must be given together."),
-        (("short.txt", "--target", "demo", "--top-p", "0.5"), "set --temperature."),
-        (("short.txt", "--target", "demo", "--overlap", "bag"), "--overlap"),
-        (("short.txt", "--target", "demo", "--split", "train"), "not a data set with splits"),
-        (("broken.jsonl", "--target", "demo"), "Skipped broken.jsonl, line 1: not valid JSON."),
-        (("--round", "round.toml", "--target", "empty"), "not a model folder: "),
+        ((), 2, "no corpus is named. Give a directory or a file, or a round with --round."),
+        (("nowhere", "--target", "demo"), 1, "no such file or directory: nowhere"),
+        (("empty", "--target", "demo"), 1, "empty contains no paragraph. It is empty."),
+        (("short.txt", "--target", "demo"), 1, "none of which has more than 35 words (--prompt-length)."),
+        (("short.txt",), 2, "no model is named"),
+        (
+            ("short.txt", "--endpoint", "http://localhost/v1"),
+            2,
+            "--endpoint-model must be given together.",
+        ),
+        (("short.txt", "--target", "demo", "--top-p", "0.5"), 2, "set --temperature."),
+        (("short.txt", "--target", "demo", "--overlap", "bag"), 2, "--overlap"),
+        (("short.txt", "--target", "demo", "--split", "train"), 1, "not a data set with splits"),
+        (("broken.jsonl", "--target", "demo"), 1, "Skipped broken.jsonl, line 1: not valid JSON."),
+        (("--round", "round.toml", "--target", "empty"), 1, "not the directory of a model: "),
     ],
 )
-def test_bad_input_is_refused(machine: Machine, arguments: tuple[str, ...], says: str) -> None:
+def test_bad_input_is_refused(machine: Machine, arguments: tuple[str, ...], code: int, says: str) -> None:
     (machine.folder / "empty").mkdir()
     (machine.folder / "short.txt").write_text("a few words")
     (machine.folder / "broken.jsonl").write_text("{")
-    failed = machine.run("audit", "sequence", *arguments, code=1)
+    failed = machine.run("audit", "sequence", *arguments, code=code)
     (sentence,) = failed.stderr.splitlines()
     assert says in sentence
     assert failed.stdout == ""

@@ -258,7 +258,7 @@ def test_an_invalid_argument_gives_one_line_with_a_suggestion(
     [
         (("draws", "--set", "trails=3"), "Invalid value for --set: unknown parameter 'trails': did you mean trials?"),
         (("draws", "--set", "trials=many"), "Invalid value for --set: trials: must be a whole number, got 'many'"),
-        (("draws", "--set", "trials"), "Invalid value for --set: 'trials' is not key=value."),
+        (("draws", "--set", "trials"), "Invalid value for --set: 'trials' is not NAME=VALUE."),
         (("draws", "--budget", "soon"), "Invalid value for --budget: 'soon' is not a duration"),
         (("draws", "--target", "gpt2"), "Invalid value for --target: draws does not use a target. Remove --target."),
         (("draws", "--device", "cpu"), "Invalid value for --device: draws does not use a target. Remove --device."),
@@ -348,7 +348,8 @@ def test_the_error_cap_of_a_fold_is_proportional_to_its_examples(machine: Machin
 
 def test_export_refuses_an_invalid_path(machine: Machine) -> None:
     machine.attack("draws", "--set", "pause=0")
-    assert "a submission is a .csv file" in machine.run("export", "latest", "--out", "a.parquet", code=1).stderr
+    assert "a submission is a .csv file" in machine.run("export", "latest", "--out", "a.parquet", code=2).stderr
+    assert "is a directory" in machine.run("export", "latest", "--out", ".", "--all", "--force", code=1).stderr
     assert "no such directory" in machine.run("export", "latest", "--out", "/nowhere/a.csv", code=1).stderr
 
 

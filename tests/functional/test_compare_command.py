@@ -204,7 +204,8 @@ def test_curves_are_written_to_a_file(runs: Runs) -> None:
     ],
 )
 def test_runs_that_cannot_be_compared_are_refused(runs: Runs, words: str, sentence: str) -> None:
-    refused = runs.machine.run("compare", *runs.named(words), code=1)
+    is_usage = "twice" in sentence or "at least two" in sentence
+    refused = runs.machine.run("compare", *runs.named(words), code=2 if is_usage else 1)
     assert refused.stdout == ""
     assert refused.stderr == f"harness: {sentence.format(*runs.named(words))}\n"
 

@@ -53,15 +53,17 @@ def test_redact_removes_guesses(reported: tuple[Machine, str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "sentence"),
+    ("out", "code", "sentence"),
     [
-        ("page.pdf", "page.pdf: a report is an .html file. Choose another name."),
-        ("absent/page.html", "absent: no such directory."),
+        ("page.pdf", 2, "page.pdf: a report is an .html file. Choose another name."),
+        ("absent/page.html", 1, "absent: no such directory."),
     ],
 )
-def test_an_invalid_output_path_is_refused(out: str, sentence: str, reported: tuple[Machine, str, str]) -> None:
+def test_an_invalid_output_path_is_refused(
+    out: str, code: int, sentence: str, reported: tuple[Machine, str, str]
+) -> None:
     machine, better, _ = reported
-    assert machine.run("report", better, "--out", out, code=1).stderr == f"harness: {sentence}\n"
+    assert machine.run("report", better, "--out", out, code=code).stderr == f"harness: {sentence}\n"
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ def _has_recorded_sandbox(machine: Machine, summary: dict[str, Any]) -> bool:
     assert ("seccomp with a listener" in applied) is (backend != "none")
     has_rules = backend_named(backend).launcher_setup(SandboxPolicy()).file_rules is not None
     assert any(name.startswith("landlock ") for name in applied) is has_rules
-    return summary["sandbox"] == summary["in_force"]["means"] == backend
+    return summary["sandbox"] == summary["in_force"]["backend"] == backend
 
 
 def test_every_attempt_to_break_out_is_refused_and_recorded(sandboxed_machine: Machine, outside: Outside) -> None:

@@ -1,14 +1,16 @@
 """`harness tune`: runs on training examples with a common parent, which can be resumed."""
 
 import json
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs import launch
 from harness.runs.folder import RunFolder
-from tests.functional.machine import Machine, wait_until
+from tests.functional.machine import PLUGINS, Machine, wait_until
 
 COMMAND = ("tune", "draws", "--limit", "12", "--vary", "trials=1..3")
 FOLDS = {"small:fold0of5", "small:fold1of5"}
@@ -39,6 +41,23 @@ def test_a_tuning_consists_of_runs_on_folds(tuned: Machine) -> None:
     # The first setting consists of the defaults of the attack.
     assert specs[0].params["trials"] == 3
     assert all(spec.params["pause"] == 0 and 1 <= spec.params["trials"] <= 3 for spec in specs)
+
+
+def test_a_tuning_of_a_changed_attack_is_not_continued(tuned: Machine) -> None:
+    attack = Path(shutil.copy(PLUGINS / "draws.py", tuned.folder))
+    options = ("--attacks", str(tuned.folder), "--set", "pause=0")
+    result = tuned.json(*COMMAND, *options, "--runs", "1")
+    attack.write_text(attack.read_text() + "# changed\n")
+    refused = tuned.run("tune", "--resume", result["id"], "--runs", "2", code=1).stderr
+    assert f"{attack} has changed since {result['id']} began. Start a new tuning." in refused
+    changed = tuned.run("tune", "--resume", result["id"], "--limit", "5", code=2).stderr
+    assert "Remove --limit, or start a new tuning." in " ".join(changed.replace("│", " ").split())
+
+
+def test_a_tuning_without_a_recall_fails(tuned: Machine) -> None:
+    options = (*tuned.plugin(), "--limit", "12", "--vary", "action=raises,segfault", "--runs", "1")
+    failed = tuned.run("tune", "misbehaving", *options, "--json", code=1)
+    assert json.loads(failed.stdout)["best"] is None and "was run on its folds" in failed.stderr
 
 
 @pytest.mark.slow

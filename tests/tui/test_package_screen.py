@@ -98,7 +98,7 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
         words = screen_text(pilot.app)
         assert f"Package · draws on small, Recall@{run_summary(finished).error_cap} 0." in words
         assert f"{finished.id} · finished" in words
-        assert row(pilot, "ended") == "✓ ended the run ended finished"
+        assert row(pilot, "ended") == "✓ ended the run is finished"
         # The first unmet check is visible even in a short terminal.
         assert "✗ team         no team file" in words and "→ write team.toml with [[members]]" in words
         assert checklist(pilot).highlighted_option is not None
@@ -272,7 +272,7 @@ def test_a_deleted_run_is_a_message(copy: RunFolder, here: Path) -> None:
         copy.spec_file.unlink()
         await until(pilot, lambda: screen(pilot).query_one("#who").has_class("-error"))
         assert "spec.json" in text(pilot, "#who") and not is_ready(pilot)
-        assert row(pilot, "ended") == "✓ ended the run ended finished"
+        assert row(pilot, "ended") == "✓ ended the run is finished"
 
     packaging(copy, scenario)
 

@@ -16,7 +16,7 @@ from harness.audits.sources import CorpusFiles, Source, load_answered_examples, 
 from harness.audits.text_files import Notes, parse_json, parse_tokenizer, read_text
 from harness.core.arrays import Tokens, mapped_array
 from harness.core.audit import AuditInputs
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.engine.demo import SIZES as DEMO_SIZES
@@ -61,9 +61,9 @@ class PairSource:
         number = sum((source is not None, names, corpus is not None))
         if number != 1:
             fault = "several sources of pairs are named" if number else "no pairs are named"
-            raise HarnessError(f"{fault}. Give a file of pairs, --round, --names, or --corpus with --tagger.")
+            raise UsageError(f"{fault}. Give a file of pairs, --round, --names, or --corpus with --tagger.")
         if (corpus is None) != (tagger is None):
-            raise HarnessError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
+            raise UsageError("--corpus and --tagger must be given together: a corpus is cut at tagged entities.")
         return cls(corpus or source, tagger, size)
 
     @property
@@ -93,7 +93,7 @@ class PairSource:
         elif not ids and self.source is None:
             ids = [size.name for size in reversed(DEMO_SIZES)]
         if not ids:
-            raise HarnessError("no target is named. Give --target.")
+            raise UsageError("no target is named. Give --target.")
         if self.tagger in ids:
             raise HarnessError(f"{self.tagger} is both --target and --tagger. Choose two models.")
         return [*ids, *([self.tagger] if self.tagger is not None else [])], revision

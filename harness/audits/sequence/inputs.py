@@ -16,7 +16,7 @@ from harness.audits.sequence.words import cut_after, paragraphs_of, word_spans
 from harness.audits.sources import CorpusFiles, Source
 from harness.audits.text_files import Notes
 from harness.core.audit import AuditInputs
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import pluralize
 
@@ -35,12 +35,12 @@ def select_target(
     rounds = [side for side in (source, control) if isinstance(side, Round)]
     if params.endpoint is not None and not rounds:
         if target is not None:
-            raise HarnessError("two models are named: --target and --endpoint. Name one of them.")
+            raise UsageError("two models are named: --target and --endpoint. Name one of them.")
         return None
     if target is not None:
         return target, revision
     if not isinstance(source, Round) and params.endpoint is None:
-        raise HarnessError("no model is named. Give --target, or --endpoint with --endpoint-model.")
+        raise UsageError("no model is named. Give --target, or --endpoint with --endpoint-model.")
     return rounds[0].target, rounds[0].revision
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -137,13 +138,13 @@ def test_the_objects_of_bundles(harness: CommandLine, home: Path) -> None:
     code = harness("package", "code", "lookup", "--round", round_.name, "--json").json
     check(code, "`harness package`")
     verdict = Verdict("a.zip", "00", "code", "lookup", "demo", Outcome.RAN, "it ran", ())
-    check({"schema_version": SCHEMA_VERSION, **verdict.as_json(), "findings": []}, "`harness verify`")
+    check({"schema_version": SCHEMA_VERSION, **asdict(verdict), "findings": []}, "`harness verify`")
 
 
 def test_the_keys_of_a_leaderboard_entry() -> None:
     from harness.submit.leaderboard import Entry
 
-    assert set(Entry("a.zip").as_json()) == set(documented("Leaderboard entry"))
+    assert set(asdict(Entry("a.zip"))) == set(documented("Leaderboard entry"))
 
 
 def test_the_keys_of_a_measurement() -> None:

@@ -78,6 +78,13 @@ def test_rm_keeps_a_run_that_is_alive(harness: CommandLine, home: Path, monkeypa
     assert run.folder.spec_file.exists()
 
 
+def test_rm_deletes_a_run_with_a_damaged_record(harness: CommandLine, home: Path) -> None:
+    folder = ended_run(home)
+    folder.store.write_bytes(b"not a database")
+    assert harness("runs", "rm", folder.id, "--force").code == 0
+    assert not folder.path.exists()
+
+
 def ended_run(home: Path, id_: str = "aaaa-one") -> RunFolder:
     run = recorded_run(home, id_=id_)
     run.supervised_by(1)

@@ -251,7 +251,7 @@ def test_a_classifier_that_returns_nan_is_refused(folders, tmp_path):
 
 
 def test_a_folder_without_a_token_classifier_is_refused(folders, tmp_path):
-    with pytest.raises(HarnessError, match="no such folder"):
+    with pytest.raises(HarnessError, match="no such directory"):
         load_classifier(tmp_path / "absent")
     folder = relabelled(folders[Family.BERT], tmp_path / "bare", ["O"] * 5)
     tensors = {

@@ -83,7 +83,7 @@ def _is_refused(folder: Path, sentence: str, **arguments) -> None:
 
 
 def test_folders_without_a_model_are_refused(tmp_path):
-    _is_refused(tmp_path / "nowhere", "no such folder: .*nowhere")
+    _is_refused(tmp_path / "nowhere", "no such directory: .*nowhere")
     _is_refused(tmp_path, "no config.json")
     (tmp_path / "config.json").write_text("{}")
     _is_refused(tmp_path, "no \\*.safetensors")

@@ -42,11 +42,13 @@ def test_refusals_are_described_in_one_clause() -> None:
 
 def test_an_applied_sandbox_is_read_from_its_record() -> None:
     limit = {"most": 4096, "by": "cgroup v1"}
-    record = {"means": "landlock", "applied": ["pid", "landlock 7"], "memory": None, "processes": limit}
+    record = {"backend": "landlock", "applied": ["pid", "landlock 7"], "memory": None, "processes": limit}
     record |= {"file_bytes": None, "open_files": limit}
     applied = AppliedSandbox.from_record(record)
     assert applied.processes == Limit(4096, "cgroup v1")
     assert json.loads(json.dumps(applied.as_record())) == record
+    # The key of earlier versions.
+    assert AppliedSandbox.from_record({**record, "means": record.pop("backend")}) == applied
     assert applied.summary == "pid, landlock 7; memory not limited, 4,096 processes (cgroup v1), files not limited"
 
 

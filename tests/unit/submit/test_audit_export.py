@@ -261,9 +261,9 @@ def test_an_audit_folder_with_added_files_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_and_a_missing_parent_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(HarnessError, match=r"not a folder"):
+    with pytest.raises(HarnessError, match=r"not a directory"):
         check_audit_folder(tmp_path / "file")
-    with pytest.raises(HarnessError, match=r"absent: no such folder\."):
+    with pytest.raises(HarnessError, match=r"no such directory: .*absent\."):
         check_audit_folder(tmp_path / "absent" / "out")
 
 

@@ -24,7 +24,7 @@ from harness.tui.widgets.path_suggester import complete_path
 from tests.unit.tui.recorded import recorded_run
 
 VALUES = {"--team": "", "--description": "", "--out": "", "--redact": "false"}
-MET = Check("ended", True, "the run ended finished")
+MET = Check("ended", True, "the run is finished")
 LIMITED = Check("partial", False, "--limit left 1 of 2 examples out", "run it without --limit", True)
 TEAM = Check("team", False, "no team is named", "write team.toml")
 
