@@ -18,7 +18,7 @@ from harness.core.arrays import Bools, Floats, Ints, place_among_equals
 from harness.core.walk import JudgedRows, solutions
 
 REPLICATES = 2000
-SEED = 20230201
+_SEED = 20230201
 _NORMAL_975 = 1.959963984540054
 _BLOCK_WEIGHTS = 1 << 18  # weights of the replicates that are walked together, so that they fit the processor's cache
 _CHUNK = 512  # wrong rows walked between two checks whether every replicate has ended
@@ -54,7 +54,6 @@ def recall_interval(
     examples: int,
     clusters: Ints | None = None,
     replicates: int = REPLICATES,
-    seed: int = SEED,
 ) -> Interval:
     """Return the 95 % percentile interval of recall at `cap` errors (Efron 1979).
 
@@ -63,7 +62,7 @@ def recall_interval(
     interval is Wilson's (1927) with one observation per unit.
     """
     sample = _Sample.of(examples, clusters)
-    (recalls,) = _replicated_recalls([JudgedRows(is_correct, example_ids)], sample, cap, replicates, seed)
+    (recalls,) = _replicated_recalls([JudgedRows(is_correct, example_ids)], sample, cap, replicates)
     if np.ptp(recalls) == 0:
         low, high = wilson(float(recalls[0]), sample.units)
     else:
@@ -80,7 +79,7 @@ def paired_difference(
     Newcombe's (1998, method 10) from the two Wilson intervals.
     """
     sample = _Sample.of(examples, clusters)
-    one, other = _replicated_recalls([first, second], sample, cap, REPLICATES, SEED)
+    one, other = _replicated_recalls([first, second], sample, cap, REPLICATES)
     recalls = [len(solutions(*rows).within(cap)) / examples for rows in (first, second)]
     difference = recalls[0] - recalls[1]
     if np.ptp(one) == 0 and np.ptp(other) == 0:
@@ -129,9 +128,9 @@ class _Sample:
         names, unit_of_example = np.unique(clusters, return_inverse=True)
         return cls(examples, len(names), Unit.CLUSTER, unit_of_example)
 
-    def weights(self, replicates: int, seed: int) -> Iterator[NDArray[np.int32]]:
+    def weights(self, replicates: int) -> Iterator[NDArray[np.int32]]:
         """Yield how often each example was drawn, [block, examples], for one block of replicates after the other."""
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(_SEED)
         block = max(1, _BLOCK_WEIGHTS // self.examples)
         for start in range(0, replicates, block):
             drawn = np.empty((min(block, replicates - start), self.units), np.int32)
@@ -166,15 +165,13 @@ class _Order:
         return cls(rows.example_ids[wrong], solved.examples, np.searchsorted(wrong, solved.rows))
 
 
-def _replicated_recalls(
-    submissions: list[JudgedRows], sample: _Sample, cap: int, replicates: int, seed: int
-) -> list[Floats]:
+def _replicated_recalls(submissions: list[JudgedRows], sample: _Sample, cap: int, replicates: int) -> list[Floats]:
     """Return the recall of each submission in each replicate, [replicates]; all submissions share the replicates."""
     # A replicate is at most `units` copies of the largest cluster.
     largest = 1 if sample.unit_of_example is None else int(np.bincount(sample.unit_of_example).max())
     orders = [_Order.of(rows, cap * largest * sample.units / sample.examples) for rows in submissions]
     recalls: list[list[Floats]] = [[] for _ in submissions]
-    for weights in sample.weights(replicates, seed):
+    for weights in sample.weights(replicates):
         for order, parts in zip(orders, recalls, strict=True):
             parts.append(_weighted_recalls(order, weights, cap))
     return [np.concatenate(parts) for parts in recalls]
