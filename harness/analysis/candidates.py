@@ -23,7 +23,7 @@ VERDICTS = {True: "✓", False: "✗", None: "·"}
 class Candidate:
     """One suffix guessed for an example.
 
-    suffix: [length] token ids; score: the last score it was given; times: how often it was guessed; is_right: None in a
+    suffix: [length] token ids. score: the last score it was given. times: how often it was guessed. is_right: None in a
     blind round.
     """
 
@@ -37,7 +37,7 @@ class Candidate:
 class Example:
     """One example with the candidates of one run.
 
-    prefix: [prefix length] token ids; answer: [length] token ids, None in a blind round; candidates: in submission
+    prefix: [prefix length] token ids. answer: [length] token ids, None in a blind round. candidates: in submission
     order.
     """
 

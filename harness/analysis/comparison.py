@@ -44,9 +44,9 @@ class Trajectory(NamedTuple):
 class ComparedRun:
     """One run of a comparison.
 
-    suffixes_per_s: draws of finished batches per elapsed second, None if no time has elapsed; unreachable: the
-    trajectory on the examples whose answers the training rows do not contain, None if there is no such part;
-    submission: the judged rows of its submission; settings: the value of each setting by name.
+    suffixes_per_s: draws of finished batches per elapsed second, None if no time has elapsed. unreachable: the
+    trajectory on the examples whose answers the training rows do not contain, None if there is no such part.
+    submission: the judged rows of its submission. settings: the value of each setting by name.
     """
 
     id: str

@@ -22,7 +22,7 @@ DEFAULT_CAP = 100
 class Scorable(NamedTuple):
     """A submission and the answers to score it against.
 
-    ids: [rows]; suffixes: [rows, suffix length]; answers: [examples, suffix length]; clusters: [examples] or None.
+    ids: [rows]. suffixes: [rows, suffix length]. answers: [examples, suffix length]. clusters: [examples] or None.
     """
 
     name: str

@@ -41,7 +41,7 @@ def params_type_of(job: type) -> type[Params]:
 class Batch:
     """A fixed list of examples and trials: the unit of progress, commit and resume.
 
-    ids: [n] int64; prefixes: [n, prefix length]; trials: requested draws per prefix; seed: differs between passes and
+    ids: [n] int64. prefixes: [n, prefix length]. trials: requested draws per prefix. seed: differs between passes and
     stages and is equal in all batches of one pass, so that no draw depends on how examples are grouped.
     """
 
@@ -115,11 +115,11 @@ class Context(Protocol):
 class Attack(ABC, Generic[ParamsType]):
     """A plugin that turns prefixes into guesses.
 
-    Class attributes: `name`, used on the command line; `reference`, the publication of the method; `control`, true for
-    an attack that measures something else and may not be submitted; `uses_target`, false if no model is needed;
-    `guesses_per_example`, the number of suffixes per example in the submission (0: any number); `requires`,
-    distributions that must be installed besides those of the harness; `models`, the names of models loaded besides the
-    target, which a submission lists.
+    Class attributes: `name` is used on the command line. `reference` is the publication of the method. `control` is
+    true for an attack that measures something else and may not be submitted. `uses_target` is false if no model is
+    needed. `guesses_per_example` is the number of suffixes per example in the submission (0: any number). `requires`
+    lists distributions that must be installed besides those of the harness. `models` lists the models that are loaded
+    besides the target, which a submission names.
     """
 
     name: ClassVar[str]

@@ -144,8 +144,8 @@ class _Sample:
 class _Order:
     """The part of a submission that a weighted walk reads.
 
-    wrong: [wrong rows] the example of each wrong row, in order; solved: [solved] each example solved, ordered by its
-    first correct row; wrong_before: [solved] how many of `wrong` come before that row.
+    wrong: [wrong rows] the example of each wrong row, in order. solved: [solved] each example solved, ordered by its
+    first correct row. wrong_before: [solved] how many of `wrong` come before that row.
     """
 
     wrong: Ints

@@ -15,9 +15,9 @@ from harness.core.stitch import stitched
 class Overlap:
     """The information in training rows about each attacked example; every array is [examples].
 
-    has_known_prefix: its prefix is the prefix of a training row; known_prefix_is_right: the first such row has its
-    suffix; is_stitched: stitching (harness.core.stitch) completes a suffix; is_reachable: this suffix is the answer;
-    clusters: the cluster of each example; is_clustered: this cluster has a training row. Fields that need answers are
+    has_known_prefix: its prefix is the prefix of a training row. known_prefix_is_right: the first such row has its
+    suffix. is_stitched: stitching (harness.core.stitch) completes a suffix. is_reachable: this suffix is the answer.
+    clusters: the cluster of each example. is_clustered: this cluster has a training row. Fields that need answers are
     None for a blind round, and those about clusters if the round has none.
     """
 

@@ -22,7 +22,7 @@ class JudgedRows(NamedTuple):
 class Solutions(NamedTuple):
     """The examples that a submission solves, ordered by their first correct row; every array is [solved] int64.
 
-    examples: example ids; rows: the first correct row of each; wrong_before: the number of wrong rows before that row.
+    examples: example ids. rows: the first correct row of each. wrong_before: the number of wrong rows before that row.
     """
 
     examples: Ints

@@ -39,7 +39,7 @@ _ASKED = 20
 
 
 class Tuning(BaseModel):
-    """The request. round: its name or file; folds: such as `fold0of5`; settings, vary: as typed."""
+    """The request. round: its name or file. folds: such as `fold0of5`. settings, vary: as typed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

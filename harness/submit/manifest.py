@@ -65,7 +65,7 @@ class Manifest(BundleModel):
 
     kind: `submission`, or `code` for one that was made before its prefixes were known; code_bundle_sha256: of the zip
     that `harness package code ATTACK --round R` makes of this code; prefixes_sha256: of the attacked token ids
-    as little-endian integers of the vocabulary's width, row after row; torch: version and build.
+    as little-endian integers of the vocabulary's width, row after row. torch: version and build.
     """
 
     format: Literal[1] = 1

@@ -99,7 +99,7 @@ class DeviceLock:
             device.lock_file.parent.mkdir(parents=True, exist_ok=True)
             file = try_lock(device.lock_file, patience=0.0)
             if file is not None:
-                # One write, so that no reader finds the file empty. It may leave a longer name's end after the newline.
+                # One write, so that no reader finds the file empty. The end of a longer id may follow the newline.
                 file.write(f"{self._run_id}\n".encode())
                 file.flush()
                 self._file = file

@@ -52,7 +52,7 @@ class Field:
     """One value of a form.
 
     default: as one would type it; None if a value is required, '' if an empty field means what `empty_means` says.
-    type, bounds: text; rules: the JSON schema of the value; is_optional: `none` is a valid value.
+    type, bounds: text. rules: the JSON schema of the value. is_optional: `none` is a valid value.
     is_option: an option of the command (`--seed`), not a parameter of the attack (`--set seed=…`).
     """
 

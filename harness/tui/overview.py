@@ -20,7 +20,7 @@ _ATTACKS_SECONDS = 30.0
 class Overview:
     """All attacks and runs at one moment.
 
-    attacks: by name, broken ones with their error; runs: newest first; unreadable: why a run cannot be read, by its id;
+    attacks: by name, broken ones with their error. runs: newest first. unreadable: why a run cannot be read, by its id.
     fault: why the attacks cannot be listed.
     """
 

@@ -65,8 +65,8 @@ class CheckState(StrEnum):
 class PackageSnapshot:
     """A run and the files to package with it at one moment.
 
-    values: the texts of the fields at that moment, by key; team, description: the files that they name, or None;
-    out_error: why the zip cannot be written there; fault: why the run cannot be read now, in which case summary and
+    values: the texts of the fields at that moment, by key. team, description: the files that they name, or None.
+    out_error: why the zip cannot be written there. fault: why the run cannot be read now, in which case summary and
     checks are those read last.
     """
 

@@ -12,7 +12,7 @@ from harness.runs.summary import RunSummary
 
 @dataclass(frozen=True)
 class GuessLine:
-    """One guess in the stream. at: seconds since the epoch; suffix: [length] token ids; is_right: None if unknown."""
+    """One guess in the stream. at: seconds since the epoch. suffix: [length] token ids. is_right: None if unknown."""
 
     seq: int
     at: float
@@ -26,7 +26,7 @@ class GuessLine:
 class RecallHistory:
     """The running curve so far.
 
-    spent: [points] seconds of budget; recall: [points], None in a blind round; guesses: [points] guesses committed.
+    spent: [points] seconds of budget. recall: [points], None in a blind round. guesses: [points] guesses committed.
     """
 
     spent: Floats
@@ -38,8 +38,8 @@ class RecallHistory:
 class Snapshot:
     """The part that runs and audits share.
 
-    telemetry: the last sample of the machine (`Telemetry.sample`), empty before the first; log: the last lines of the
-    worker's log; loaded: the fraction of the stored guesses read so far, in [0, 1]; fault: why the run cannot be read
+    telemetry: the last sample of the machine (`Telemetry.sample`), empty before the first. log: the last lines of the
+    worker's log. loaded: the fraction of the stored guesses read so far, in [0, 1]. fault: why the run cannot be read
     now, in which case the other fields hold the values read last.
     """
 
@@ -90,7 +90,7 @@ class AuditRow:
 class AuditSnapshot(Snapshot):
     """An audit.
 
-    figures: the newest value of each figure, in the order of their first appearance; histories: by figure name; rows:
+    figures: the newest value of each figure, in the order of their first appearance. histories: by figure name; rows:
     the newest rows of the tables, oldest first.
     """
 

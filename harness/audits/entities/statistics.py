@@ -51,7 +51,7 @@ class GroupMean(NamedTuple):
 def cochran_over_all_pairs(votes: NDArray[np.uint16], wins: Sequence[int]) -> CochranQ:
     """Test by Cochran's (1950) Q whether prompts win equally many pairs, with all pairs taken as independent.
 
-    votes: [n, m] prompts that win each pair; wins: [prompts] pairs that each prompt wins. Pairs share names, so they
+    votes: [n, m] prompts that win each pair. wins: [prompts] pairs that each prompt wins. Pairs share names, so they
     are not independent and the p-value is far too small; the source reports it.
     """
     from scipy.stats import chi2

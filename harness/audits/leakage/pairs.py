@@ -12,10 +12,11 @@ from harness.core.audit import AuditInputs
 
 @dataclass(frozen=True)
 class Pairs:
-    """prefixes: [n, prefix length]; suffixes: [n, length]; documents: texts to cut, if there are no pairs yet.
+    """The n pairs of an audit: prefixes [n, prefix length] and suffixes [n, length].
 
-    tokenizer: the content of a tokenizer.json, None if the models have none; prefix_length: tokens of a whole prefix,
-    also of pairs that are still to be cut; notes: sentences about skipped input.
+    documents: texts to cut, if there are no pairs yet. tokenizer: the content of a tokenizer.json, None if the models
+    have none. prefix_length: tokens of a whole prefix, also of pairs that are still to be cut. notes: sentences about
+    skipped input.
     """
 
     prefixes: Tokens

@@ -98,7 +98,7 @@ class Plan:
     """The plan to estimate the probability of a long suffix with one token substituted.
 
     The probability that the first substitution is at a given position is known; only the continuation is sampled.
-    certain: the probability of one substitution, at the last position; shared: that of a first substitution elsewhere;
+    certain: the probability of one substitution, at the last position. shared: that of a first substitution elsewhere.
     positions: [draws] int64, the position of each sampled substitution, empty if `shared` is 0.
     """
 

@@ -33,10 +33,10 @@ _TOLERANCE = 1e-6
 class SchemeSummary:
     """One scheme in one setting.
 
-    mean: the mean ESP, which is the extraction rate; quantiles: of the ESP, at `QUANTILES`; over: the share above 1/X
-    for each X of `SHARES_OVER`; exceeds_greedy, expected_to_exceed: queries after which more leaks than by greedy
-    decoding, None beyond 10⁶; factors: leakage in `queries` queries divided by the extraction rate, by ESP > 1/X and as
-    expected; discoverable: [queries][probabilities]; first, last: mean probability of the first and the last token.
+    mean: the mean ESP, which is the extraction rate. quantiles: of the ESP, at `QUANTILES`. over: the share above 1/X
+    for each X of `SHARES_OVER`. exceeds_greedy, expected_to_exceed: queries after which more leaks than by greedy
+    decoding, None beyond 10⁶. factors: leakage in `queries` queries divided by the extraction rate, by ESP > 1/X and as
+    expected. discoverable: [queries][probabilities]. first, last: mean probability of the first and the last token.
     """
 
     scheme: Scheme
@@ -65,7 +65,7 @@ class SchemeSummary:
 class Trend:
     """The share of sequences in each class and in each part over several settings, by scheme.
 
-    over: what grows; settings: how many; classes: [random schemes, 6]; parts: [random schemes, 9]; sequences: how many
+    over: what grows. settings: how many. classes: [random schemes, 6]. parts: [random schemes, 9]. sequences: how many
     were measured in every setting.
     """
 
@@ -79,7 +79,7 @@ class Trend:
 class InexactSummary(NamedTuple):
     """One scheme and number of substitutions `n` for the reference model and whole prefixes, by the names in JSON.
 
-    mean_*: means over the sequences of the ESP, of the n-ISP and of its bounds; exact: how many n-ISP are exact;
+    mean_*: means over the sequences of the ESP, of the n-ISP and of its bounds. exact: how many n-ISP are exact.
     over_esp: the share of sequences with n-ISP > ESP, with this share by the lower and upper bounds of the n-ISP.
     """
 

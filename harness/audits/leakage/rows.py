@@ -43,7 +43,7 @@ class Method(IntEnum):
 class Setting:
     """One model and prefix length.
 
-    model: its number; sequences: [n] int64, ascending; log_esps: [schemes, n]; mean_by_position: [schemes, length], the
+    model: its number. sequences: [n] int64, ascending. log_esps: [schemes, n]. mean_by_position: [schemes, length], the
     mean probability of each token.
     """
 
@@ -77,8 +77,8 @@ class InexactRows:
 class Measurements:
     """All rows so far.
 
-    parameters: [models], 0 for a model that was not loaded yet; settings: those with rows, ordered by model size and
-    prefix length; inexact: by model, scheme and number of errors; matches: rows of `MATCHES`.
+    parameters: [models], 0 for a model that was not loaded yet. settings: those with rows, ordered by model size and
+    prefix length. inexact: by model, scheme and number of errors. matches: rows of `MATCHES`.
     """
 
     parameters: Ints

@@ -35,7 +35,7 @@ def source_classes(values: Floats) -> Bools:
     """Return which of `CLASSES` each of n sequences belongs to, [6, n] (Tiwari & Suh 2024, trends).
 
     values: [settings, n] ESP or any increasing function of it, at least two settings in growing order. Straight: both
-    extremes are at the ends; U-shaped: the smallest is inside; inverted: the largest is. A class increases if the last
+    extremes are at the ends. U-shaped: the smallest is inside. Inverted: the largest is. A class increases if the last
     value exceeds the first. A sequence with both extremes inside is in two classes, one with equal ends in none. An
     extreme that an end shares with an inner setting counts as being at the end.
     """

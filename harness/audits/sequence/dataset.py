@@ -26,8 +26,8 @@ class Control(StrEnum):
 class ReadCounts(NamedTuple):
     """The number of paragraphs of one side that were read, and why some were not used.
 
-    too_short: no word after the prompt; repeated: further occurrences of a sampled paragraph; not_chosen: beyond the
-    limit; shortened: sampled, with a suffix cut at the maximum length.
+    too_short: no word after the prompt. repeated: further occurrences of a sampled paragraph. not_chosen: beyond the
+    limit. shortened: sampled, with a suffix cut at the maximum length.
     """
 
     paragraphs: int
@@ -39,12 +39,12 @@ class ReadCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """n paragraphs, those of the corpus first.
+    """The n paragraphs of an audit, those of the corpus first.
 
-    prompts, suffixes: [n] texts; documents: distinct names; document: [n] index into `documents`; number: [n] place of
-    a paragraph in its document, from 1; occurrences: [n] how often its side contains it; is_control: [n]; is_shared:
-    [n] the other side contains a long run of its words; prompt_length: words of a prompt, None for a round's own
-    prefixes; notes: sentences about skipped input.
+    prompts, suffixes: [n] texts. documents: distinct names. document: [n] index into `documents`. number: [n] place of
+    a paragraph in its document, from 1. occurrences: [n] how often its side contains it. is_control: [n]. is_shared:
+    [n] the other side contains a long run of its words. prompt_length: words of a prompt, None for a round's own
+    prefixes. notes: sentences about skipped input.
     """
 
     prompts: list[str]

@@ -37,12 +37,11 @@ _SHOWN_DOCUMENTS = 20
 def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, model: str) -> Findings:
     """Return everything that is reported. It does not depend on the order of the rows.
 
-    figures: `rates`: for each threshold the `corpus` and the `control` (`value`, `low`, `high`, `of`), their
-    `difference` among the tested completions and its `p_value`; `longest_run_words`, `longest_run_characters` and
-    `edit_similarity`: quantiles on both sides; `model`; `prompt_length` (null for a round's own prefixes);
-    `completion`; `overlap`; `control`; `paragraphs` by state; `counts`: the numbers behind the rates (`passed`,
-    `judged`, `too_short`) and behind the tests; `read` and `control_read`: what happened to the paragraphs that were
-    read; `shared`: how many share a long run of words with the other side; `is_complete`.
+    Among the figures, `rates` has the `corpus` and the `control` for each threshold (`value`, `low`, `high`, `of`),
+    their `difference` among the tested completions and its `p_value`. `longest_run_words`, `longest_run_characters` and
+    `edit_similarity` have quantiles on both sides. `prompt_length` is null for a round's own prefixes. `counts` has the
+    numbers behind the rates (`passed`, `judged`, `too_short`) and behind the tests. `read` and `control_read` tell what
+    happened to the paragraphs that were read, and `shared` how many share a long run of words with the other side.
     """
     results = read_results(rows, len(dataset))
     contrasts = {threshold: contrast_sides(threshold, dataset, results) for threshold in Threshold}

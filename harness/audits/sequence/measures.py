@@ -59,7 +59,7 @@ def compare(completion: str, suffix: str, counting: Counting) -> Comparison:
 class Measurements:
     """n paragraphs compared with their own suffixes, or with those of others.
 
-    is_compared: [n]; verdicts: [n] each, -1 for none; run_words, run_characters: [n]; edit_similarity: [n]. A paragraph
+    is_compared: [n]. verdicts: [n] each, -1 for none. run_words, run_characters: [n]. edit_similarity: [n]. A paragraph
     that was not compared has -1, 0, 0 and NaN.
     """
 

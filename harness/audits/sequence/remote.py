@@ -48,14 +48,14 @@ class RemoteCompleter:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, paragraphs: Ints, done: Ints) -> None:
-        """Set the paragraphs. Each item is whichever paragraph is answered next, so that none waits for another."""
+        """Set the paragraphs. They are completed in the order of the answers, so that none waits for another."""
         self._answers = self._request_all(paragraphs[~np.isin(paragraphs, done)].tolist())
 
     def complete(self, items: Ints, seed: int) -> tuple[Ints, list[Completion]]:
         """Complete paragraphs.
 
-        Raises HarnessError if the endpoint rejects the key or the address, after all answers in flight, or if too many
-        paragraphs in a row got no answer.
+        Raises HarnessError if the endpoint rejects the key or the address (after all answers in flight have arrived),
+        or if too many paragraphs in a row got no answer.
         """
         answered = list(islice(self._answers, len(items)))
         paragraphs = np.array([paragraph for paragraph, _ in answered], np.int64)

@@ -21,7 +21,7 @@ def words_of(text: str) -> list[str]:
 
 
 def word_spans(text: str, most: int | None = None) -> list[tuple[int, int]]:
-    """Return the first and the last character index + 1 of the first `most` words of `text`."""
+    """Return the index of the first character and of the one after the last, for the first `most` words of `text`."""
     return [word.span() for word in islice(_WORD.finditer(text), most)]
 
 

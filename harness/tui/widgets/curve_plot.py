@@ -27,7 +27,7 @@ _MARKER_COUNT = 7
 class Curve(NamedTuple):
     """One curve, drawn as steps.
 
-    x, y: [points], each y holds from its x on; number: of its colour and marker, None for a dim curve; is_marked: draw
+    x, y: [points], each y holds from its x on. number: of its colour and marker, None for a dim curve. is_marked: draw
     markers, so that curves are distinct without colours.
     """
 
@@ -58,7 +58,7 @@ class ClockAxis(AxisFormatter):
 
 
 class ScoreAxis(AxisFormatter):
-    """At most five edges of a histogram as scores, on an axis of 0 .. bins, so that scores of any magnitude fit."""
+    """An axis of 0 .. bins with at most five edges of a histogram as scores, so that scores of any magnitude fit."""
 
     def __init__(self, edges: Floats) -> None:
         self._edges = edges

@@ -10,7 +10,7 @@ from harness.core.text import sanitize
 
 
 class Row(NamedTuple):
-    """key: identifies the row; cells: any text, with control characters replaced here; style: a Rich style."""
+    """A row that `key` identifies. cells: any text, with control characters replaced here. style: a Rich style."""
 
     key: str
     cells: Sequence[str]
