@@ -180,7 +180,7 @@ def _read_answers(path: Path, last: int | None) -> Tokens:
 def _print_score(scored: Score) -> None:
     low, high, unit = scored.interval
     print(
-        f"recall at {pluralize(scored.cap, 'error')}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
+        f"Recall@{scored.cap:,}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
         f"solved {scored.solved:,} of {pluralize(scored.examples, 'example')}; read {scored.rows_read:,} of "
         f"{pluralize(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}"
         "\n\nerrors  recall  precision"

@@ -103,15 +103,13 @@ def status_line(summary: RunSummary) -> str:
 
 
 def score_text(summary: RunSummary) -> str:
-    """Return, for example, `recall at 100 errors: 0.301 [0.256, 0.357]`, or why there is no score."""
+    """Return, for example, `Recall@100: 0.301 [0.256, 0.357]`, or why there is no score."""
     if summary.is_blind:
         return "blind round"
     if summary.recall_at_cap is None:
         return "no score yet"
     part = " (a part of the round)" if summary.is_partial else ""
-    return (
-        f"recall at {pluralize(summary.error_cap, 'error')}: {summary.recall_at_cap:.3f}{summary.interval_text}{part}"
-    )
+    return f"Recall@{summary.error_cap:,}: {summary.recall_at_cap:.3f}{summary.interval_text}{part}"
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:

@@ -79,7 +79,7 @@ def test_a_round_has_an_interval_by_clusters():
 def test_a_score_is_printed_as_text(folder: Path):
     done = harness("score", folder / "guesses.csv", "--answers", folder / "answers.npy", "--cap", 2)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("recall at 2 errors: 0.500 [")
+    assert done.stdout.startswith("Recall@2: 0.500 [")
     assert "solved 2 of 4 examples; read 4 of 5 rows, 2 of them wrong; ignored 1" in done.stdout
 
 

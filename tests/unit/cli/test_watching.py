@@ -15,9 +15,9 @@ from tests.unit.tui.recorded import recorded_run
 @pytest.mark.parametrize(
     ("phase", "code", "printed"),
     [
-        ("finished", 0, "recall at"),
-        ("out_of_time", 3, "recall at"),
-        ("stopped", 3, "recall at"),
+        ("finished", 0, "Recall@"),
+        ("out_of_time", 3, "Recall@"),
+        ("stopped", 3, "Recall@"),
         ("crashed", 1, ""),
     ],
 )
