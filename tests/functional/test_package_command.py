@@ -314,10 +314,10 @@ def test_the_bundle_of_a_blind_round_does_not_depend_on_answers(team: Machine) -
     assert (entry["place"], entry["recall_at_cap"]) == (1, 0.0)
 
 
-def test_a_failed_write_leaves_no_partial_zip(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
+def test_a_zip_does_not_replace_a_directory(bundler: Bundler, draws: Packed, tmp_path: Path) -> None:
     (tmp_path / "x.zip").mkdir()
     error = bundler.machine.run("package", draws.run.id, "--out", str(tmp_path / "x.zip"), "--force", code=1).stderr
-    assert "cannot write" in error and "x.zip: Is a directory" in error
+    assert "x.zip is a directory. Name a file." in error
     assert os.listdir(tmp_path) == ["x.zip"] and os.listdir(tmp_path / "x.zip") == []
 
 
