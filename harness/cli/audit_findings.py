@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 from harness.audits.registry import audit_named
-from harness.cli.options import recorded_names
+from harness.cli.options import recorded_values
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say, shorten_middle
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
@@ -26,7 +26,7 @@ _PAGE_WIDTH = 120
 def findings_of(folder: RunFolder) -> Findings:
     """Compute the findings so far from the run's record. Raises HarnessError if it cannot be read."""
     spec = folder.audit_spec()
-    with recorded_names(folder.id):
+    with recorded_values(folder.id):
         audit_type = audit_named(spec.audit)
     tables = {table.name: table for table in spec.tables}
     audit = audit_type(audit_type.params_type().model_validate(spec.params))

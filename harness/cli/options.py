@@ -111,7 +111,7 @@ def usage_errors(option: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recorded_names(record: str) -> Iterator[None]:
+def recorded_values(record: str) -> Iterator[None]:
     """Turn a UsageError into another HarnessError: the value is in `record`, so the usage is not wrong."""
     try:
         yield

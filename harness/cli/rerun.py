@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_names
+from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_values
 from harness.cli.output import say
 from harness.cli.resolving import target_record
 from harness.cli.watching import follow
@@ -48,7 +48,7 @@ def rerun(
         raise HarnessError(f"{out} is the name of the scores. Name the submission differently.")
     seconds = None if budget is None else budget_seconds(budget)
     spec = read_code_spec(code)
-    with recorded_names(str(code)):
+    with recorded_values(str(code)):
         prepared = prepare_rerun(code.resolve(), spec, prefixes)
     record = None
     if (wanted := spec.target) is not None:

@@ -105,12 +105,14 @@ def usable_device(device: str) -> str:
             f"unknown device {shorten(device)!r}. Use auto, cpu, cuda or cuda:N.", param_hint="--device"
         )
     device = chosen_device(device)
-    names = ["cuda", *(gpu.name for gpu in visible_gpus())]
-    # NVML does not list AMD's GPUs, and is absent in some containers.
-    is_unlisted = len(names) == 1 and any(any(folder.glob(name)) for folder, name in GPU_NODES)
-    if device == "cpu" or is_unlisted or (len(names) > 1 and device in names):
+    if device == "cpu":
         return device
-    found = ", ".join(names[1:]) or "no GPU"
+    gpus = [gpu.name for gpu in visible_gpus()]
+    # NVML does not list AMD's GPUs, and is absent in some containers.
+    is_unlisted = not gpus and any(any(folder.glob(name)) for folder, name in GPU_NODES)
+    if is_unlisted or device in gpus or (gpus and device == "cuda"):
+        return device
+    found = ", ".join(gpus) or "no GPU"
     raise typer.BadParameter(
         f"{device} is not available: the NVIDIA driver shows {found}. Use another device, or cpu.",
         param_hint="--device",

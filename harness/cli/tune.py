@@ -128,8 +128,10 @@ def _refuse_other_options(context: typer.Context, tuning: Tuning, given: dict[st
         source = context.get_parameter_source(parameters.get(name, name))
         if source is not None and source.name == "COMMANDLINE" and recorded.get(name) != value:
             option = options.get(name, f"--{name.replace('_', '-')}")
+            recorded_value = recorded.get(name)
+            words = " ".join(recorded_value) if isinstance(recorded_value, tuple) else recorded_value
             raise typer.BadParameter(
-                f"{tuning.id} was started with another value. Remove {option}, or start a new tuning.",
+                f"{tuning.id} was started with {words or 'the default'}. Remove {option}, or start a new tuning.",
                 param_hint=option,
             )
 

@@ -18,7 +18,7 @@ from harness.cli.options import Json, VerifyOptions, budget_seconds, make_direct
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.cli.resolving import usable_device
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.files import remove_tree
 from harness.core.rounds import Round, load_round
 from harness.core.spec import SHIPPED_TARGETS
@@ -197,10 +197,10 @@ def _print(verdict: Verdict) -> None:
 def prepare(options: VerifyOptions) -> None:
     """Check the options of installation, and clean up when a signal ends this process.
 
-    Raises HarnessError if there is no source to install environments from.
+    Raises a usage error if there is no source to install environments from, or no directory of wheels.
     """
     if not (options.own_environment or options.allow_network_install or options.wheels is not None):
-        raise HarnessError(
+        raise UsageError(
             "no source to install the bundle's environment from. Use --allow-network-install (the package index), "
             "--wheels DIR, or --own-environment (this Python)."
         )

@@ -162,8 +162,8 @@ def _broken_rule(type_: str, value: Any, rules: _Rules) -> str | None:
 
     pydantic checks the attack's parameters too. Unlike `re`, it needs a bounded time for every pattern.
     """
-    for keyword, argument in _ARGUMENTS.items():
-        schema: Any = {"type": type_, argument: rules.get(keyword)}
+    for keyword in filter(_ARGUMENTS.get, rules):
+        schema: Any = {"type": type_, _ARGUMENTS[keyword]: rules[keyword]}
         with contextlib.suppress(SchemaError):  # the rules come from untrusted code
             if not SchemaValidator(schema).isinstance_python(value):
                 (parameter,) = parameters_in({"properties": {"": {keyword: rules[keyword]}}})

@@ -262,7 +262,7 @@ def test_a_difference_from_the_frozen_code_is_shown(bundler: Bundler, draws: Pac
         (("--round", "round.toml", "--own-environment", "--frozen", "absent.zip"), 1, "absent.zip: no such file"),
         (("--round", "round.toml", "--own-environment", "--device", "gpu"), 2, "unknown device 'gpu'"),
         (("--round", "round.toml", "--wheels", "absent"), 2, "no such directory: absent"),
-        (("--round", "round.toml"), 1, "no source to install the bundle's environment from"),
+        (("--round", "round.toml"), 2, "no source to install the bundle's environment from"),
         (("--frozen", "team.toml"), 1, "team.toml: not a valid zip file"),
         (("--round", "round.toml", "--own-environment", "--budget", "soon"), 2, "'soon' is not a duration"),
         (("--round", "round.toml", "--work", ".", "--own-environment"), 1, "is not empty"),
