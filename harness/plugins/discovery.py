@@ -13,6 +13,8 @@ from harness.core.text import display_name
 from harness.plugins.declarations import Declaration, declaration_in, missing_distribution
 
 ENTRY_POINT_GROUP = "harness.attacks"
+SHIPPED = "shipped"
+"""The origin of an attack that is part of the package."""
 MAX_SOURCE_BYTES = 1 << 20
 
 
@@ -68,7 +70,7 @@ def attack_named(name: str, extra: Path | None = None) -> AttackFile:
 def attack_folders(extra: Path | None) -> dict[Path, str]:
     """Return the directories of attacks that exist, in search order, each with its name for people."""
     origins: dict[Path, str] = {}
-    candidates = ((extra, f"--attacks {extra}"), (Path("attacks"), "./attacks"), (shipped_folder(), "shipped"))
+    candidates = ((extra, f"--attacks {extra}"), (Path("attacks"), "./attacks"), (shipped_folder(), SHIPPED))
     for folder, origin in candidates:
         if folder is not None and folder.is_dir():
             origins.setdefault(folder.resolve(), origin)
@@ -83,7 +85,7 @@ def _attacks_in_directories(extra: Path | None) -> Iterator[AttackFile]:
         except OSError as error:
             raise HarnessError(f"{folder}: cannot be read ({error.strerror}).") from None
         for file in files:
-            yield _attack_in(file, "shipped" if folder == shipped else origin)
+            yield _attack_in(file, SHIPPED if folder == shipped else origin)
 
 
 def shipped_folder() -> Path | None:

@@ -38,6 +38,19 @@ def hardware() -> dict[str, Any]:
     }
 
 
+def device_loads() -> dict[str, float]:
+    """Return how busy each device is, in percent: the GPUs that NVML knows, otherwise the processor."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        loads = {f"cuda:{index}": pynvml.nvmlDeviceGetUtilizationRates(one).gpu for index, one in enumerate(handles)}
+    except pynvml.NVMLError:
+        loads = {}
+    return loads or {"cpu": psutil.cpu_percent()}
+
+
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -203,6 +203,12 @@ class RunReader:
         with as_harness_error(self.path):
             return [(seq, float(at), float(weight)) for seq, at, weight in self.query(query, after)]
 
+    def telemetry(self, after: int = 0) -> list[tuple[int, float, dict[str, Any]]]:
+        """Return the telemetry samples after sequence number `after`: seq, time, sample."""
+        rows = self.query("SELECT seq, at, sample FROM telemetry WHERE seq > ? ORDER BY seq", after)
+        with as_harness_error(self.path):
+            return [(seq, float(at), self._detail(sample)) for seq, at, sample in rows]
+
     def last_telemetry(self) -> dict[str, Any]:
         """Return the last telemetry sample; empty before the first one."""
         rows = self.query("SELECT sample FROM telemetry ORDER BY seq DESC LIMIT 1")

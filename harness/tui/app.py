@@ -1,32 +1,46 @@
-"""The application: its first screen, the user's settings, and the actions that every screen has."""
+"""The application: its screens, the user's settings, the state of the machine, and the actions of every screen."""
 
 import contextlib
 import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, ClassVar
 
 from textual import work
-from textual.app import App, SystemCommand
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.notifications import SeverityLevel
-from textual.screen import Screen
+from textual.screen import ModalScreen
 
 from harness import __version__
 from harness.core.errors import HarnessError
+from harness.core.paths import runs_home
+from harness.core.rounds import load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
 from harness.core.text import sanitize
+from harness.plugins.discovery import attack_folders
 from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary
+from harness.tui.folder_watcher import watch_folders
+from harness.tui.key_queue import OrderedKeysApp
+from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.screen_log import open_log
+from harness.tui.screen_state import load_round_choice, save_round_choice
 from harness.tui.screens.by_job import screen_for
-from harness.tui.screens.home import HomeScreen
+from harness.tui.screens.dialogs import RoundDialog
+from harness.tui.screens.keys import KeysScreen
+from harness.tui.screens.main import MainScreen
+from harness.tui.screens.run import RunScreen
 from harness.tui.screenshot import convert_to_png, save_svg
+from harness.tui.widgets.top_bar import TopBar
 
 _LOG = logging.getLogger(__name__)
+_POLL_SECONDS = 1.0
+_GOOD_ENDINGS = (Status.FINISHED, Status.OUT_OF_TIME)
 
 
 def show(app: "HarnessApp") -> None:
@@ -36,22 +50,29 @@ def show(app: "HarnessApp") -> None:
         raise app.crash
 
 
-class HarnessApp(App[None]):
-    """Home, and above it the screens that were opened."""
+class HarnessApp(OrderedKeysApp):
+    """The main screen, and above it the screens that were opened."""
 
     TITLE = "harness"
+    ENABLE_COMMAND_PALETTE = False
     CSS = """
-    DataTable, RichLog, GuessStream, VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
+    RichLog, VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
     Footer { scrollbar-size: 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1,question_mark", "toggle_help", "Help", tooltip="Show the keys of the focused widget, or hide them"),
+        Binding("question_mark,f1", "show_keys", "Help", tooltip="Show the keys of this screen"),
+        # Without a tooltip it is not listed: `q` quits too.
+        Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
+        Binding("ctrl+p", "palette", "Palette", show=False, tooltip="Search the actions of this screen"),
+        Binding("b", "choose_round", "Round", show=False, tooltip="Choose the round of the lists and of new runs"),
+        Binding("ctrl+o", "open_ended", "Open ended run", show=False, tooltip="Open the run that ended last"),
         Binding("f2", "screenshot", "Screenshot", show=False, tooltip="Save the screen as an SVG"),
         Binding("f3", "screenshot_png", "Screenshot as PNG", show=False, tooltip="Save the screen as SVG and PNG"),
+        Binding("f4", "change_theme", "Theme", show=False, tooltip="Change the colours"),
     ]
 
     def __init__(self, *, watched: RunFolder | None = None, attacks_folder: Path | None = None) -> None:
-        """Open the run `watched` above Home if given. Raises HarnessError if the settings are not valid."""
+        """Open the run `watched` above the main screen if given. Raises HarnessError if the settings are not valid."""
         super().__init__()
         self.crash: Exception | None = None
         """The unexpected error that ended the application."""
@@ -61,30 +82,113 @@ class HarnessApp(App[None]):
         if self._settings.theme is not None and self._settings.theme not in self.available_themes:
             themes = ", ".join(sorted(self.available_themes))
             raise setting_error("theme", f"unknown theme. Choose one of {themes}")
-        self._round = default_round()
+        default_round()
+        self.round_choice: str | None = load_round_choice()
+        """The round of the lists and of new runs, by name or file; None for all rounds."""
+        self._round_name: str | None = None
+        self._use_round(self.round_choice)
+        self._feed = OverviewFeed(attacks_folder)
+        self._overview: Overview | None = None
+        self._running_ids: set[str] = set()
+        self._ended: RunSummary | None = None
+        self._is_closed = Event()
+        self._poll_now = Event()
 
     def on_mount(self) -> None:
         open_log()
         _LOG.info("version %s, %s on %s", __version__, self.size, os.environ.get("TERM", "no terminal"))
         if self._settings.theme is not None:
             self.theme = self._settings.theme
-        self.push_screen(HomeScreen(attacks_folder=self._attacks_folder, round_name=self._round))
+        self.main = MainScreen(attacks_folder=self._attacks_folder)
+        self.push_screen(self.main)
         if self.watched is not None:
             self.push_screen(screen_for(self.watched))
+        self._poll()
+        self._watch_attacks()
 
-    def action_toggle_help(self) -> None:
-        if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
-        else:
-            self.action_show_help_panel()
+    def on_unmount(self) -> None:
+        self._is_closed.set()
+        self._poll_now.set()
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yield every action that has a key on this screen, and the choice of a theme."""
-        for active in _described_bindings(screen):
-            key = self.get_key_display(active.binding)
-            run = partial(self.run_action, active.binding.action, active.node)
-            yield SystemCommand(active.binding.description, f"{active.binding.tooltip} ({key})", run)
-        yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
+    # The state of the machine.
+
+    @work(thread=True, exclusive=True, group="poll")
+    def _poll(self) -> None:
+        while not self._is_closed.is_set():
+            self._poll_now.clear()
+            self.call_later(self._apply, self._feed.poll())
+            self._poll_now.wait(_POLL_SECONDS)
+
+    @work(thread=True, exclusive=True, group="watch")
+    def _watch_attacks(self) -> None:
+        def changed() -> None:
+            self._feed.attacks_changed()
+            self._poll_now.set()
+
+        watch_folders(lambda: tuple(attack_folders(self._attacks_folder)), changed, stop=self._is_closed)
+
+    def _apply(self, overview: Overview) -> None:
+        if overview == self._overview:
+            return
+        for run in overview.runs:
+            if run.id in self._running_ids and run.status.is_over:
+                self._announce_end(run)
+        self._running_ids = {run.id for run in overview.runs if not run.status.is_over}
+        self._overview = overview
+        self._show_overview()
+
+    def _show_overview(self) -> None:
+        if self._overview is None or not self.main.is_mounted:
+            return
+        with self.batch_update():
+            for screen in self.screen_stack:
+                for bar in screen.query(TopBar):
+                    bar.show(self._overview, round_name=self._round_name)
+            self.main.show(self._overview, round_name=self._round_name)
+
+    def on_screen_resume(self) -> None:
+        self._show_overview()
+
+    def poll_now(self) -> None:
+        """Read the state of the machine again at once."""
+        self._poll_now.set()
+
+    # The round.
+
+    def action_choose_round(self) -> None:
+        def chosen(choice: str | None) -> None:
+            if choice is not None:
+                self.round_choice = choice or None
+                save_round_choice(self.round_choice)
+                self._use_round(self.round_choice)
+                self._show_overview()
+
+        self.push_screen(RoundDialog(self.round_choice), chosen)
+
+    def _use_round(self, choice: str | None) -> None:
+        self._round_name = choice
+        if choice is not None:
+            with contextlib.suppress(HarnessError, OSError):
+                self._round_name = load_round(choice).name
+
+    # Keys.
+
+    def action_show_keys(self) -> None:
+        self.push_screen(KeysScreen(self.screen, is_palette=False), self._run_chosen)
+
+    def action_palette(self) -> None:
+        self.push_screen(KeysScreen(self.screen, is_palette=True), self._run_chosen)
+
+    async def _run_chosen(self, chosen: tuple[str, DOMNode] | None) -> None:
+        if chosen is not None:
+            action, node = chosen
+            await self.run_action(action, node)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the keys of the application above a dialog."""
+        if action in ("show_keys", "palette", "choose_round", "open_ended"):
+            return not isinstance(self.screen, ModalScreen)
+        return super().check_action(action, parameters)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
         self._save_screenshot(self.export_screenshot(), as_png=False)
@@ -127,12 +231,22 @@ class HarnessApp(App[None]):
                 return
         super().copy_to_clipboard(text)
 
-    def on_home_screen_run_ended(self, event: HomeScreen.RunEnded) -> None:
-        """Ring the bell and start the user's command `on_finish`, without a shell."""
+    def _announce_end(self, run: RunSummary) -> None:
+        """Ring the bell, show the score, and start the user's command `on_finish`, without a shell."""
+        self._ended = run
         self.bell()
+        recall = run.recall_at_cap
+        score = "" if recall is None else f"Recall@{run.error_cap} {recall:.3f}{run.interval_text}. "
+        is_shown = isinstance(self.screen, RunScreen) and self.screen.folder.id == run.id
+        self.notify(
+            f"{score}{'' if is_shown else 'ctrl+o opens it.'}",
+            title=sanitize(f"{run.id} {run.status.words}"),
+            severity="information" if run.status in _GOOD_ENDINGS else "warning",
+            markup=False,
+        )
         if not self._settings.on_finish:
             return
-        variables = {"HARNESS_RUN": event.summary.id, "HARNESS_STATUS": str(event.summary.status)}
+        variables = {"HARNESS_RUN": run.id, "HARNESS_STATUS": str(run.status)}
         try:
             subprocess.Popen(
                 self._settings.on_finish,
@@ -145,11 +259,8 @@ class HarnessApp(App[None]):
         except (OSError, ValueError) as error:
             self.notify(sanitize(f"on_finish cannot be started ({error})."), severity="error", markup=False)
 
-
-def _described_bindings(screen: Screen[object]) -> list[ActiveBinding]:
-    """Return each enabled action once; Textual's own bindings that move the cursor have no tooltip and are left out."""
-    actions: dict[tuple[object, str], ActiveBinding] = {}
-    for active in screen.active_bindings.values():
-        if active.enabled and active.binding.tooltip and active.binding.action != "command_palette":
-            actions.setdefault((active.node, active.binding.action), active)
-    return list(actions.values())
+    def action_open_ended(self) -> None:
+        if self._ended is None:
+            self.notify("No run has ended since the application was opened.")
+        else:
+            self.push_screen(screen_for(RunFolder(runs_home() / self._ended.id)))

@@ -1,17 +1,21 @@
-"""The data of Home: all attacks and all runs, read by polling; the summary of a run that is over is cached."""
+"""The data of the main screen: all attacks and runs and the load of the machine, read by polling."""
 
 import contextlib
 import time
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder, all_run_folders
+from harness.runs.machine import device_loads
 from harness.runs.status import Status
 from harness.runs.summary import RecordState, RunSummary, record_state, run_summary
 
+_MAX_LOADS = 8
 _ATTACKS_SECONDS = 30.0
 """Seconds after which the list of attacks is read again even if no file changed, because packages may be installed."""
 
@@ -21,16 +25,17 @@ class Overview:
     """All attacks and runs at one moment.
 
     attacks: by name, broken ones with their error. runs: newest first. unreadable: why a run cannot be read, by its id.
-    fault: why the attacks cannot be listed.
+    fault: why the attacks cannot be listed. load: the last percentages of use of each device, oldest first.
     """
 
     attacks: tuple[AttackFile, ...]
     runs: tuple[RunSummary, ...]
     unreadable: dict[str, str]
     fault: str | None = None
+    load: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
-    def best_recall(self, attack: str, round_name: str) -> float | None:
-        """Return the best recall at the error cap of all runs of `attack` on the whole round."""
+    def best_recall(self, attack: str, round_name: str | None) -> float | None:
+        """Return the best recall at the error cap of all runs of `attack` on the whole round; None without one."""
         runs = (run for run in self.runs if (run.attack, run.round, run.is_partial) == (attack, round_name, False))
         return max((run.recall_at_cap for run in runs if run.recall_at_cap is not None), default=None)
 
@@ -45,6 +50,7 @@ class OverviewFeed:
         self._next_listing = 0.0
         self._summaries: dict[str, tuple[RecordState, RunSummary]] = {}
         """Summaries of runs that are over, with the state of the record that they were read from."""
+        self._loads: dict[str, deque[float]] = {}
 
     def poll(self) -> Overview:
         """Return all attacks and runs as they are now."""
@@ -63,7 +69,10 @@ class OverviewFeed:
                     runs.append(self._summary(folder))
                 except HarnessError as error:
                     unreadable[folder.id] = shorten(str(error), 200)
-        return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault)
+        for device, percent in device_loads().items():
+            self._loads.setdefault(device, deque(maxlen=_MAX_LOADS)).append(percent)
+        loads = {device: tuple(values) for device, values in self._loads.items()}
+        return Overview(self._attacks, tuple(runs), unreadable, self._attacks_fault, loads)
 
     def attacks_changed(self) -> None:
         """List the attacks again at the next poll."""

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Ints, Tokens
+from harness.analysis.curve_band import CurveBand, curve_band
+from harness.analysis.parts import Part, attacked_parts
+from harness.core.arrays import Bools, Ints, Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_answers, load_prefixes
 from harness.core.guesses import Guesses
 from harness.core.live_score import LiveScore
-from harness.core.scoring import correct_rows
 from harness.jobs.attack.reader import Arrivals, GuessReader
 from harness.jobs.attack.results import ranked_guesses, submission_of
 from harness.runs.errors import as_harness_error
@@ -19,7 +20,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.reader import Point
 from harness.runs.summary import RunSummary
 from harness.tui.feed import Feed, thinned
-from harness.tui.snapshot import GuessLine, RecallHistory, RunSnapshot
+from harness.tui.snapshot import GuessLine, LoadHistory, RecallHistory, RunSnapshot, Verdict
 
 MAX_LINES = 500
 _BATCH_ROWS = 20_000
@@ -27,6 +28,9 @@ _READING_SECONDS = 0.3
 _MAX_POINTS = 2_000
 _RATE_SECONDS = 30.0
 _EXACT_TIME_SHARE = 0.02
+_BAND_TIME_SHARE = 0.05
+NEAR_MISS_TOKENS = 5
+"""The most tokens that differ from the answer in a near miss."""
 
 
 class RunFeed(Feed[RunSnapshot, GuessReader]):
@@ -37,6 +41,9 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         super().__init__(folder)
         self.spec = folder.attack_spec()
         self._next_exact_read = 0.0
+        self._next_band = 0.0
+        self._part: Part | None = None
+        self._polls = 0
         with as_harness_error(folder.path):
             self.prefixes: Tokens = load_prefixes(self.spec.round)[: self.spec.examples]
             answers = load_answers(self.spec.round)
@@ -55,7 +62,13 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._final_order_at: int | None = None
         self._points: list[Point] = []
         self._last_point = 0
-        self._lines: deque[GuessLine] = deque(maxlen=MAX_LINES)
+        self._lines = {verdict: deque[GuessLine](maxlen=MAX_LINES) for verdict in Verdict}
+        self._band: CurveBand | None = None
+        self._band_seq = -1
+        self._pace: list[tuple[float, float]] = []
+        self._loads: list[tuple[float, float]] = []
+        self._last_load = 0
+        self._device = "CPU"
         self._work: deque[tuple[float, float]] = deque()
         self._last_work = 0
 
@@ -66,14 +79,18 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._read_guesses(reader)
         self._read_points(reader)
         self._read_work(reader)
+        self._read_load(reader)
         self._read_submission(reader, is_over=summary.status.is_over)
 
     def _snapshot(self, **common: Any) -> RunSnapshot:
         guesses = common["summary"].guesses
+        self._update_band()
         return RunSnapshot(
             figures=self._score.figures(),
+            band=self._band,
             history=self._history(),
-            lines=tuple(self._lines),
+            load=self._load_history(),
+            lines={verdict: tuple(lines) for verdict, lines in self._lines.items()},
             suffixes_per_s=self._suffixes_per_s(),
             loaded=min(1.0, self._seq / guesses) if guesses else 1.0,
             **common,
@@ -97,7 +114,9 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         if len(guesses) and not (int(guesses.ids.min()) >= 0 and int(guesses.ids.max()) < self.spec.examples):
             raise HarnessError(f"{self.folder.store}: holds a guess for an example that the round does not have.")
         self._score.add(guesses)
-        self._lines.extend(guess_lines(arrivals, rows[-MAX_LINES:], self.answers))
+        differing = _differing_tokens(guesses, self.answers)
+        for verdict, lines in self._lines.items():
+            lines.extend(guess_lines(arrivals, rows[_has_verdict(differing, verdict)][-MAX_LINES:], self.answers))
 
     def _read_points(self, reader: GuessReader) -> None:
         points = reader.points(self._last_point)
@@ -109,8 +128,45 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         for seq, at, weight in reader.work_done(self._last_work):
             self._last_work = seq
             self._work.append((at, weight))
+            self._trim_work()
+            if (rate := self._suffixes_per_s()) is not None:
+                self._pace = thinned([*self._pace, (at, rate)], _MAX_POINTS)
+
+    def _trim_work(self) -> None:
         while len(self._work) > 2 and self._work[-1][0] - self._work[1][0] > _RATE_SECONDS:
             self._work.popleft()
+
+    def _read_load(self, reader: GuessReader) -> None:
+        samples = reader.telemetry(self._last_load)
+        for seq, at, sample in samples:
+            self._last_load = seq
+            self._device = "GPU" if "gpu" in sample else "CPU"
+            percent = sample.get("gpu", sample.get("machine_cpu"))
+            if isinstance(percent, int | float):
+                self._loads.append((at, float(percent)))
+        if samples:
+            self._loads = thinned(self._loads, _MAX_POINTS)
+
+    def _load_history(self) -> LoadHistory:
+        start = min((points[0][0] for points in (self._pace, self._loads) if points), default=0.0)
+        pace, loads = (np.array(points, np.float64).reshape(-1, 2) for points in (self._pace, self._loads))
+        return LoadHistory(pace[:, 0] - start, pace[:, 1], loads[:, 0] - start, loads[:, 1], self._device)
+
+    def _update_band(self) -> None:
+        """Compute the band of the present curve again, in at most the share `_BAND_TIME_SHARE` of the time.
+
+        The first poll leaves it out, so that the first picture comes early.
+        """
+        self._polls += 1
+        is_due = self._polls > 1 and time.monotonic() >= self._next_band and self._band_seq != self._seq
+        if self.answers is None or not is_due or not self._seq:
+            return
+        started = time.monotonic()
+        if self._part is None:
+            self._part = attacked_parts(self.spec).whole
+        self._band, self._band_seq = curve_band(self._score.walk(), self._part), self._seq
+        ended = time.monotonic()
+        self._next_band = ended + (ended - started) / _BAND_TIME_SHARE
 
     def _read_submission(self, reader: GuessReader, *, is_over: bool) -> None:
         """Read the whole submission where new guesses alone cannot give it: after a lower score, or a final order.
@@ -150,8 +206,24 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
 def guess_lines(arrivals: Arrivals, rows: Ints, answers: Tokens | None) -> tuple[GuessLine, ...]:
     """Return the guesses at `rows`, in that order, as lines of the stream."""
     guesses = arrivals.guesses.part(rows)
-    is_right: list[bool | None] = [None] * len(rows)
-    if answers is not None:
-        is_right = correct_rows(guesses.ids, guesses.suffixes, answers).tolist()
+    counted = _differing_tokens(guesses, answers)
+    differing = [None] * len(rows) if counted is None else counted.tolist()
     columns = (arrivals.seq[rows].tolist(), arrivals.at[rows].tolist(), guesses.ids.tolist(), guesses.score.tolist())
-    return tuple(map(GuessLine, *columns, guesses.suffixes, is_right))
+    return tuple(map(GuessLine, *columns, guesses.suffixes, differing))
+
+
+def _differing_tokens(guesses: Guesses, answers: Tokens | None) -> Ints | None:
+    """Return how many tokens of each suffix are not those of the answer, [rows]; None without answers."""
+    if answers is None:
+        return None
+    return np.asarray((guesses.suffixes != answers[guesses.ids]).sum(axis=1), np.int64)
+
+
+def _has_verdict(differing: Ints | None, verdict: Verdict) -> Bools | slice:
+    """Return which rows have the verdict, [rows]; without answers, every row or none."""
+    if verdict is Verdict.ALL:
+        return slice(None)
+    if differing is None:
+        return slice(0)
+    low, high = {Verdict.RIGHT: (0, 0), Verdict.WRONG: (1, None), Verdict.NEAR_MISS: (1, NEAR_MISS_TOKENS)}[verdict]
+    return np.asarray((differing >= low) & (True if high is None else differing <= high), np.bool_)

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from harness.analysis.curve_band import CurveBand
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.live_score import Figures
 from harness.jobs.audit.reader import AuditFigure
@@ -12,14 +14,32 @@ from harness.runs.summary import RunSummary
 
 @dataclass(frozen=True)
 class GuessLine:
-    """One guess in the stream. at: seconds since the epoch. suffix: [length] token ids. is_right: None if unknown."""
+    """One guess of a run.
+
+    at: seconds since the epoch. suffix: [length] token ids. differing: how many of its tokens are not those of the
+    answer, None if that is unknown.
+    """
 
     seq: int
     at: float
     example: int
     score: float
     suffix: Tokens
-    is_right: bool | None
+    differing: int | None
+
+    @property
+    def is_right(self) -> bool | None:
+        """True if the suffix is the answer, None if that is unknown."""
+        return None if self.differing is None else self.differing == 0
+
+
+class Verdict(StrEnum):
+    """Which guesses the table shows."""
+
+    ALL = "all"
+    RIGHT = "right"
+    WRONG = "wrong"
+    NEAR_MISS = "near miss"
 
 
 @dataclass(frozen=True)
@@ -32,6 +52,21 @@ class RecallHistory:
     spent: Floats
     recall: Floats | None
     guesses: Ints
+
+
+@dataclass(frozen=True)
+class LoadHistory:
+    """The pace of the work and the load of the machine over time.
+
+    work_at: [batches] seconds since the first one. suffixes_per_s: [batches]. load_at: [samples] seconds since the
+    first one. percent: [samples] use of the GPU, or of the whole processor if the run uses none.
+    """
+
+    work_at: Floats
+    suffixes_per_s: Floats
+    load_at: Floats
+    percent: Floats
+    device: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +89,15 @@ class Snapshot:
 class RunSnapshot(Snapshot):
     """A run of an attack.
 
-    lines: the last guesses, oldest first; suffixes_per_s: the recent sampling rate, None before the first two batches.
+    band: around the curve of `figures`, None in a blind round and before it is computed. lines: the last guesses of
+    each verdict, oldest first. suffixes_per_s: the recent sampling rate, None before the first two batches.
     """
 
     figures: Figures
+    band: CurveBand | None
     history: RecallHistory
-    lines: tuple[GuessLine, ...]
+    load: LoadHistory
+    lines: Mapping[Verdict, tuple[GuessLine, ...]]
     suffixes_per_s: float | None
 
 

@@ -1,4 +1,4 @@
-"""The screen of one audit: its figures, a plot of one of them, and its progress."""
+"""The screen of one audit: its figures, a plot of one of them, its progress and its newest rows."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -6,29 +6,34 @@ from typing import ClassVar
 import numpy as np
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical, VerticalScroll
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.widgets import DataTable, Static
+from textual.widgets import Static
 
-from harness.core.text import pluralize, sanitize, shorten
+from harness.core.text import pluralize, shorten
 from harness.runs.folder import RunFolder
 from harness.tui.audit_feed import AuditFeed
-from harness.tui.screens.watch import WatchScreen, WorkerLog
+from harness.tui.axes import Axis, ClockAxis, axis_up_to
+from harness.tui.columns import Column, Row
+from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import AuditSnapshot, FigureHistory
-from harness.tui.widgets.curve_plot import Curve, FigurePlot
 from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.keyed_table import KeyedTable
 from harness.tui.widgets.line_tail import LineTail
-from harness.tui.widgets.panel_text import FIGURE_COLUMNS, figure_rows, progress_lines, row_line
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.log_drawer import LogDrawer
+from harness.tui.widgets.panel_text import figure_cells, progress_lines, row_line
+from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.plot import Line, Plot, PlotView
+from harness.tui.widgets.run_figures import bars
 
+_COLUMNS = (
+    Column("figure", least=16, fills=True),
+    Column("value", is_right=True),
+    Column("95 % interval"),
+    Column("n", is_right=True),
+)
 _MAX_TITLE = 40
-
-
-class FigureTable(KeyedTable):
-    """The figures of the audit; the plot shows the one under the cursor."""
-
-    HELP = "The figures measured so far. The plot shows the figure under the cursor; `n` and `N` move the cursor."
 
 
 class RowTail(LineTail):
@@ -37,24 +42,34 @@ class RowTail(LineTail):
     HELP = "The newest rows of the audit's tables, with their texts. `harness audit show` writes all rows."
 
 
-class AuditScreen(WatchScreen[AuditSnapshot]):
-    """The header, figures, plot, progress, rows and log of an audit."""
+class AuditBody(PanelGroup):
+    """The figures and the plot of one above the progress and the rows."""
 
-    CSS_PATH = "audit.tcss"
-    NOUN = "audit"
-    MAIN_PANEL = "figures"
-    HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
-    PANELS: ClassVar[dict[str, str]] = {
-        "figures": "Figures",
-        "plot": "Figure vs. time",
-        "progress": "Progress",
-        "rows": "Rows",
-        "log": "Log",
+    DEFAULT_CSS = """
+    AuditBody {
+        &.-all > Horizontal { height: 1fr; }
+        &.-all #progress { width: 1fr; }
+        &.-all #rows { width: 2fr; }
+        #progress-text { padding: 0 1; height: auto; }
     }
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "next_figure(1)", "Next figure", tooltip="Plot the next figure"),
-        Binding("N", "next_figure(-1)", "Previous figure", show=False, tooltip="Plot the previous figure"),
-    ]
+    """
+    ROOMY: ClassVar[tuple[int, int]] = (100, 20)
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="figure-table"), id="figures", label="Figures")
+            yield Panel(PlotView(id="figure-plot"), id="plot", label="Plot", title="Figure vs. time")
+        with Horizontal():
+            progress = VerticalScroll(Static("reading …", id="progress-text"), id="progress-scroll")
+            yield Panel(progress, id="progress", label="Progress")
+            yield Panel(RowTail(id="row-lines"), id="rows", label="Rows")
+
+
+class AuditScreen(WatchScreen[AuditSnapshot]):
+    """The figures, plot, progress, rows and log of an audit."""
+
+    HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
+    BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
@@ -62,56 +77,51 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
 
     def compose(self) -> ComposeResult:
         yield from self.compose_header()
-        with Container(id="body"):
-            with Vertical(id="figures", classes="panel"):
-                yield FigureTable(id="figure-table")
-            with Vertical(id="plot", classes="panel"):
-                yield FigurePlot(id="figure-plot")
-            with VerticalScroll(id="progress", classes="panel"):
-                yield Static("reading …", id="progress-text")
-            with Vertical(id="rows", classes="panel"):
-                yield RowTail(id="row-lines")
-            with Vertical(id="log", classes="panel"):
-                yield WorkerLog(id="log-lines")
+        yield Static("", id="bars")
+        yield AuditBody(id="audit-body")
+        yield LogDrawer()
         yield KeyFooter()
 
     def open_feed(self) -> AuditFeed:
         """Return the audit's feed."""
-        return AuditFeed(self._folder)
+        return AuditFeed(self.folder)
 
     def show(self, snapshot: AuditSnapshot) -> None:
         """Update figures, plot, progress and rows."""
         self._histories = snapshot.histories
-        self.query_one(FigureTable).fill(FIGURE_COLUMNS, figure_rows(snapshot.figures))
+        self.query_one("#bars", Static).update(bars(snapshot))
+        rows = [Row(figure.name, figure_cells(figure)) for figure in snapshot.figures]
+        self.query_one("#figure-table", ListTable).show(_COLUMNS, rows)
+        self.query_one("#figures", Panel).show_empty("" if rows else "none yet")
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
-        self.panel("progress").border_title = Content(f"{self.PANELS['progress']}{warnings}")
+        self.query_one("#progress", Panel).set_title(f"Progress{warnings}")
         self.query_one(RowTail).show(tuple(map(row_line, snapshot.rows)))
+        self.query_one("#rows", Panel).show_empty("" if snapshot.rows else "none yet")
         self._draw()
 
-    def action_next_figure(self, step: int) -> None:
-        table = self.query_one(FigureTable)
-        if table.row_count:
-            table.move_cursor(row=(table.cursor_row + step) % table.row_count)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the actions that need a submission."""
+        if action in ("package", "report"):
+            return False
+        return super().check_action(action, parameters)
 
-    @on(DataTable.RowHighlighted, "#figure-table")
+    @on(ListTable.Highlighted, "#figure-table")
     def _draw(self) -> None:
-        name = self.query_one(FigureTable).key_under_cursor
+        name = self.query_one("#figure-table", ListTable).key_under_cursor
         history = None if name is None else self._histories.get(name)
+        panel, view = self.query_one("#plot", Panel), self.query_one("#figure-plot", PlotView)
         if name is None or history is None:
+            view.show_text("No figure yet.")
             return
-        self.panel("plot").border_title = Content(f"{sanitize(shorten(name, _MAX_TITLE))} vs. time")
-        bounds = [
-            Curve(history.spent, bound, None) for bound in (history.low, history.high) if np.isfinite(bound).any()
-        ]
-        curves = [*bounds, Curve(history.spent, history.value)]
-        y = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves])
-        if not len(y):
+        panel.set_title(f"{shorten(name, _MAX_TITLE)} vs. time")
+        has_bounds = bool(np.isfinite(history.low).any() and np.isfinite(history.high).any())
+        low, high = (history.low, history.high) if has_bounds else (None, None)
+        values = [history.value, *([history.low, history.high] if has_bounds else [])]
+        finite = np.concatenate([one[np.isfinite(one)] for one in values])
+        if not len(finite):
+            view.show_text("No number yet.")
             return
-        y_max, y_min = float(y.max()), min(0.0, float(y.min()))
-        self.query_one(FigurePlot).show(
-            curves,
-            x_max=max(1.0, float(history.spent[-1])),
-            y_max=y_max + 0.15 * (y_max - y_min) if y_max > y_min else 1.0,
-            y_min=1.15 * y_min,
-        )
+        y: Axis = axis_up_to("value", [finite], least=1e-9, low=min(0.0, float(finite.min())))
+        x = ClockAxis("time", 0.0, max(1.0, float(history.spent[-1])))
+        view.show(Plot(x, y, [Line(history.spent, history.value, low=low, high=high)]))

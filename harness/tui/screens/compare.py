@@ -1,17 +1,17 @@
-"""The screen that compares runs of one round: curves, scores, pace and settings, and for two runs each example."""
+"""The screen that compares runs of one round: scores, paired differences, curves, examples and settings."""
 
 import shlex
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, ScrollableContainer, Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
@@ -19,82 +19,95 @@ from harness.analysis import comparison_tables as tables
 from harness.analysis.comparison import Comparison, compare_runs
 from harness.core.errors import HarnessError
 from harness.core.scoring import DRAWN_POINTS
-from harness.core.text import align_columns, sanitize, shorten_middle
+from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
+from harness.tui.axes import ClockAxis, ErrorsAxis, axis_up_to
+from harness.tui.compare_state import (
+    SOURCE,
+    Compared,
+    compared_on,
+    difference_table,
+    example_table,
+    forest_table,
+    setting_table,
+)
 from harness.tui.screens.example import ExampleScreen
-from harness.tui.screens.panels import PanelScreen
-from harness.tui.widgets.curve_plot import Curve, ErrorsPlot, HistoryPlot, marker
+from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.keyed_table import KeyedTable, Row
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.plot import Line, Plot, PlotView
+from harness.tui.widgets.top_bar import TopBar
 
-_MAX_CELL = 28
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
 
 
-class ScoreTables(ScrollableContainer, can_focus=True):
-    """The scores of all runs."""
+class CompareBody(PanelGroup):
+    """Scores and curves at the left, differences, examples and settings at the right."""
 
-    HELP = "The score, its interval and the pace of each run, on all examples and on the unreachable examples."
+    DEFAULT_CSS = """
+    CompareBody {
+        &.-all > Horizontal { height: 1fr; }
+        &.-all > Horizontal > Vertical { width: 1fr; }
+        &.-all #scores, &.-all #differences { height: auto; max-height: 45%; }
+        &.-all #scores ListTable, &.-all #differences ListTable { height: auto; max-height: 100%; }
+        &.-all #settings { height: auto; max-height: 45%; }
+        &.-all #settings ListTable { height: auto; max-height: 100%; }
+        &.-all #settings.-empty { height: 1; }
+    }
+    """
+    ROOMY: ClassVar[tuple[int, int]] = (110, 24)
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            with Vertical():
+                yield Panel(ListTable(id="score-table"), id="scores", label="Scores")
+                yield Panel(PlotView(id="curves-plot"), id="curves", label="Curves")
+            with Vertical():
+                yield Panel(ListTable(id="difference-table"), id="differences", label="Difference")
+                yield Panel(ListTable(id="example-table"), id="examples", label="Examples")
+                yield Panel(ListTable(id="setting-table"), id="settings", label="Settings")
 
 
-class PairTable(KeyedTable):
-    """The examples that one run of a pair solves and the other does not."""
-
-    HELP = "Examples that only one of the two runs solves within the error cap. Enter opens one with all candidates."
-
-
-class SettingsTable(KeyedTable):
-    """The settings that differ."""
-
-    HELP = "Parameters, versions and hardware that are not the same for all runs."
-
-
-class CompareScreen(PanelScreen[None]):
+class CompareScreen(Screen[None]):
     """Two or more runs, compared again while any of them is running."""
 
-    CSS_PATH = "compare.tcss"
+    DEFAULT_CSS = """
+    CompareScreen #header { height: 1; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
     HELP = (
-        "A comparison of runs of one round. `u` switches between all examples and the unreachable ones, whose answers "
-        "no training row contains."
+        "A comparison of runs of one round. Enter opens an example, or the difference of the sources. u switches to "
+        "the unreachable examples, whose answers no training row contains."
     )
-    PANELS: ClassVar[dict[str, str]] = {
-        "curves": "Recall vs. errors",
-        "history": "Recall vs. time",
-        "scores": "Runs",
-        "pair": "Solved by one run only",
-        "settings": "Differences",
-    }
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Back", tooltip="Close this screen"),
+        Binding("right_square_bracket,left_square_bracket", "plot", "Errors | time", key_display="]"),
         Binding("u", "part", "All | unreachable", tooltip="Switch between all and unreachable examples"),
-        Binding("y", "copy_command", "Copy command", tooltip="Copy the command that prints this comparison"),
+        Binding("y", "copy_command", "Copy command", show=False, tooltip="Copy the command of this comparison"),
+        *(
+            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
+            for number in range(1, 6)
+        ),
     ]
 
     def __init__(self, folders: Sequence[RunFolder]) -> None:
         super().__init__()
         self._folders = tuple(folders)
         self._comparison: Comparison | None = None
+        self._compared: Compared | None = None
         self._shows_unreachable = False
+        self._shows_time = False
 
     def compose(self) -> ComposeResult:
+        yield TopBar()
         yield Static("comparing …", id="header")
-        yield Static("", id="tabs")
-        with Container(id="body", classes="-empty"):
-            with Vertical(id="curves", classes="panel"):
-                yield ErrorsPlot(id="curves-plot")
-            with Vertical(id="history", classes="panel"):
-                yield HistoryPlot(id="history-plot")
-            with Vertical(id="scores", classes="panel"), ScoreTables(id="scores-scroll"):
-                yield Static("", id="scores-text")
-            with Vertical(id="pair", classes="panel"):
-                yield Static("", id="pair-text")
-                yield PairTable(id="pair-table")
-            with Vertical(id="settings", classes="panel"):
-                yield Static(tables.NOTHING_DIFFERS, id="settings-text")
-                yield SettingsTable(id="settings-table")
+        yield CompareBody(id="compare-body")
         yield KeyFooter()
 
     def on_mount(self) -> None:
+        for panel in self.query(Panel):
+            panel.show_empty("comparing …")
         self._compare()
 
     @work(thread=True, exclusive=True, group="compare")
@@ -104,108 +117,114 @@ class CompareScreen(PanelScreen[None]):
             started = time.monotonic()
             try:
                 comparison = compare_runs(self._folders)
-                self.call_later(self._apply, comparison)
+                compared = compared_on(comparison, unreachable=self._shows_unreachable)
+                self.call_later(self._apply, comparison, compared)
                 if all(run.status.is_over for run in comparison.runs):
                     return
             except HarnessError as error:
                 self.call_later(self._show_error, str(error))
             worker.cancelled_event.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
 
+    @work(thread=True, exclusive=True, group="part")
+    def _compute_part(self, comparison: Comparison) -> None:
+        self.call_later(self._apply, comparison, compared_on(comparison, unreachable=self._shows_unreachable))
+
     def _show_error(self, reason: str) -> None:
         self.query_one("#header", Static).update(Content(sanitize(reason)))
 
-    def _apply(self, comparison: Comparison) -> None:
-        self._comparison = comparison
+    def _apply(self, comparison: Comparison, compared: Compared) -> None:
+        is_first = self._compared is None
+        self._comparison, self._compared = comparison, compared
         with self.app.batch_update():
-            self.query_one("#body").remove_class("-empty")
-            self._update()
+            self._update(compared)
+        if is_first:
+            has_examples = self.query_one("#example-table", ListTable).row_count
+            self.query_one(PanelGroup).go_to("examples" if has_examples else "scores")
 
-    def _update(self) -> None:
-        comparison = self._comparison
-        if comparison is None:
-            return
-        unreachable = comparison.unreachable if self._shows_unreachable else None
-        part = comparison.whole if unreachable is None else unreachable
-        noun = "examples" if unreachable is None else "unreachable examples"
-        title = f"{len(comparison.runs)} runs of {sanitize(comparison.round)} · {len(part):,} {noun}"
+    def _update(self, compared: Compared) -> None:
+        comparison, part = compared.comparison, compared.part
+        noun = "unreachable examples" if compared.is_unreachable else "examples"
+        title = f"{len(comparison.runs)} runs of {comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
         running = sum(not run.status.is_over for run in comparison.runs)
         if running:
-            title += f" · {running} still running: the scores will change"
-        legend = "  ".join(f"{marker(index)} {sanitize(run.id)}" for index, run in enumerate(comparison.runs))
-        self.query_one("#header", Static).update(Content(f"{title}\n{legend}"))
-        on_part = [run.unreachable for run in comparison.runs if run.unreachable is not None]
-        drawn = [run.whole for run in comparison.runs] if unreachable is None else on_part
-        recalls = [run.score.recall_curve(DRAWN_POINTS) for run in drawn]
-        curves = [
-            Curve(recall.errors.astype(float), recall.recall, index, is_marked=True)
-            for index, recall in enumerate(recalls)
-        ]
-        self.query_one(ErrorsPlot).show_recall(curves, cap=part.cap)
-        # Each has shape [points, (spent, recall)].
-        points = [np.array(run.recall_over_time).reshape(-1, 2) for run in drawn]
-        history = [Curve(run[:, 0], run[:, 1], index, is_marked=True) for index, run in enumerate(points)]
-        self.query_one(HistoryPlot).show_history(history)
-        self.query_one("#scores-text", Static).update(Content("\n\n".join(_score_sections(comparison))))
-        self._show_pair(comparison)
-        settings = tables.differing_settings(comparison)
-        self.query_one("#settings-text").display = not settings
-        table = self.query_one(SettingsTable)
-        table.display = bool(settings)
-        if settings:
-            header, *rows = settings
-            table.fill(header, [Row(row[0], [shorten_middle(cell, _MAX_CELL) for cell in row]) for row in rows])
+            title += f" · {running} not over: left out of the tests"
+        self.query_one("#header", Static).update(Content(sanitize(title)))
+        is_dark = self.app.current_theme.dark
+        for name, table in (
+            ("score", forest_table(compared, is_dark=is_dark)),
+            ("difference", difference_table(compared, is_dark=is_dark)),
+            ("example", example_table(compared, is_dark=is_dark)),
+            ("setting", setting_table(compared, is_dark=is_dark)),
+        ):
+            columns, rows = table
+            view = self.query_one(f"#{name}-table", ListTable)
+            view.show(columns, rows)
+            view.styles.min_height = min(len(rows) + 1, 8)
+        count = self.query_one("#example-table", ListTable).row_count
+        examples = self.query_one("#examples", Panel)
+        examples.show_empty("" if count else "all runs solve the same")
+        examples.set_title(f"Examples that not all runs solve: {count:,}")
+        for name in ("scores", "differences", "curves"):
+            self.query_one(f"#{name}", Panel).show_empty("")
+        self.query_one("#settings", Panel).show_empty("" if comparison.differing else tables.NOTHING_DIFFERS)
+        self.query_one("#settings", Panel).set_title("Settings that differ")
+        self._draw(compared)
 
-    def _show_pair(self, comparison: Comparison) -> None:
-        contrasts = tables.contrasts(comparison)
-        if not contrasts:
-            self.query_one("#pair-text", Static).update("Only two runs are compared example by example.")
-            return
-        lines = [line for where, contrast in contrasts for line in tables.contrast_lines(comparison, contrast, where)]
-        self.query_one("#pair-text", Static).update(Content("\n".join(map(sanitize, lines))))
-        _, whole = contrasts[0]
-        part = comparison.whole if comparison.unreachable is None else comparison.unreachable
-        unreachable = set(part.ids.tolist())
-        rows = [
-            Row(str(id_), (f"{id_}", f"{marker(index)} {run.id}", "no" if id_ in unreachable else "yes"))
-            for index, (run, ids) in enumerate(zip(comparison.runs, (whole.only_first, whole.only_second), strict=True))
-            for id_ in ids.tolist()
-        ]
-        self.query_one(PairTable).fill(("example", "solved by", "reachable"), rows)
-        title = f"{self.PANELS['pair']}: {len(whole.only_first):,} and {len(whole.only_second):,}"
-        self.panel("pair").border_title = Content(title)
+    def _draw(self, compared: Compared) -> None:
+        runs = compared.comparison.runs
+        labels = [f"{run.id.partition('-')[0]} {run.attack}" for run in runs]
+        lines = []
+        for number, (run, score) in enumerate(zip(runs, compared.scores, strict=True)):
+            if self._shows_time:
+                trajectory = run.unreachable if compared.is_unreachable else run.whole
+                if trajectory is not None and trajectory.recall_over_time:
+                    x, y = np.array(trajectory.recall_over_time, np.float64).T
+                    lines.append(Line(x, y, number, labels[number], is_marked=True))
+            else:
+                curve = score.recall_curve(DRAWN_POINTS)
+                lines.append(Line(curve.errors.astype(float), curve.recall, number, labels[number], is_marked=True))
+        panel, view = self.query_one("#curves", Panel), self.query_one("#curves-plot", PlotView)
+        panel.set_title(f"Recall vs. {'time' if self._shows_time else 'errors'} · [ ]")
+        y_axis = axis_up_to("Recall", [line.y for line in lines], least=0.05)
+        most = max((float(line.x[-1]) for line in lines if len(line.x)), default=1.0)
+        if self._shows_time:
+            view.show(Plot(ClockAxis("time", 0.0, max(1.0, most)), y_axis, lines))
+        else:
+            cap = compared.part.cap
+            view.show(Plot(ErrorsAxis("errors", 0.0, max(most, cap * 1.1)), y_axis, lines, mark=(cap, f"cap {cap}")))
 
-    @on(PairTable.RowSelected)
-    def _open_example(self, event: PairTable.RowSelected) -> None:
-        table = self.query_one(PairTable)
-        if event.data_table is table and event.row_key.value is not None:
-            ids = [int(str(table.get_row_at(row)[0])) for row in range(table.row_count)]
-            self.app.push_screen(ExampleScreen(self._folders, ids, int(event.row_key.value)))
+    def action_plot(self) -> None:
+        self._shows_time = not self._shows_time
+        if self._compared is not None:
+            self._draw(self._compared)
+
+    @on(ListTable.Opened, "#example-table")
+    def _open_example(self, event: ListTable.Opened) -> None:
+        ids = [int(key) for key in event.table.keys]
+        self.app.push_screen(ExampleScreen(self._folders, ids, int(event.key)))
+
+    @on(ListTable.Opened, "#setting-table")
+    def _open_sources(self, event: ListTable.Opened) -> None:
+        if event.key == SOURCE:
+            self.app.push_screen(SourceDiffScreen(self._folders))
 
     def action_part(self) -> None:
         comparison = self._comparison
-        if comparison is not None and comparison.unreachable is None:
+        if comparison is None:
+            return
+        if comparison.unreachable is None:
             self.notify(sanitize(tables.unreachable_heading(comparison)), markup=False)
             return
         self._shows_unreachable = not self._shows_unreachable
-        self._update()
+        self._compute_part(comparison)
+
+    def action_panel(self, number: int) -> None:
+        self.query_one(PanelGroup).action_panel_number(number)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
 
     def action_copy_command(self) -> None:
         command = shlex.join(["harness", "compare", *(folder.id for folder in self._folders)])
         self.app.copy_to_clipboard(command)
         self.notify(f"Copied {sanitize(command)}", markup=False)
-
-
-def _score_sections(comparison: Comparison) -> list[str]:
-    """Return the tables of all runs as text, each run with its marker."""
-    names = {run.id: f"{marker(index)} {run.id}" for index, run in enumerate(comparison.runs)}
-    section = partial(_section, names)
-    return [
-        section("", tables.scores_and_pace(comparison)),
-        section(tables.unreachable_heading(comparison), tables.scores_on_unreachable(comparison)),
-        section(tables.recall_over_budget_heading(comparison), tables.recall_over_budget(comparison)),
-    ]
-
-
-def _section(names: dict[str, str], title: str, table: tables.Table) -> str:
-    rows = [(sanitize(names.get(row[0], row[0])), *map(sanitize, row[1:])) for row in table]
-    return "\n".join(filter(None, (sanitize(title), align_columns(rows) if rows else "")))

@@ -1,5 +1,6 @@
 """The dialogs: a yes-or-no question, a name, and the choice of a round."""
 
+from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from textual import on
@@ -8,14 +9,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Button, Input, Static
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round, shipped_rounds
-from harness.core.text import sanitize
+from harness.core.text import sanitize, shorten
+from harness.tui.columns import Column, Row
 from harness.tui.form_history import recent_rounds
 from harness.tui.validation import round_description
+from harness.tui.widgets.list_table import ListTable
 
 ResultT = TypeVar("ResultT")
 
@@ -62,83 +64,119 @@ class ConfirmDialog(Dialog[bool]):
 
 
 class NameDialog(Dialog[str | None]):
-    """Asks for a name; the result is None if there is none."""
+    """Asks for a line of text; the result is None if the user cancels."""
 
-    HELP = "Enter confirms the name; Escape cancels."
+    HELP = "Enter confirms; Escape cancels."
+    DEFAULT_CSS = """
+    NameDialog #problem { display: none; color: $text-error; height: auto; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
     ]
 
-    def __init__(self, label: str, name: str) -> None:
+    def __init__(
+        self, label: str, text: str, *, problem: Callable[[str], str | None] | None = None, may_be_empty: bool = False
+    ) -> None:
+        """`problem` returns why a text cannot be used, which keeps the dialog open."""
         super().__init__()
-        self._label, self._initial = label, name
+        self._label, self._initial, self._problem, self._may_be_empty = label, text, problem, may_be_empty
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Content(self._label))
             yield Input(self._initial, id="name", compact=True)
+            yield Static("", id="problem")
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip() or None)
+        text = event.value.strip()
+        if not text and not self._may_be_empty:
+            return
+        if self._problem is not None and (problem := self._problem(text)) is not None:
+            words = self.query_one("#problem", Static)
+            words.update(Content(sanitize(problem)))
+            words.display = True
+            return
+        self.dismiss(text)
 
 
 class RoundDialog(Dialog[str | None]):
-    """Asks for a round; the result is the name or path of a round that can be loaded, or None."""
+    """Asks for a round: one of a list that the typed text filters, or a file.
+
+    The result is a name or path that can be loaded, "" for all rounds, or None if the user cancels.
+    """
 
     DEFAULT_CSS = """
-    RoundDialog > Vertical { width: 70; max-height: 90%; }
-    RoundDialog OptionList { height: auto; max-height: 12; }
+    RoundDialog > Vertical { width: 76; max-height: 90%; }
+    RoundDialog ListTable { height: 8; }
+    RoundDialog #problem { display: none; color: $text-error; height: auto; }
     """
-    HELP = "Home shows the best recall on this round, and the form of a new run opens with it."
+    HELP = "The lists show this round, and the form of a new run opens with it."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back", tooltip="Keep the current round"),
-        Binding("down", "focus_list", "Known rounds", show=False, tooltip="Go to the list of known rounds"),
+        Binding("up", "move(-1)", "Up", show=False, priority=True),
+        Binding("down", "move(1)", "Down", show=False, priority=True),
     ]
 
-    def __init__(self, current: str) -> None:
+    def __init__(self, current: str | None) -> None:
         super().__init__()
-        self._current = current
-        self._known = list(dict.fromkeys([*shipped_rounds(), *recent_rounds(), current]))
+        self._current = current or ""
+        known = ["", *shipped_rounds(), *recent_rounds(), self._current]
+        self._known = {name: _round_facts(name) for name in dict.fromkeys(known)}
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static("Round: a name, or the path of a .toml file")
-            yield Input(placeholder=sanitize(self._current), id="round", compact=True)
-            yield OptionList(*(Option(Content(sanitize(name))) for name in self._known), id="known")
-            yield Static("", id="words")
+            yield Input(placeholder="search, or type the path of a .toml file", id="round", compact=True)
+            table = ListTable(id="known")
+            table.can_focus = False
+            yield table
+            yield Static("", id="problem")
 
     def on_mount(self) -> None:
-        known = self.query_one(OptionList)
-        known.highlighted = self._known.index(self._current)
-        known.focus()
+        self.query_one(Vertical).border_title = "Round"
+        self._show("")
+        self.query_one(ListTable).move_to(self._current)
 
-    def action_focus_list(self) -> None:
-        self.query_one(OptionList).focus()
+    @on(Input.Changed)
+    def _filter(self, event: Input.Changed) -> None:
+        self._show(event.value.strip())
 
-    @on(OptionList.OptionHighlighted)
-    def _describe(self, event: OptionList.OptionHighlighted) -> None:
-        try:
-            text = round_description(self._known[event.option_index])
-        except (HarnessError, OSError) as error:
-            text = str(error)
-        self._show(text)
+    def _show(self, text: str) -> None:
+        self.query_one("#problem").display = False
+        words = text.casefold()
+        rows = [
+            Row(name, [[(name or "all rounds", "bold")], [(facts, "dim")]])
+            for name, facts in self._known.items()
+            if words in f"{name or 'all rounds'} {facts}".casefold()
+        ]
+        self.query_one(ListTable).show((Column("round", least=12), Column("", least=12, fills=True)), rows)
 
-    @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        self._submit(self._known[event.option_index])
+    def action_move(self, rows: int) -> None:
+        self.query_one(ListTable).action_move(rows)
+
+    @on(ListTable.Opened)
+    def _choose_listed(self, event: ListTable.Opened) -> None:
+        self._choose(event.key)
 
     @on(Input.Submitted)
     def _choose_typed(self, event: Input.Submitted) -> None:
-        self._submit(event.value or self._current)
+        key = self.query_one(ListTable).key_under_cursor
+        self._choose(event.value.strip() if key is None else key)
 
-    def _submit(self, name: str) -> None:
+    def _choose(self, name: str) -> None:
         try:
-            load_round(name)
+            if name:
+                load_round(name)
         except (HarnessError, OSError) as error:
-            self._show(str(error))
+            problem = self.query_one("#problem", Static)
+            problem.update(Content(sanitize(str(error))))
+            problem.display = True
         else:
             self.dismiss(name)
 
-    def _show(self, text: str) -> None:
-        self.query_one("#words", Static).update(Content(sanitize(text)))
+
+def _round_facts(name: str) -> str:
+    try:
+        return round_description(name) if name else "runs of every round are listed"
+    except (HarnessError, OSError) as error:
+        return shorten(str(error))

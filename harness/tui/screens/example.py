@@ -6,33 +6,67 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
 from harness.analysis.candidates import VERDICTS, Candidate, Example, load_example
+from harness.analysis.counting_rows import Standing, standing_of
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.token_differences import underline_differences
+from harness.tui.columns import Cell, Column, Row
+from harness.tui.screens.dialogs import NameDialog
+from harness.tui.token_differences import compared_pieces
 from harness.tui.widgets.key_footer import KeyFooter
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.top_bar import TopBar
 
 _MAX_CANDIDATES = 200
-_RunExample = tuple[str, Example, TokenText]
-"""The id of a run, the example with the run's candidates, and the run's decoder."""
+_COLUMNS = (
+    Column("rank", is_right=True),
+    Column("", width=6),
+    Column("score", width=9, is_right=True),
+    Column("count", is_right=True),
+    Column("from", is_right=True),
+    Column("suffix", fills=True, least=20),
+)
+
+
+class InRun:
+    """One example in one run: its candidates, the run's decoder, and whether its right guess counts."""
+
+    def __init__(self, folder: RunFolder, id_: int) -> None:
+        """Raises HarnessError if the run cannot be read."""
+        self.run_id = folder.id
+        self.example: Example = load_example(folder, id_)
+        self.text: TokenText = text_of_run(folder, folder.attack_spec())
+        self.standing: Standing = standing_of(folder, self.example)
 
 
 class ExampleScreen(Screen[None]):
     """One of the examples `ids`, beginning with `first`; keys go to the next and the previous one."""
 
-    CSS_PATH = "example.tcss"
-    HELP = "One example with all candidates, best first. Tokens that differ from the answer are underlined."
+    DEFAULT_CSS = """
+    ExampleScreen {
+        #which { height: 1; text-style: bold; padding: 0 1; }
+        #texts { height: auto; max-height: 45%; padding: 0 1; }
+        #example-text { height: auto; }
+        #standing { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
+        #candidates { height: 1fr; }
+    }
+    """
+    HELP = (
+        "One example with all candidates, best first. Tokens that differ from the answer are coloured and underlined; "
+        "`from` is the first token that differs."
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "Back", tooltip="Close this screen"),
-        Binding("n,right", "step(1)", "Next", tooltip="Go to the next example"),
-        Binding("p,left", "step(-1)", "Previous", tooltip="Go to the previous example"),
+        Binding("n", "step(1)", "Next", tooltip="Go to the next example"),
+        Binding("N", "step(-1)", "Previous", tooltip="Go to the previous example"),
+        Binding("colon", "jump", "Go to", tooltip="Go to the example with an id"),
         Binding("y", "copy_answer", "Copy", tooltip="Copy prefix and answer"),
     ]
 
@@ -40,78 +74,109 @@ class ExampleScreen(Screen[None]):
         super().__init__()
         self._folders = tuple(folders)
         self._ids = ids
-        self._index = ids.index(first)
-        self._shown: tuple[_RunExample, ...] = ()
+        self._example_id = first
+        self._shown: tuple[InRun, ...] = ()
 
     def compose(self) -> ComposeResult:
+        yield TopBar()
         yield Static("", id="which")
-        with VerticalScroll(id="example"):
+        with VerticalScroll(id="texts", can_focus=False):
             yield Static("reading …", id="example-text")
+        yield Static("", id="standing")
+        with Vertical():
+            yield ListTable(id="candidates")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one("#example").focus()
-        self.action_step(0)
+        self.query_one("#standing").display = False
+        self.set_focus(self.query_one(ListTable))
+        self._go_to(self._example_id)
 
     def action_step(self, step: int) -> None:
-        self._index = (self._index + step) % len(self._ids)
-        id_ = self._ids[self._index]
-        self.query_one("#which", Static).update(Content(f"example {id_:,} · {self._index + 1:,} of {len(self._ids):,}"))
+        index = self._ids.index(self._example_id) if self._example_id in self._ids else 0
+        self._go_to(self._ids[(index + step) % len(self._ids)])
+
+    def action_jump(self) -> None:
+        def problem(text: str) -> str | None:
+            examples = self._shown[0].standing.examples if self._shown else 0
+            is_id = text.isascii() and text.isdigit() and int(text) < examples
+            return None if is_id else f"expected an id from 0 to {examples - 1:,}"
+
+        def named(text: str | None) -> None:
+            if text is not None:
+                self._go_to(int(text))
+
+        self.app.push_screen(NameDialog("Go to the example with the id:", "", problem=problem), named)
+
+    def _go_to(self, id_: int) -> None:
+        self._example_id = id_
+        place = f"{self._ids.index(id_) + 1:,} of {len(self._ids):,}" if id_ in self._ids else "not in the list"
+        self.query_one("#which", Static).update(Content(f"Example {id_:,} · {place}"))
         self._load(id_)
 
     @work(thread=True, exclusive=True, group="load")
     def _load(self, id_: int) -> None:
         try:
-            found = tuple(
-                (folder.id, load_example(folder, id_), text_of_run(folder, folder.attack_spec()))
-                for folder in self._folders
-            )
-            self.call_later(self._show, id_, found)
+            self.call_later(self._show, id_, tuple(InRun(folder, id_) for folder in self._folders))
         except HarnessError as error:
             self.call_later(self._show, id_, (), str(error))
 
-    def _show(self, id_: int, found: tuple[_RunExample, ...], fault: str = "") -> None:
-        if id_ != self._ids[self._index]:
+    def _show(self, id_: int, found: tuple[InRun, ...], fault: str = "") -> None:
+        if id_ != self._example_id:
             return
         self._shown = found
-        content = Content(sanitize(fault)) if fault else example_content(found)
-        self.query_one("#example-text", Static).update(content)
-        self.query_one("#example").scroll_home(animate=False)
+        with self.app.batch_update():
+            self.query_one("#example-text", Static).update(Content(sanitize(fault)) if fault else texts_of(found[0]))
+            words = [f"{one.run_id}: {one.standing.words}" for one in found if one.standing.words]
+            standing = self.query_one("#standing", Static)
+            standing.update(Content("\n".join(map(sanitize, words))))
+            standing.display = bool(words)
+            self.query_one(ListTable).show(_COLUMNS, [row for one in found for row in candidate_rows(one)])
 
     def action_copy_answer(self) -> None:
         if self._shown:
-            _, example, text = self._shown[0]
-            answer = "" if example.answer is None else text.text(example.answer.tolist())
-            self.app.copy_to_clipboard(text.text(example.prefix.tolist()) + answer)
+            shown = self._shown[0]
+            answer = shown.example.answer
+            words = "" if answer is None else shown.text.text(answer.tolist())
+            self.app.copy_to_clipboard(shown.text.text(shown.example.prefix.tolist()) + words)
             self.notify("Copied prefix and answer.")
 
 
-def example_content(found: Sequence[_RunExample]) -> Content:
-    """Return the prefix and the answer of an example, and the candidates of each run."""
-    _, example, text = found[0]
+def texts_of(shown: InRun) -> Content:
+    """Return the prefix and the answer of an example."""
+    example, text = shown.example, shown.text
     answer = "unknown: the round is blind" if example.answer is None else text.text(example.answer.tolist())
-    parts = [
-        Content.styled("prefix\n", "bold"),
-        Content(text.text(example.prefix.tolist())),
-        Content.styled("\n\nanswer\n", "bold"),
-        Content(answer),
-    ]
-    for run_id, in_run, run_text in found:
-        candidates = in_run.candidates
-        parts.append(Content.styled(f"\n\n{sanitize(run_id)}: {pluralize(len(candidates), 'candidate')}\n", "bold"))
-        expected = None if in_run.answer is None else in_run.answer.tolist()
-        for rank, candidate in enumerate(candidates[:_MAX_CANDIDATES], 1):
-            suffix = underline_differences(run_text, candidate.suffix.tolist(), expected)
-            parts += [_candidate_facts(rank, candidate), suffix, Content("\n")]
-        if len(candidates) > _MAX_CANDIDATES:
-            more = len(candidates) - _MAX_CANDIDATES
-            parts.append(Content(f"… and {more:,} more: harness show {sanitize(run_id)} --example {in_run.id}"))
-    return Content("").join(parts)
-
-
-def _candidate_facts(rank: int, candidate: Candidate) -> Content:
-    colour = {True: "$text-success", False: "$text-error", None: ""}[candidate.is_right]
-    times = f" ×{candidate.times}" if candidate.times > 1 else ""
     return Content.assemble(
-        f"{rank:>3} ", (VERDICTS[candidate.is_right], colour), (f" {candidate.score:.4g}{times}  ", "dim")
+        ("prefix  ", "bold"), text.text(example.prefix.tolist()), "\n", ("answer  ", "bold"), answer
     )
+
+
+def candidate_rows(shown: InRun) -> list[Row]:
+    """Return a heading for the run, and a row for each candidate, best first."""
+    candidates = shown.example.candidates
+    heading = f"{shown.run_id}: {pluralize(len(candidates), 'candidate')}"
+    rows = [Row(f"run {shown.run_id}", [[(heading, "bold active")]], spans=True)]
+    for rank, candidate in enumerate(candidates[:_MAX_CANDIDATES], 1):
+        rows.append(Row(f"{shown.run_id} {rank}", _cells(shown, rank, candidate)))
+    if len(candidates) > _MAX_CANDIDATES:
+        more = f"… and {len(candidates) - _MAX_CANDIDATES:,} more"
+        more += f": harness show {shown.run_id} --example {shown.example.id}"
+        rows.append(Row(f"more {shown.run_id}", [[(more, "dim")]], spans=True))
+    return rows
+
+
+def _cells(shown: InRun, rank: int, candidate: Candidate) -> list[Cell]:
+    answer = None if shown.example.answer is None else shown.example.answer.tolist()
+    pieces = list(compared_pieces(shown.text, candidate.suffix.tolist(), answer))
+    differing = [position for position, (_, differs) in enumerate(pieces, 1) if differs]
+    meaning = {True: "good", False: "bad", None: "dim"}[candidate.is_right]
+    count = f" {len(differing)}" if differing else ""
+    plain = "" if answer is None else "dim"
+    return [
+        str(rank),
+        [(f"{VERDICTS[candidate.is_right]}{count}", meaning)],
+        f"{candidate.score:.4g}",
+        f"×{candidate.times}" if candidate.times > 1 else "",
+        str(differing[0]) if differing else "",
+        [(piece, "bad underline" if differs else plain) for piece, differs in pieces],
+    ]

@@ -3,79 +3,83 @@
 import logging
 from typing import ClassVar
 
-import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical, VerticalScroll
-from textual.content import Content
+from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 
 from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.analysis.reference_curve import ReferenceCurve, best_earlier_curve
 from harness.core.errors import HarnessError
-from harness.core.live_score import Figures
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.run_feed import RunFeed
+from harness.tui.run_plots import RunPlot, plot_of
 from harness.tui.screens.example import ExampleScreen
-from harness.tui.screens.watch import WatchScreen, WorkerLog
+from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import RunSnapshot
-from harness.tui.widgets.curve_plot import Curve, ErrorsPlot, HistoryPlot, ScoreAxis
-from harness.tui.widgets.guess_panel import GuessPanel
-from harness.tui.widgets.guess_stream import GuessStream
+from harness.tui.widgets.guess_table import GuessTable
 from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.panel_text import metric_lines, resource_lines
+from harness.tui.widgets.labelled_text import labelled
+from harness.tui.widgets.log_drawer import LogDrawer
+from harness.tui.widgets.panel_text import metric_facts, resource_facts
+from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.plot import PlotView
+from harness.tui.widgets.run_figures import RunFigures
 
 _LOG = logging.getLogger(__name__)
 _REFERENCE_ATTACK = "baseline"
 
 
-class RunScreen(WatchScreen[RunSnapshot]):
-    """The header, curves, guesses, metrics and log of a run."""
+class RunPanels(PanelGroup):
+    """The plot and the figures above the guesses."""
 
-    CSS_PATH = "run.tcss"
-    NOUN = "run"
-    MAIN_PANEL = "metrics"
-    HELP = "A live view of a run. Closing this screen or the application does not affect the run."
-    PANELS: ClassVar[dict[str, str]] = {
-        "curve": "Recall vs. errors",
-        "history": "Recall vs. time",
-        "guesses": "Guesses",
-        "metrics": "Metrics",
-        "log": "Log",
+    DEFAULT_CSS = """
+    RunPanels {
+        &.-all > Horizontal { height: 1fr; }
+        &.-all #plot { width: 2fr; }
+        &.-all #details { width: 1fr; max-width: 56; }
+        &.-all #guesses { height: 1fr; }
+        #details-text { height: auto; padding: 0 1; }
     }
+    """
+    ROOMY: ClassVar[tuple[int, int]] = (100, 20)
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(PlotView(id="plot-view"), id="plot", label="Plot")
+            details = VerticalScroll(Static("reading …", id="details-text"), id="details-scroll")
+            yield Panel(details, id="details", label="Figures")
+        yield GuessTable(id="guesses")
+
+
+class RunScreen(WatchScreen[RunSnapshot]):
+    """Three large figures, one plot, all figures, the guesses and the log of a run."""
+
+    HELP = "A live view of a run. Closing this screen or the application does not affect the run."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "follow", "Follow", tooltip="Follow the newest guess"),
+        Binding("right_square_bracket", "plot(1)", "Next plot", tooltip="Show the next plot", key_display="]"),
+        Binding("left_square_bracket", "plot(-1)", "Last plot", False, tooltip="Show the plot before", key_display="["),
         Binding("slash", "search", "Search", tooltip="Search the guesses by example id or text"),
-        Binding("x", "example", "Example", show=False, tooltip="Open the example of the guess under the cursor"),
-        # `p` is the pause here, so packaging is `P`.
-        Binding("P", "package", "Package", tooltip="Package this run for its organizers"),
     ]
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
         self._feed: RunFeed | None = None
         self._reference: ReferenceCurve | None = None
-        self._snapshot: RunSnapshot | None = None
+        self._plot = RunPlot.ERRORS
 
     def compose(self) -> ComposeResult:
         yield from self.compose_header()
-        with Container(id="body"):
-            with Vertical(id="curve", classes="panel"):
-                yield ErrorsPlot(id="curve-plot")
-            with Vertical(id="history", classes="panel"):
-                yield HistoryPlot(id="history-plot")
-            with VerticalScroll(id="metrics", classes="panel"):
-                yield Static("reading …", id="metrics-text")
-            yield GuessPanel(id="guesses", classes="panel")
-            with Vertical(id="log", classes="panel"):
-                yield WorkerLog(id="log-lines")
+        yield RunFigures(id="figures")
+        yield RunPanels(id="run-body")
+        yield LogDrawer()
         yield KeyFooter()
 
     def open_feed(self) -> RunFeed:
         """Return the run's feed, and let the guesses be decoded."""
-        feed, fault = RunFeed(self._folder), ""
+        feed, fault = RunFeed(self.folder), ""
         try:
             text = text_of_run(feed.folder, feed.spec)
         except HarnessError as error:
@@ -95,78 +99,49 @@ class RunScreen(WatchScreen[RunSnapshot]):
 
     def _use_feed(self, feed: RunFeed, text: TokenText, fault: str) -> None:
         self._feed = feed
-        self.query_one(GuessPanel).set_source(feed, text)
+        self.query_one(GuessTable).set_source(feed, text)
         if fault:
             self.notify(sanitize(fault), severity="error", markup=False)
         self._load_reference(feed)
 
     def _use_reference(self, reference: ReferenceCurve) -> None:
         self._reference = reference
-        title = f"{self.PANELS['curve']} · dim: {sanitize(reference.id)} {reference.recall_at_cap:.3f}"
-        self.panel("curve").border_title = Content(title)
         if self._snapshot is not None:
-            self._draw(self._snapshot)
+            self.show(self._snapshot)
 
     def show(self, snapshot: RunSnapshot) -> None:
-        """Update metrics, guesses and curves."""
+        """Update figures, plot and guesses."""
         if self._feed is None:
             return
-        self._snapshot = snapshot
-        lines = [*metric_lines(snapshot), *resource_lines(snapshot, self._feed.spec.round.suffix_length)]
-        self.query_one("#metrics-text", Static).update(Content("\n".join(lines)))
-        self.query_one(GuessPanel).show(snapshot.lines)
+        reference = self._reference
+        compared = None if reference is None else (f"{reference.id.partition('-')[0]}", reference.recall_at_cap)
+        self.query_one(RunFigures).show(snapshot, compared)
+        facts = [*metric_facts(snapshot), *resource_facts(snapshot, self._feed.spec.round.suffix_length)]
+        self.query_one("#details-text", Static).update(labelled(facts))
+        self.query_one(GuessTable).show(snapshot.lines)
         self._draw(snapshot)
 
     def _draw(self, snapshot: RunSnapshot) -> None:
-        figures, history, reference = snapshot.figures, snapshot.history, self._reference
-        if figures.errors is not None and figures.recall is not None:
-            curves = [Curve(figures.errors.astype(float), figures.recall)]
-            if reference is not None:
-                curves.insert(0, Curve(reference.errors.astype(float), reference.recall, None))
-            self.query_one(ErrorsPlot).show_recall(curves, cap=snapshot.summary.error_cap)
+        panel, view = self.query_one("#plot", Panel), self.query_one("#plot-view", PlotView)
+        number = list(RunPlot).index(self._plot) + 1
+        panel.set_title(f"{self._plot.value} · {number} of {len(RunPlot)}, [ ]")
+        plot = plot_of(self._plot, snapshot, self._reference)
+        if isinstance(plot, str):
+            view.show_text(plot)
         else:
-            self._draw_scores(figures)
-        if len(history.spent):
-            y = history.guesses.astype(float) if history.recall is None else history.recall
-            self.query_one(HistoryPlot).show_history([Curve(history.spent, y)])
+            view.show(plot)
 
-    def _draw_scores(self, figures: Figures) -> None:
-        """Draw the plots of a blind round: a histogram of the best scores, and the guesses over time."""
-        self.panel("curve").border_title = Content("Examples by best score")
-        self.panel("history").border_title = Content("Guesses vs. time")
-        edges, counts = figures.score_edges, figures.score_counts.astype(float)
-        self.query_one(ErrorsPlot).show(
-            [Curve(np.arange(len(edges), dtype=float), np.append(counts, counts[-1:]))],
-            x_max=float(len(counts)),
-            y_max=1.15 * max(1.0, float(counts.max(initial=0.0))),
-            x_axis=ScoreAxis(edges),
-        )
+    def action_plot(self, step: int) -> None:
+        self._plot = self._plot.next(step)
+        self.query_one(PanelGroup).go_to("plot")
+        if self._snapshot is not None:
+            self._draw(self._snapshot)
 
     def action_search(self) -> None:
-        self.go_to_panel("guesses")
-        self.query_one(GuessPanel).open_search()
+        self.query_one(PanelGroup).go_to("guesses")
+        self.query_one(GuessTable).open_search()
 
-    @on(GuessStream.Chosen)
-    def _open_example(self, event: GuessStream.Chosen) -> None:
+    @on(GuessTable.Chosen)
+    def _open_example(self, event: GuessTable.Chosen) -> None:
         if self._feed is not None:
-            self.app.push_screen(ExampleScreen([self._folder], range(self._feed.spec.examples), event.line.example))
-
-    def action_example(self) -> None:
-        self.query_one(GuessStream).action_choose()
-
-    def action_follow(self) -> None:
-        self.query_one(GuessPanel).toggle_follow()
-
-    def action_package(self) -> None:
-        # Imported here to keep the first paint fast.
-        from harness.tui.screens.package import PackageScreen
-
-        self.app.push_screen(PackageScreen(self._folder))
-
-    def action_leave(self) -> None:
-        """Close the search if there is one, otherwise the screen."""
-        panel = self.query_one(GuessPanel)
-        if panel.is_searching:
-            panel.close_search()
-        else:
-            self.dismiss()
+            self.app.push_screen(ExampleScreen([self.folder], range(self._feed.spec.examples), event.line.example))

@@ -1,13 +1,13 @@
-"""The base of the screens that watch a run or an audit: they poll it twice a second, stop it and resume it."""
+"""The base of the screens that watch a run or an audit: they poll it twice a second and show each snapshot at once."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Generic, Literal
+from typing import Any, ClassVar, Generic
 
 from textual import work
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -15,51 +15,43 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
-from harness.runs.launch import stop_run
 from harness.runs.status import Status
 from harness.tui.feed import Feed, SnapshotT
-from harness.tui.screens.dialogs import ConfirmDialog
-from harness.tui.screens.panels import PanelScreen
-from harness.tui.subprocesses import run_command
-from harness.tui.widgets.line_tail import LineTail
-from harness.tui.widgets.panel_text import header_lines
+from harness.tui.palette import GLYPHS
+from harness.tui.snapshot import Snapshot
+from harness.tui.widgets.log_drawer import LogDrawer
+from harness.tui.widgets.panels import PanelGroup
+from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
+from harness.tui.widgets.top_bar import TopBar
 
 _POLL_SECONDS = 0.5
 
 
-class WorkerLog(LineTail):
-    """The last lines of the worker's log."""
-
-    HELP = "The last lines that the worker printed. `harness logs RUN` prints all of them."
-
-
-class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
-    """Polls a feed in a thread and shows each snapshot in one repaint. A subclass yields a WorkerLog."""
+class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
+    """Polls a feed in a thread. A subclass composes a PanelGroup and a LogDrawer below the header."""
 
     DEFAULT_CSS = """
     WatchScreen {
-        #who { height: 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
-        #how-far { height: auto; }
-        &.-low #how-far { display: none; }
+        #who { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        #why { height: auto; max-height: 3; padding: 0 1; color: $text-warning; }
     }
     """
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "stop", "Stop", tooltip="Stop the run or audit; it can be resumed"),
-        Binding("r", "resume", "Resume", tooltip="Resume it with the rest of its budget"),
-        Binding("p", "pause", "Pause", tooltip="Pause the view, or continue it"),
-        Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run or audit"),
+        Binding("escape,q", "leave", "Back", tooltip="Close this screen; the run continues"),
+        Binding("f", "freeze", "Freeze", show=False, tooltip="Freeze the view, or continue it; the run goes on"),
+        Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),
+        *(
+            Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
+            for number in range(1, 5)
+        ),
+        *RUN_BINDINGS,
     ]
-    NOUN: ClassVar[str]
-    """The kind of job that is watched: `run` or `audit`."""
-    MAIN_PANEL: ClassVar[str]
-    """The panel whose title says that the view is paused."""
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()
-        self._folder = folder
-        self._is_paused = False
-        self._status: Status | None = None
+        self.folder = folder
+        self._is_frozen = False
+        self._snapshot: SnapshotT | None = None
 
     @abstractmethod
     def open_feed(self) -> Feed[SnapshotT, Any]:
@@ -71,12 +63,13 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
 
     def compose_header(self) -> Iterator[Widget]:
         """Yield the widgets above the panels."""
-        with Vertical(id="header"):
-            yield Static(Content(sanitize(self._folder.id)), id="who")
-            yield Static("", id="how-far")
-        yield Static("", id="tabs")
+        yield TopBar()
+        yield Static(Content(sanitize(self.folder.id)), id="who")
+        yield Static("", id="why")
 
     def on_mount(self) -> None:
+        self.query_one("#why").display = False
+        self.query_one(PanelGroup).go_to(self.query_one(PanelGroup).panels[0].id or "")
         self._poll()
 
     @work(thread=True, exclusive=True, group="poll")
@@ -93,72 +86,68 @@ class WatchScreen(PanelScreen[None], Generic[SnapshotT]):
                 if snapshot.loaded < 1 and snapshot.fault is None:
                     wait = 0.0
             except HarnessError as error:
-                self.call_later(self._show_error, str(error))
+                self.call_later(self._show_why, str(error))
             worker.cancelled_event.wait(wait)
 
-    def _show_error(self, reason: str) -> None:
-        self.query_one("#how-far", Static).update(Content(sanitize(reason)))
+    def _show_why(self, text: str) -> None:
+        why = self.query_one("#why", Static)
+        why.update(Content(sanitize(text)))
+        why.display = bool(text)
 
     def _apply_snapshot(self, snapshot: SnapshotT) -> None:
         with self.app.batch_update():
-            who, how_far = header_lines(snapshot, width=self.size.width - 2)
-            self.query_one("#who", Static).update(Content(who))
-            self.query_one("#how-far", Static).update(Content(how_far))
-            status = snapshot.summary.status if snapshot.fault is None else None
-            if status is not self._status:
-                self._status = status
+            before = self.status_under_action()
+            self._snapshot = snapshot
+            if self.status_under_action() is not before:
                 self.refresh_bindings()
-            if not self._is_paused:
+            summary = snapshot.summary
+            self.query_one("#who", Static).update(who(snapshot, is_frozen=self._is_frozen))
+            fault = None if snapshot.fault is None else f"cannot be read now: {snapshot.fault}"
+            self._show_why(fault or summary.reason)
+            self.query_one(LogDrawer).show(snapshot.log, summary.status)
+            if not self._is_frozen:
                 self.show(snapshot)
-                self.query_one(WorkerLog).show(snapshot.log)
 
-    def action_pause(self) -> None:
-        """Pause the view, or continue it; the run is not affected."""
-        self._is_paused = not self._is_paused
-        title = self.PANELS[self.MAIN_PANEL]
-        self.panel(self.MAIN_PANEL).border_title = Content(f"{title} · view paused" if self._is_paused else title)
-        self.notify("View paused." if self._is_paused else "View continued.")
+    def run_under_action(self) -> RunFolder | None:
+        return self.folder
 
-    def action_copy_id(self) -> None:
-        """Copy the run's id."""
-        self.app.copy_to_clipboard(self._folder.id)
-        self.notify(f"Copied {sanitize(self._folder.id)}.", markup=False)
+    def status_under_action(self) -> Status | None:
+        snapshot = self._snapshot
+        return None if snapshot is None or snapshot.fault is not None else snapshot.summary.status
 
-    def action_stop(self) -> None:
-        self._confirm("stop", f"Stop this {self.NOUN}? Its results are kept, and it can be resumed.")
+    def action_freeze(self) -> None:
+        self._is_frozen = not self._is_frozen
+        if self._snapshot is not None:
+            self._apply_snapshot(self._snapshot)
 
-    def action_resume(self) -> None:
-        self._confirm("resume", f"Resume this {self.NOUN} with the rest of its budget?")
+    def action_log(self) -> None:
+        self.query_one(LogDrawer).toggle()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable stop for a run that is over, and resume for one that is running or has no work left."""
-        if action not in ("stop", "resume") or self._status is None:
-            return True
-        if action == "stop":
-            return not self._status.is_over
-        return self._status.is_over and self._status not in (Status.FINISHED, Status.OUT_OF_TIME)
+    def action_panel(self, number: int) -> None:
+        self.query_one(PanelGroup).action_panel_number(number)
 
-    def _confirm(self, verb: str, question: str) -> None:
-        def answered(is_confirmed: bool | None) -> None:
-            if is_confirmed:
-                self._stop_or_resume(verb)
+    def action_leave(self) -> None:
+        self.dismiss(None)
 
-        self.app.push_screen(ConfirmDialog(question), answered)
 
-    @work(thread=True, exclusive=True, group="verbs")
-    def _stop_or_resume(self, verb: str) -> None:
-        severity: Literal["error", "information"] = "information"
-        try:
-            if verb == "stop":
-                self.notify("Stopping …")
-                text = f"The {self.NOUN} is {stop_run(self._folder).words}."
-            else:
-                self.notify("Resuming …")
-                run_command(
-                    ["resume", self._folder.id, "--detach"],
-                    on_progress=lambda line: self.notify(sanitize(line), markup=False),
-                )
-                text = f"The {self.NOUN} was resumed."
-        except HarnessError as error:
-            text, severity = sanitize(str(error)), "error"
-        self.notify(text, severity=severity, markup=False)
+def who(snapshot: Snapshot, *, is_frozen: bool) -> Content:
+    """Return the line about a run: its status, attack, round, id, target, and what is special about it."""
+    summary = snapshot.summary
+    glyph, meaning = GLYPHS[summary.status]
+    colour = {"good": "$text-success", "bad": "$text-error", "warning": "$text-warning"}.get(meaning, "$text-primary")
+    parts: list[Content | str | tuple[str, str]] = [
+        (f"{glyph} {summary.status.words}", f"bold {colour}"),
+        "  ",
+        (sanitize(summary.shown_attack), "bold"),
+        f" on {sanitize(summary.round)}",
+    ]
+    if summary.is_blind:
+        parts.append((" blind", "$text-warning"))
+    if summary.is_partial:
+        parts.append((" partial", "$text-warning"))
+    parts.append((f"  {sanitize(summary.id)}", "$foreground 55%"))
+    if summary.target is not None:
+        parts.append((f"  target {sanitize(summary.target)}", "$foreground 55%"))
+    if is_frozen:
+        parts.append(("  view frozen, f continues", "bold reverse"))
+    return Content.assemble(*parts)

@@ -1,0 +1,122 @@
+"""A grid of character cells with braille dots. Curves that cross one cell merge their dots, so none erases another.
+
+Positions are fractions of the grid: x from the left, y from the bottom, both in [0, 1].
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.core.arrays import Bools, Floats, Ints
+
+DOT_ROWS, DOT_COLUMNS = 4, 2
+_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.int64)
+_BLANK = 0x2800
+_NOBODY = -1
+
+
+class Cell(NamedTuple):
+    """One cell: its character, the number of the curve that colours it, and of the band behind it (-1 for none)."""
+
+    character: str
+    curve: int
+    band: int
+
+
+class BrailleGrid:
+    """Cells that curves, bands, vertical lines and text are drawn on. A later drawing colours the cells it shares."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.rows, self.columns = rows, columns
+        self._dots: Bools = np.zeros((rows * DOT_ROWS, columns * DOT_COLUMNS), np.bool_)
+        self._curve: Ints = np.full((rows, columns), _NOBODY, np.int64)
+        self._band: Ints = np.full((rows, columns), _NOBODY, np.int64)
+        self._text: dict[tuple[int, int], tuple[str, int]] = {}
+
+    def draw_curve(self, x: Floats, y: Floats, curve: int, *, is_step: bool) -> None:
+        """Draw y [points] over ascending x [points]; each y of a step curve holds until the next x."""
+        columns, heights = self._sampled(x, y, is_step=is_step)
+        if not len(columns):
+            return
+        dots = self._dot_rows(heights)
+        # Each column of dots reaches to the height of the column before, so that a jump is a vertical line.
+        before = np.concatenate([dots[:1], dots[:-1]])
+        for column, top, bottom in zip(columns, np.minimum(dots, before), np.maximum(dots, before), strict=True):
+            self._dots[top : bottom + 1, column] = True
+            self._curve[top // DOT_ROWS : bottom // DOT_ROWS + 1, column // DOT_COLUMNS] = curve
+
+    def draw_band(self, x: Floats, low: Floats, high: Floats, curve: int, *, is_step: bool) -> None:
+        """Fill the cells between the curves `low` and `high` [points]."""
+        columns, lows = self._sampled(x, low, is_step=is_step)
+        _, highs = self._sampled(x, high, is_step=is_step)
+        tops, bottoms = self._dot_rows(highs) // DOT_ROWS, self._dot_rows(lows) // DOT_ROWS
+        for column, top, bottom in zip(columns, tops, bottoms, strict=True):
+            self._band[top : bottom + 1, column // DOT_COLUMNS] = curve
+
+    def draw_vertical(self, x: float, curve: int) -> None:
+        """Draw a dotted vertical line; cells of other curves keep their colour."""
+        column = self._dot_column(x)
+        self._dots[::2, column] = True
+        cells = self._curve[:, column // DOT_COLUMNS]
+        cells[cells == _NOBODY] = curve
+
+    def draw_bar(self, left: float, right: float, height: float, curve: int) -> None:
+        """Fill a rectangle from the bottom up to `height`, with a gap of one column of dots at its right."""
+        first, last = self._dot_column(left), max(self._dot_column(left), self._dot_column(right) - 1)
+        if height > 0:
+            top = int(self._dot_rows(np.array([height]))[0])
+            self._dots[top:, first:last] = True
+            self._curve[top // DOT_ROWS :, first // DOT_COLUMNS : max(first + 1, last - 1) // DOT_COLUMNS + 1] = curve
+
+    def put(self, x: float, y: float, character: str, curve: int) -> None:
+        """Put one character, such as a marker, into the cell at a position."""
+        row = int(self._dot_rows(np.array([y]))[0]) // DOT_ROWS
+        self._text[row, self._dot_column(x) // DOT_COLUMNS] = character, curve
+
+    def write_beside(self, x: float, text: str, curve: int) -> None:
+        """Write `text` beside a vertical line at `x`, in the highest row where no curve is in the way."""
+        column = self._dot_column(x) // DOT_COLUMNS
+        starts = [start for start in (column + 1, column - len(text)) if 0 <= start <= self.columns - len(text)]
+        has_dots: Bools = np.any(self._dots.reshape(self.rows, DOT_ROWS, self.columns, DOT_COLUMNS), axis=(1, 3))
+        for row in range(self.rows):
+            for start in starts:
+                if not has_dots[row, start : start + len(text)].any():
+                    self._text |= {(row, start + offset): (one, curve) for offset, one in enumerate(text)}
+                    return
+
+    def cells(self) -> list[list[Cell]]:
+        """Return the cells, row by row from the top."""
+        shape = (self.rows, DOT_ROWS, self.columns, DOT_COLUMNS)
+        codes = np.einsum("rdce,de->rc", self._dots.reshape(shape).astype(np.int64), _BITS)
+        found = [
+            [Cell(chr(_BLANK + code) if code else " ", curve, band) for code, curve, band in zip(*row, strict=True)]
+            for row in zip(codes.tolist(), self._curve.tolist(), self._band.tolist(), strict=True)
+        ]
+        for (row, column), (character, curve) in self._text.items():
+            if 0 <= row < self.rows and 0 <= column < self.columns:
+                found[row][column] = Cell(character, curve, found[row][column].band)
+        return found
+
+    def row_of(self, y: float) -> int:
+        """Return the row of cells at a height."""
+        return int(self._dot_rows(np.array([y]))[0]) // DOT_ROWS
+
+    def _dot_column(self, x: float) -> int:
+        width = self.columns * DOT_COLUMNS
+        return min(width - 1, max(0, round(x * (width - 1))))
+
+    def _dot_rows(self, y: Floats) -> Ints:
+        height = self.rows * DOT_ROWS
+        return np.asarray(np.clip(np.rint((1 - y) * (height - 1)), 0, height - 1), np.int64)
+
+    def _sampled(self, x: Floats, y: Floats, *, is_step: bool) -> tuple[Ints, Floats]:
+        """Return the columns of dots that the curve covers, and its height in each."""
+        if not len(x):
+            return np.zeros(0, np.int64), np.zeros(0)
+        columns = np.arange(self._dot_column(float(x[0])), self._dot_column(float(x[-1])) + 1)
+        positions = columns / max(1, self.columns * DOT_COLUMNS - 1)
+        if not is_step:
+            return columns, np.interp(positions, x, y)
+        # Half a dot further right, so that a step at the middle of a column is part of it.
+        half = 0.5 / max(1, self.columns * DOT_COLUMNS - 1)
+        return columns, y[np.maximum(0, np.searchsorted(x, positions + half, side="right") - 1)]

@@ -1,0 +1,142 @@
+"""The cells of a table and the widths of its columns. They know nothing of Textual."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from harness.core.text import sanitize
+
+GAP = 2
+_MOST = 60
+Span = tuple[str, str]
+"""Text, and what it means (harness.tui.palette)."""
+Drawn = Callable[[int], Sequence[Span]]
+"""A cell that is drawn for the width of its column, such as a bar."""
+Cell = str | Sequence[Span] | Drawn
+
+
+class Column(NamedTuple):
+    """One column.
+
+    width: in characters; 0 for the widest cell. least: the width to which it may shrink in a narrow table, 0 for one
+    that keeps its width. fills: it takes the room that is left. sort_key: of the order that a click on the title
+    chooses.
+    """
+
+    title: str | Callable[[int], str]
+    width: int = 0
+    least: int = 0
+    fills: bool = False
+    is_right: bool = False
+    sort_key: str = ""
+
+
+class Row:
+    """One row, which `key` identifies. A function instead of cells is called when the row is first drawn."""
+
+    def __init__(self, key: str, cells: Sequence[Cell] | Callable[[], Sequence[Cell]], *, spans: bool = False) -> None:
+        """`spans`: the row has one cell, which takes the whole width, as a heading does."""
+        self.key = key
+        self._source = cells
+        self.spans = spans
+
+    @property
+    def is_lazy(self) -> bool:
+        """True if the cells are made by a function."""
+        return callable(self._source)
+
+    @cached_property
+    def cells(self) -> tuple[tuple[Span, ...] | Drawn, ...]:
+        """The cells, without characters that could steer a terminal."""
+        cells = self._source() if callable(self._source) else self._source
+        return tuple(cell if callable(cell) else _spans(cell) for cell in cells)
+
+
+class Layout(NamedTuple):
+    """The columns that are shown: their numbers and widths, and whether more are hidden at the left or the right."""
+
+    numbers: tuple[int, ...]
+    widths: tuple[int, ...]
+    hides_left: bool
+    hides_right: bool
+
+    def column_at(self, x: int) -> int | None:
+        """Return the number of the column at a position; None between and beside them."""
+        starts = accumulate((width + GAP for width in self.widths), initial=0)
+        for number, start, width in zip(self.numbers, starts, self.widths, strict=False):
+            if start <= x < start + width:
+                return number
+        return None
+
+
+def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, first: int) -> Layout:
+    """Return the layout of a table that is `available` characters wide.
+
+    Columns shrink as far as they may. If they still do not fit, the first one stays and the others begin with number
+    `first`.
+    """
+    widths = [column.width or cell_len(title_of(column, 0)) + 2 * bool(column.sort_key) for column in columns]
+    measured = [number for number, column in enumerate(columns) if not column.width and not column.fills]
+    for row in rows:
+        if not row.is_lazy and not row.spans:
+            for number in measured:
+                if not callable(cell := row.cells[number]):
+                    widths[number] = max(widths[number], _width(cell))
+    widths = [max(column.least, min(width, _MOST)) for column, width in zip(columns, widths, strict=True)]
+    excess = sum(widths) + GAP * (len(widths) - 1) - available
+    for number, column in sorted(enumerate(columns), key=lambda pair: -widths[pair[0]]):
+        if excess > 0 and column.least:
+            taken = min(excess, max(0, widths[number] - column.least))
+            widths[number] -= taken
+            excess -= taken
+    fillers = [number for number, column in enumerate(columns) if column.fills]
+    if excess < 0 and fillers:
+        widths[fillers[0]] -= excess
+    numbers, used = [0], min(widths[0], available)
+    others = range(max(1, first), len(columns)) if excess > 0 else range(1, len(columns))
+    for number in others:
+        room = available - used - GAP
+        if room < min(widths[number], 4):
+            break
+        numbers.append(number)
+        used += GAP + min(widths[number], room)
+        if widths[number] > room:
+            widths[number] = room
+    hides_right = numbers[-1] < len(columns) - 1
+    return Layout(tuple(numbers), tuple(widths[number] for number in numbers), others.start > 1, hides_right)
+
+
+def title_of(column: Column, width: int) -> str:
+    """Return the title of a column that is `width` characters wide."""
+    return column.title(width) if callable(column.title) else column.title
+
+
+def fitted(cell: Sequence[Span] | Drawn, width: int, *, is_right: bool = False) -> list[Span]:
+    """Return the spans cut with an ellipsis or padded to `width` characters."""
+    spans = cell(width) if callable(cell) else cell
+    length = _width(spans)
+    if length <= width:
+        padding = " " * (width - length), ""
+        return [padding, *spans] if is_right else [*spans, padding]
+    kept: list[Span] = []
+    room = width - 1
+    for text, meaning in spans:
+        if room <= 0:
+            break
+        part = text if cell_len(text) <= room else set_cell_size(text, room)
+        kept.append((part, meaning))
+        room -= cell_len(part)
+    return [*kept, ("…", "dim")]
+
+
+def _spans(cell: str | Sequence[Span]) -> tuple[Span, ...]:
+    if isinstance(cell, str):
+        return ((sanitize(cell), ""),)
+    return tuple((sanitize(text), meaning) for text, meaning in cell)
+
+
+def _width(cell: Sequence[Span]) -> int:
+    return sum(cell_len(text) for text, _ in cell)

@@ -1,0 +1,197 @@
+"""The comparison as tables: a forest plot, the paired differences, the differing examples and the changed settings."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.analysis.comparison import ComparedRun, Comparison
+from harness.analysis.contrast import Contrast, contrast
+from harness.analysis.parts import Part
+from harness.core.arrays import Bools, Ints
+from harness.core.scoring import Score
+from harness.core.text import shorten, shorten_middle
+from harness.core.times import format_duration
+from harness.tui.columns import Cell, Column, Row, Span
+from harness.tui.palette import GLYPHS
+from harness.tui.run_list import interval_bar, scale_title
+from harness.tui.widgets.plot import curve_colour, marker
+
+SOURCE = "source"
+"""The key of the row that says that the sources differ."""
+_MAX_VALUE = 28
+_HASHES = ("sha256.", "attack.sha256", "target.weights_sha256", "target.commit")
+Pairs = Mapping[tuple[int, int], Contrast]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison on one part of the round. pairs: the contrasts of runs that are over, by their numbers."""
+
+    comparison: Comparison
+    part: Part
+    is_unreachable: bool
+    pairs: Pairs
+
+    @property
+    def scores(self) -> list[Score]:
+        """The score of each run on the part."""
+        if not self.is_unreachable:
+            return [run.whole.score for run in self.comparison.runs]
+        return [run.unreachable.score for run in self.comparison.runs if run.unreachable is not None]
+
+    @property
+    def solved(self) -> Bools:
+        """Which examples of the part each run solves within the cap, [runs, examples]."""
+        return np.array([self.part.solved(run.submission) for run in self.comparison.runs])
+
+
+def compared_on(comparison: Comparison, *, unreachable: bool) -> Compared:
+    """Return the comparison on the whole round, or on its unreachable examples if there are any.
+
+    The paired differences leave out runs that are not over.
+    """
+    part = comparison.unreachable if unreachable else None
+    on = comparison.whole if part is None else part
+    over = [number for number, run in enumerate(comparison.runs) if run.status.is_over]
+    pairs = {
+        (one, other): contrast(comparison.runs[one].submission, comparison.runs[other].submission, on)
+        for one in over
+        for other in over
+        if one < other
+    }
+    return Compared(comparison, on, part is not None, pairs)
+
+
+def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+    """Return one row per run: its marker, name, recall, and the interval as a line on a common scale."""
+    scores = compared.scores
+    low = min(score.interval.low for score in scores)
+    high = max(max(score.interval.high for score in scores), low + 0.01)
+    columns = [
+        Column("run", least=12),
+        Column("attack", least=8),
+        Column(f"Recall@{compared.part.cap}", is_right=True),
+        Column(scale_title(low, high), fills=True, least=10),
+        Column("time", is_right=True),
+        Column("precision", is_right=True),
+    ]
+    rows = []
+    for number, (run, score) in enumerate(zip(compared.comparison.runs, scores, strict=True)):
+        cells: list[Cell] = [
+            _name(number, run, is_dark=is_dark),
+            run.shown_attack,
+            [(f"{score.recall_at_cap:.3f}", "bold")],
+            interval_bar(
+                score.recall_at_cap,
+                score.interval.low,
+                score.interval.high,
+                scale=(low, high),
+                colour=curve_colour(number, is_dark=is_dark),
+            ),
+            format_duration(run.elapsed_s),
+            f"{score.precision_at_cap:.3f}",
+        ]
+        rows.append(Row(run.id, cells))
+    return columns, rows
+
+
+def difference_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+    """Return the paired difference of two runs with its test, or for more runs the matrix of all differences."""
+    runs = compared.comparison.runs
+    if len(runs) == 2:
+        return [Column("", least=8), Column("", fills=True, least=10)], _pair_rows(compared)
+    columns = [Column("row − column", least=10)]
+    columns += [Column(f"{marker(number)} {_short(run)}", least=7) for number, run in enumerate(runs)]
+    rows = []
+    for one, run in enumerate(runs):
+        cells: list[Cell] = [_name(one, run, is_dark=is_dark)]
+        for other in range(len(runs)):
+            cells.append(_matrix_cell(compared.pairs, one, other))
+        rows.append(Row(run.id, cells))
+    return columns, rows
+
+
+def example_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+    """Return the examples that some runs solve and others do not, those that split the runs most evenly first."""
+    solved = compared.solved
+    counts = solved.sum(axis=0)
+    differ: Ints = np.flatnonzero((counts > 0) & (counts < len(solved)))
+    order = differ[np.argsort(np.abs(counts[differ] - len(solved) / 2), kind="stable")]
+    unreachable = compared.comparison.unreachable
+    unreachable_ids = set() if unreachable is None else set(unreachable.ids.tolist())
+    columns = [Column("example", is_right=True)]
+    columns += [Column(f"{marker(number)} {_short(run)}") for number, run in enumerate(compared.comparison.runs)]
+    columns += [Column("", fills=True)]
+    rows = []
+    for position in order.tolist():
+        id_ = int(compared.part.ids[position])
+        marks: list[Cell] = [[("✓", "good") if is_solved else ("✗", "bad")] for is_solved in solved[:, position]]
+        note = [("unreachable", "dim")] if id_ in unreachable_ids and not compared.is_unreachable else [("", "")]
+        rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, note]))
+    return columns, rows
+
+
+def setting_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+    """Return the settings that are not the same for all runs; hashes only say that something differs."""
+    comparison = compared.comparison
+    columns = [Column("setting", least=10)]
+    columns += [Column(f"{marker(number)} {_short(run)}", least=8) for number, run in enumerate(comparison.runs)]
+    rows: list[Row] = []
+    for name, values in comparison.differing.items():
+        if name.startswith(_HASHES):
+            what = {"attack.sha256": SOURCE, "target.weights_sha256": "weights"}.get(name, name.removeprefix("sha256."))
+            hint = "differs, Enter shows the difference" if what == SOURCE else "differs"
+            rows.append(Row(what, [[(f"{what:<12} ", "bold"), (hint, "warning")]], spans=True))
+        else:
+            rows.append(Row(name, [[(name.removeprefix("params."), "bold")], *map(_value, values)]))
+    return columns, rows
+
+
+def _pair_rows(compared: Compared) -> list[Row]:
+    pair = compared.pairs.get((0, 1))
+    if pair is None:
+        return [Row("running", [[("no test: a run that is not over is left out", "warning")]], spans=True)]
+    value, interval = pair.difference
+    meaning = "dim" if interval.low <= 0 <= interval.high else "good" if value > 0 else "bad"
+    facts: list[tuple[str, list[Span]]] = [
+        (f"{marker(0)} − {marker(1)}", [(f"{value:+.3f}", f"bold {meaning}"), (f"  {_bounds(pair)}", "")]),
+        ("McNemar", [(f"p = {pair.mcnemar_p:.3g}", ""), ("  exact, ignores overlap between examples", "dim")]),
+        ("solved only by", [(f"{marker(0)} {len(pair.only_first):,}   {marker(1)} {len(pair.only_second):,}", "")]),
+    ]
+    return [Row(label, [[(label, "dim")], cell]) for label, cell in facts]
+
+
+def _matrix_cell(pairs: Pairs, one: int, other: int) -> Cell:
+    if one == other:
+        return [("·", "dim")]
+    found = pairs.get((min(one, other), max(one, other)))
+    if found is None:
+        return [("not over", "warning")]
+    value, interval = found.difference
+    sign = 1 if one < other else -1
+    if interval.low <= 0 <= interval.high:
+        return [(f"{sign * value:+.3f}", "dim"), (" ≈", "dim")]
+    return [(f"{sign * value:+.3f}", "bold good" if sign * value > 0 else "bold bad")]
+
+
+def _bounds(pair: Contrast) -> str:
+    interval = pair.difference.interval
+    return f"[{interval.low:+.3f}, {interval.high:+.3f}] by {interval.unit}"
+
+
+def _name(number: int, run: ComparedRun, *, is_dark: bool) -> list[Span]:
+    glyph, meaning = GLYPHS[run.status]
+    over = [] if run.status.is_over else [(f" {glyph} {run.status.words}", meaning)]
+    colour = curve_colour(number, is_dark=is_dark)
+    return [(f"{marker(number)} ", f"bold {colour}"), (_short(run), "bold"), *over]
+
+
+def _short(run: ComparedRun) -> str:
+    return run.id.partition("-")[0]
+
+
+def _value(value: object) -> str:
+    text = "–" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)
+    return shorten_middle(shorten(text, 400), _MAX_VALUE)

@@ -1,0 +1,259 @@
+"""The page of the attacks: the list, what the attack under the cursor does and has achieved, and its source."""
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.highlight import highlight
+from textual.message import Message
+from textual.widgets import Static
+from textual.worker import get_current_worker
+
+from harness.core.errors import HarnessError
+from harness.core.files import write_atomically
+from harness.core.text import pluralize, sanitize
+from harness.plugins.discovery import SHIPPED, AttackFile
+from harness.plugins.scaffold import new_attack
+from harness.plugins.schema import fetch_schema
+from harness.tui.attack_description import attack_description, results_by_round, versions_used
+from harness.tui.columns import Column, Row
+from harness.tui.editor import open_in_editor
+from harness.tui.overview import Overview
+from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel, PanelGroup
+
+_NAME = Column("attack", least=12)
+_BEST = Column("best", is_right=True)
+_OTHERS = (Column("runs", is_right=True), Column("from", least=7), Column("summary", least=12, fills=True))
+_MAX_SOURCE = 200_000
+
+
+class AttackPanels(PanelGroup):
+    """The list and the description at the left, the source at the right."""
+
+    DEFAULT_CSS = """
+    AttackPanels {
+        &.-all > Horizontal { height: 1fr; }
+        #about { height: 1fr; }
+        #about-text, #source-text { height: auto; width: 1fr; padding: 0 1; }
+        #source-text { text-wrap: nowrap; text-overflow: ellipsis; }
+    }
+    """
+
+    IS_NUMBERED = False
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            with Vertical():
+                yield Panel(ListTable(id="attacks"), id="attack-list", label="Attacks")
+                about = VerticalScroll(Static("", id="about-text"), id="about-scroll")
+                yield Panel(about, id="about", label="About")
+            source = VerticalScroll(Static("", id="source-text"), id="source-scroll")
+            yield Panel(source, id="source", label="Source")
+
+
+class AttacksPage(Vertical):
+    """All attacks."""
+
+    HELP = "All attacks. Enter opens the form of a new run; saving a file updates the list."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "new_run", "New run", tooltip="Open the form of a new run of this attack"),
+        Binding("e", "edit", "Edit", tooltip="Open the attack in the editor"),
+        Binding("a", "new_attack", "New attack", tooltip="Create a new attack and open it in the editor"),
+        Binding("y", "copy_name", "Copy name", show=False, tooltip="Copy the name of the attack"),
+    ]
+
+    class NewRun(Message):
+        """The user wants to run an attack."""
+
+        def __init__(self, attack: AttackFile) -> None:
+            super().__init__()
+            self.attack = attack
+
+    def __init__(self, *, attacks_folder: Path | None) -> None:
+        super().__init__(id="attacks-page")
+        self._attacks_folder = attacks_folder
+        self._overview: Overview | None = None
+        self._described: tuple[object, ...] = ()
+        self._wanted: str | None = None
+        """The attack that the cursor goes to once it is listed."""
+
+    def compose(self) -> ComposeResult:
+        yield AttackPanels(id="attack-panels")
+
+    @property
+    def table(self) -> ListTable:
+        """The table of attacks."""
+        return self.query_one("#attacks", ListTable)
+
+    def focus_main(self) -> None:
+        """Focus the list."""
+        self.screen.set_focus(self.table)
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Show the attacks, with their best recall on the round."""
+        self._overview = overview
+        rows = [_row(attack, overview, round_name) for attack in overview.attacks]
+        self.table.show((_NAME, *((_BEST,) if round_name else ()), *_OTHERS), rows)
+        if self._wanted in self.table.keys:
+            self.table.move_to(str(self._wanted))
+            self._wanted = None
+        panel = self.query_one("#attack-list", Panel)
+        panel.show_empty(overview.fault or "")
+        on_round = "" if round_name is None else f" · best on {round_name}"
+        panel.set_title(f"Attacks{on_round}")
+        self._describe()
+
+    @on(ListTable.Highlighted, "#attacks")
+    def _describe(self) -> None:
+        attack, overview = self._attack(), self._overview
+        if attack is None or overview is None:
+            return
+        runs = [run for run in overview.runs if run.attack == attack.name and run.has_score]
+        key = (attack.path, attack.sha256, tuple((run.id, run.status, run.recall_at_cap) for run in runs))
+        if key == self._described:
+            return
+        if self._described[:2] != key[:2]:
+            self._show_about(key, [attack_description(attack)])
+        self._described = key
+        self._read(attack, overview, key)
+
+    @work(thread=True, exclusive=True, group="describe")
+    def _read(self, attack: AttackFile, overview: Overview, key: tuple[object, ...]) -> None:
+        worker = get_current_worker()
+        source = _source_of(attack.path)
+        self.call_later(self._show_source, key, attack, source)
+        parts = [attack_description(attack)]
+        if attack.error is None:
+            try:
+                parts = [attack_description(attack, fetch_schema(attack.path, digest=attack.sha256))]
+            except HarnessError as error:
+                parts.append(sanitize(str(error)))
+        parts += [results_by_round(attack, overview), versions_used(attack, overview)]
+        if not worker.is_cancelled:
+            self.call_later(self._show_about, key, parts)
+
+    def _show_about(self, key: tuple[object, ...], parts: Sequence[str]) -> None:
+        if key[:2] == self._described[:2] or not self._described:
+            text = "\n\n".join(part for part in parts if part)
+            self.query_one("#about-text", Static).update(Content(text))
+
+    def _show_source(self, key: tuple[object, ...], attack: AttackFile, source: str) -> None:
+        if key != self._described:
+            return
+        panel = self.query_one("#source", Panel)
+        panel.set_title(f"{attack.path} · {pluralize(source.count(chr(10)), 'line')}")
+        self.query_one("#source-text", Static).update(highlight(source, language="python"))
+        self.query_one("#source-scroll").scroll_home(animate=False)
+
+    def _attack(self) -> AttackFile | None:
+        key = self.table.key_under_cursor
+        attacks = () if self._overview is None else self._overview.attacks
+        return next((attack for attack in attacks if str(attack.path) == key), None)
+
+    @on(ListTable.Opened, "#attacks")
+    def action_new_run(self) -> None:
+        attack = self._attack()
+        if attack is None:
+            return
+        if attack.error is not None:
+            self._say_error(attack.error)
+            return
+        self.post_message(self.NewRun(attack))
+
+    def action_copy_name(self) -> None:
+        if (attack := self._attack()) is not None:
+            self.app.copy_to_clipboard(attack.name)
+            self.notify(sanitize(f"Copied {attack.name}."), markup=False)
+
+    def action_new_attack(self) -> None:
+        folder = self._own_folder
+
+        def problem(name: str) -> str | None:
+            try:
+                self._wanted = str(new_attack(name, folder).resolve())
+            except HarnessError as error:
+                return str(error)
+            return None
+
+        def created(name: str | None) -> None:
+            if name is not None and self._wanted is not None:
+                # After the dialog has closed, because the editor gets the whole terminal.
+                self.call_after_refresh(self._edit, Path(self._wanted))
+
+        existing = {path.stem for path in folder.glob("*.py")}
+        number = next(number for number in count(1) if f"my_attack_{number}" not in existing)
+        label = sanitize(f"Name of the new attack in {folder}:")
+        self.app.push_screen(NameDialog(label, f"my_attack_{number}", problem=problem), created)
+
+    def action_edit(self) -> None:
+        attack = self._attack()
+        if attack is None:
+            return
+        if attack.origin != SHIPPED or attack.path.parent == self._own_folder.resolve():
+            self._edit(attack.path)
+            return
+        copy = self._own_folder / attack.path.name
+
+        def answered(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                self.call_after_refresh(self._edit_copy, attack.path, copy)
+
+        question = f"{attack.name} is part of the package. Copy it to {copy} and edit the copy?"
+        self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
+
+    @property
+    def _own_folder(self) -> Path:
+        return self._attacks_folder or Path("attacks")
+
+    def _edit_copy(self, shipped: Path, copy: Path) -> None:
+        try:
+            if copy.exists():
+                raise HarnessError(f"{copy} already exists. Choose it in the list to edit it.")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(copy, shipped.read_text(encoding="utf-8"))
+        except (HarnessError, OSError) as error:
+            self._say_error(str(error))
+            return
+        self._wanted = str(copy.resolve())
+        self._edit(copy)
+
+    def _edit(self, path: Path) -> None:
+        try:
+            open_in_editor(self.app, path)
+        except HarnessError as error:
+            self._say_error(str(error))
+
+    def _say_error(self, text: str) -> None:
+        self.notify(sanitize(text), severity="error", markup=False)
+
+
+def _row(attack: AttackFile, overview: Overview, round_name: str | None) -> Row:
+    best = overview.best_recall(attack.name, round_name)
+    runs = sum(run.attack == attack.name and run.has_score for run in overview.runs)
+    meaning = "" if attack.error is None else "bad"
+    summary = attack.summary if attack.error is None else f"broken: {attack.error}"
+    return Row(
+        str(attack.path),
+        [
+            [(attack.shown_name, f"bold {meaning}")],
+            *(["–" if best is None else f"{best:.3f}"] if round_name else []),
+            str(runs or "–"),
+            [(attack.origin, "dim")],
+            [(summary, meaning)],
+        ],
+    )
+
+
+def _source_of(path: Path) -> str:
+    try:
+        return path.read_bytes()[:_MAX_SOURCE].decode(errors="replace").replace("\t", "    ")
+    except OSError as error:
+        return f"# cannot be read: {error.strerror}"

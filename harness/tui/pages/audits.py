@@ -1,0 +1,121 @@
+"""The page of the audits: the list, and the figures of the audit under the cursor."""
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static
+
+from harness.core.paths import runs_home
+from harness.core.times import day_and_time, format_duration
+from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary
+from harness.tui.columns import Column, Row
+from harness.tui.overview import Overview
+from harness.tui.palette import GLYPHS
+from harness.tui.run_list import run_name, status_cell
+from harness.tui.screens.by_job import screen_for
+from harness.tui.widgets.labelled_text import labelled
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
+
+_COLUMNS = (
+    Column("audit", least=8),
+    Column("measures", least=14),
+    Column("of", least=12, fills=True),
+    Column("status", least=10),
+    Column("time", is_right=True),
+    Column("started", width=14),
+)
+_EMPTY = "no audits yet. `harness audit sequence --round demo` starts one"
+
+
+class AuditPanels(PanelGroup):
+    """The list, and the figures below or beside it."""
+
+    DEFAULT_CSS = """
+    AuditPanels {
+        &.-all > Horizontal { height: 1fr; }
+        #figures-text { height: auto; padding: 0 1; }
+    }
+    """
+
+    IS_NUMBERED = False
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="audits"), id="audit-list", label="Audits")
+            yield Panel(Static("", id="figures-text"), id="audit-figures", label="Figures")
+
+
+class AuditsPage(RunActions, Vertical):
+    """All audits."""
+
+    HELP = "All audits on this machine. Enter opens one."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(one for one in RUN_BINDINGS if not (isinstance(one, Binding) and one.action in ("package", "report"))),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="audits-page")
+        self._audits: dict[str, RunSummary] = {}
+
+    def compose(self) -> ComposeResult:
+        yield AuditPanels(id="audit-panels")
+
+    @property
+    def table(self) -> ListTable:
+        """The table of audits."""
+        return self.query_one("#audits", ListTable)
+
+    def focus_main(self) -> None:
+        """Focus the list."""
+        self.screen.set_focus(self.table)
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Show all audits, newest first."""
+        self._audits = {run.id: run for run in overview.runs if not run.has_score}
+        self.table.show(_COLUMNS, [_row(run) for run in self._audits.values()])
+        self.query_one("#audit-list", Panel).show_empty("" if self._audits else _EMPTY)
+        self._show_figures()
+
+    @on(ListTable.Highlighted, "#audits")
+    def _show_figures(self) -> None:
+        run = self._audits.get(self.table.key_under_cursor or "")
+        panel = self.query_one("#audit-figures", Panel)
+        panel.show_empty("" if run is not None and run.figures else "none yet")
+        if run is not None:
+            panel.set_title(run.id)
+            figures = [(name, "–" if value is None else f"{value:.3g}") for name, value in run.figures.items()]
+            self.query_one("#figures-text", Static).update(labelled(figures))
+
+    @on(ListTable.Opened, "#audits")
+    def _open(self, event: ListTable.Opened) -> None:
+        self.app.push_screen(screen_for(RunFolder(runs_home() / event.key)))
+
+    def run_under_action(self) -> RunFolder | None:
+        key = self.table.key_under_cursor
+        return None if key is None else RunFolder(runs_home() / key)
+
+    def status_under_action(self) -> Status | None:
+        run = self._audits.get(self.table.key_under_cursor or "")
+        return None if run is None else run.status
+
+
+def _row(run: RunSummary) -> Row:
+    glyph, meaning = GLYPHS[run.status]
+    return Row(
+        run.id,
+        [
+            [(glyph, meaning), (f" {run_name(run)}", "bold")],
+            run.attack.removeprefix("audit "),
+            run.round,
+            status_cell(run),
+            format_duration(run.elapsed_s),
+            [(day_and_time(run.created_at), "dim")],
+        ],
+    )

@@ -1,0 +1,163 @@
+"""The page of the data: which files each round has and lacks, and how to fetch them."""
+
+from threading import Event
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.worker import get_current_worker
+
+from harness.core.errors import HarnessError
+from harness.core.rounds import shipped_rounds
+from harness.tui.columns import Cell, Column, Row
+from harness.tui.form_history import recent_rounds
+from harness.tui.overview import Overview
+from harness.tui.subprocesses import run_command
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel, PanelGroup
+
+_ROUND_COLUMNS = (
+    Column("round", least=10),
+    Column("examples", is_right=True),
+    Column("files", least=10),
+    Column("answers", least=8, fills=True),
+)
+_FILE_COLUMNS = (
+    Column("file", least=12),
+    Column("state"),
+    Column("rows", is_right=True),
+    Column("use", least=12, fills=True),
+)
+_MEANINGS = {"present": "good", "missing": "warning", "wrong": "bad"}
+_DATA_SET = "satml"
+
+
+class DataPanels(PanelGroup):
+    """The rounds at the left, the files of one at the right."""
+
+    DEFAULT_CSS = "DataPanels { &.-all > Horizontal { height: 1fr; } }"
+
+    IS_NUMBERED = False
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="rounds"), id="round-list", label="Rounds")
+            yield Panel(ListTable(id="files"), id="file-list", label="Files")
+
+
+class DataPage(Vertical):
+    """All rounds and their files."""
+
+    HELP = "The rounds and their files. `f` fetches the public files of the SaTML 2023 challenge."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "fetch", "Fetch", tooltip="Fetch the public files of the SaTML challenge"),
+        Binding("r", "check", "Check again", tooltip="Check the files of all rounds again"),
+        Binding("escape", "cancel", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="data-page")
+        self._states: dict[str, dict[str, Any]] = {}
+        self._cancelled = Event()
+
+    def compose(self) -> ComposeResult:
+        yield DataPanels(id="data-panels")
+
+    def on_mount(self) -> None:
+        self.query_one("#file-list", Panel).show_empty("checking …")
+        self.action_check()
+
+    def focus_main(self) -> None:
+        """Focus the list of rounds."""
+        self.screen.set_focus(self.query_one("#rounds", ListTable))
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Do nothing: files change only when they are fetched."""
+
+    def action_check(self) -> None:
+        self._check(list(dict.fromkeys([*shipped_rounds(), *recent_rounds()])))
+
+    @work(thread=True, exclusive=True, group="check")
+    def _check(self, names: list[str]) -> None:
+        worker = get_current_worker()
+        states: dict[str, dict[str, Any]] = {name: {} for name in names}
+        for name in names:
+            if worker.is_cancelled:
+                return
+            self.call_later(self._show_rounds, dict(states))
+            try:
+                states[name] = run_command(["data", "status", name], on_progress=lambda line: None) or {}
+            except HarnessError as error:
+                states[name] = {"error": str(error)}
+        self.call_later(self._show_rounds, dict(states))
+
+    def _show_rounds(self, states: dict[str, dict[str, Any]]) -> None:
+        self._states = states
+        self.query_one("#rounds", ListTable).show(_ROUND_COLUMNS, [_round_row(*item) for item in states.items()])
+        self._show_files()
+
+    @on(ListTable.Highlighted, "#rounds")
+    def _show_files(self) -> None:
+        name = self.query_one("#rounds", ListTable).key_under_cursor or ""
+        state = self._states.get(name, {})
+        panel, files = self.query_one("#file-list", Panel), state.get("files", [])
+        panel.show_empty(state.get("error", "" if files else "checking …"))
+        panel.set_title(f"Files of {name}")
+        self.query_one("#files", ListTable).show(_FILE_COLUMNS, [_file_row(file) for file in files])
+
+    def action_fetch(self) -> None:
+        self._cancelled = Event()
+        self._fetch(self._cancelled)
+
+    def action_cancel(self) -> None:
+        self._cancelled.set()
+
+    @work(thread=True, exclusive=True, group="fetch")
+    def _fetch(self, cancelled: Event) -> None:
+        def on_progress(line: str) -> None:
+            self.call_later(self._show_progress, f"fetching · {line} · Escape cancels")
+
+        on_progress(_DATA_SET)
+        try:
+            answer = run_command(["data", "fetch", _DATA_SET], on_progress=on_progress, cancelled=cancelled)
+            text = "cancelled" if answer is None else "fetched"
+        except HarnessError as error:
+            text = "cancelled" if cancelled.is_set() else str(error)
+        self.call_later(self._show_progress, text)
+        self.call_later(self.action_check)
+
+    def _show_progress(self, text: str) -> None:
+        self.query_one("#round-list", Panel).set_title(f"Rounds · {text}")
+
+
+def _round_row(name: str, state: dict[str, Any]) -> Row:
+    if "error" in state:
+        return Row(name, [[(name, "bold"), (f"  {state['error']}", "bad")]], spans=True)
+    files = state.get("files", [])
+    missing = sum(file["state"] != "present" for file in files)
+    words = "checking …" if not files else "complete" if not missing else f"{missing} of {len(files)} missing"
+    meaning = "dim" if not files else "good" if not missing else "warning"
+    examples = state.get("examples")
+    answers = "" if not files else "blind" if state.get("is_blind") else "known"
+    cells: list[Cell] = [
+        [(name, "bold")],
+        "–" if examples is None else f"{examples:,}",
+        [(words, meaning)],
+        [(answers, "dim")],
+    ]
+    return Row(name, cells)
+
+
+def _file_row(file: dict[str, Any]) -> Row:
+    shape = file.get("shape")
+    return Row(
+        str(file["path"]),
+        [
+            str(file["path"]).rpartition("/")[2],
+            [(str(file["state"]), _MEANINGS.get(str(file["state"]), ""))],
+            "–" if not shape else f"{shape[0]:,}",
+            [(file.get("fault") or ", ".join(file.get("fields", ())), "dim")],
+        ],
+    )

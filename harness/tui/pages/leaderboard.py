@@ -1,0 +1,128 @@
+"""The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.worker import get_current_worker
+
+from harness.core.errors import HarnessError
+from harness.core.times import format_duration
+from harness.tui.columns import Cell, Column, Row
+from harness.tui.overview import Overview
+from harness.tui.subprocesses import run_command
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel, PanelGroup
+
+_FOLDER = Path("submissions")
+_REFERENCE = "baseline"
+_COLUMNS = (
+    Column("", width=3, is_right=True),
+    Column("team", least=10),
+    Column("attack", least=10),
+    Column("recall", is_right=True),
+    Column("interval", width=16),
+    Column("− leader", least=8),
+    Column("time", is_right=True),
+    Column("verified", least=8, fills=True),
+)
+
+
+class LeaderboardPanels(PanelGroup):
+    """One panel."""
+
+    IS_NUMBERED = False
+
+    def compose_panels(self) -> ComposeResult:
+        yield Panel(ListTable(id="entries"), id="entry-list", label="Leaderboard")
+
+
+class LeaderboardPage(Vertical):
+    """The ranked bundles of one round."""
+
+    HELP = "The bundles in ./submissions, ranked. A tie has a difference to the leader whose interval contains zero."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "rank", "Rank again", tooltip="Read the bundles and rank them again"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="leaderboard-page")
+        self._round: str | None = None
+        self._overview: Overview | None = None
+        self._ranked: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield LeaderboardPanels(id="leaderboard-panels")
+
+    def focus_main(self) -> None:
+        """Focus the list."""
+        self.screen.set_focus(self.query_one(ListTable))
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Rank again if the round or a bundle has changed."""
+        self._overview, self._round = overview, round_name
+        bundles = tuple((file, file.stat().st_mtime_ns) for file in sorted(_FOLDER.glob("*.zip")))
+        if round_name is None:
+            self._empty("choose a round with `b`")
+        elif not bundles:
+            self._empty(f"{_FOLDER} contains no bundles. `p` on a run packages it")
+        elif (round_name, bundles) != self._ranked:
+            self._ranked = (round_name, bundles)
+            self.action_rank()
+
+    def action_rank(self) -> None:
+        if self._round is not None:
+            self._empty("ranking …")
+            self._rank(self._round)
+
+    @work(thread=True, exclusive=True, group="rank")
+    def _rank(self, round_name: str) -> None:
+        worker = get_current_worker()
+        try:
+            answer = run_command(
+                ["leaderboard", str(_FOLDER), "--round", round_name],
+                on_progress=lambda line: self.call_later(self._empty, line),
+            )
+        except HarnessError as error:
+            self.call_later(self._empty, str(error))
+            return
+        if answer is not None and not worker.is_cancelled:
+            self.call_later(self._show_entries, answer)
+
+    def _empty(self, reason: str) -> None:
+        self.query_one("#entry-list", Panel).show_empty(reason)
+
+    def _show_entries(self, answer: dict[str, Any]) -> None:
+        panel = self.query_one("#entry-list", Panel)
+        panel.show_empty("")
+        panel.set_title(f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}")
+        rows = [_row(entry) for entry in answer["entries"]]
+        best = None if self._overview is None else self._overview.best_recall(_REFERENCE, str(answer["round"]))
+        if best is not None:
+            above = sum((entry["recall_at_cap"] or 0.0) > best for entry in answer["entries"])
+            rows.insert(
+                above, Row("reference", [[(f"── best run of {_REFERENCE} here: {best:.3f} ──", "dim")]], spans=True)
+            )
+        self.query_one(ListTable).show(_COLUMNS, rows)
+
+
+def _row(entry: dict[str, Any]) -> Row:
+    if entry["unranked"]:
+        return Row(entry["bundle"], [[(f"    {entry['bundle']}: {entry['unranked']}", "bad")]], spans=True)
+    recall, bounds = entry["recall_at_cap"], entry["recall_interval"]
+    difference, seconds = entry["difference"], entry["elapsed_s"]
+    tie = [("tie ", "warning")] if entry["ties"] else []
+    cells: list[Cell] = [
+        "–" if entry["place"] is None else str(entry["place"]),
+        [(entry["team"], "bold")],
+        entry["attack"],
+        [("–" if recall is None else f"{recall:.3f}", "bold")],
+        "" if bounds is None else "[{:.3f}, {:.3f}]".format(*bounds),
+        [*tie, ("" if difference is None else f"{difference:+.3f}", "")],
+        "–" if seconds is None else format_duration(seconds),
+        [(entry["verified"], "good" if entry["verified"] == "reproduced" else "dim")],
+    ]
+    return Row(entry["bundle"], cells)

@@ -1,0 +1,332 @@
+"""The page of the runs: the list, a preview of the run under the cursor, and everything that can be done with runs."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+from textual.worker import get_current_worker
+
+from harness.core.errors import HarnessError
+from harness.core.paths import runs_home
+from harness.core.text import sanitize
+from harness.runs.folder import RunFolder
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary
+from harness.tui.axes import ClockAxis, axis_up_to
+from harness.tui.overview import Overview
+from harness.tui.run_list import HEADING, ListState, best_other, list_rows
+from harness.tui.run_preview import Preview, preview_facts, read_preview
+from harness.tui.screens.by_job import screen_for
+from harness.tui.screens.compare import CompareScreen
+from harness.tui.subprocesses import run_command
+from harness.tui.widgets.labelled_text import labelled
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.plot import Line, Plot, PlotView
+from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
+
+_FILTER = "words, or status:running round:demo attack:base note:text"
+_PREVIEW_SECONDS = 0.15
+_NEED_A_RUN = ("mark", "compare", "filter", "sort", "group", "package", "report", "note", "delete", "copy_id")
+FIRST_RUN = ["run", "baseline", "--round", "demo", "--set", "trials=4", "--detach"]
+
+
+class FirstRun(Static, can_focus=True):
+    """The card that is shown while there are no runs."""
+
+    DEFAULT_CSS = """
+    FirstRun {
+        width: 72; max-width: 100%; height: auto; padding: 1 2; margin: 1 0; border: round $accent;
+        &:focus { border: round $primary; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "start", "Attack the bundled model", tooltip="Start the baseline on the demo round"),
+    ]
+
+    class Started(Message):
+        """The user starts the first run."""
+
+    def __init__(self) -> None:
+        text = Content.assemble(
+            "Press ",
+            ("Enter", "bold $text-accent"),
+            " to attack the bundled model (about 30 s).\n",
+            ("Recall@100", "bold"),
+            " is the share of texts extracted before the 100th error.\n",
+            "Then press ",
+            ("n", "bold $text-accent"),
+            " for another attack, ",
+            ("c", "bold $text-accent"),
+            " to compare with the baseline.",
+        )
+        super().__init__(text, id="first-run")
+
+    def action_start(self) -> None:
+        self.post_message(self.Started())
+
+
+class RunPanels(PanelGroup):
+    """The list and the preview, beside each other where there is room."""
+
+    DEFAULT_CSS = """
+    RunPanels {
+        &.-all > Horizontal { height: 1fr; }
+        &.-all #list { width: 7fr; }
+        &.-all #preview { width: 4fr; }
+        #first-run-place { height: 1fr; align: center middle; }
+        #preview-plot { height: 2fr; min-height: 5; }
+        #facts { height: auto; max-height: 60%; padding: 0 1; }
+        #filter { height: 1; }
+    }
+    """
+
+    IS_NUMBERED = False
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(
+                Input(placeholder=_FILTER, id="filter", compact=True),
+                Vertical(FirstRun(), id="first-run-place"),
+                ListTable(id="runs"),
+                id="list",
+                label="Runs",
+            )
+            yield Panel(PlotView(id="preview-plot"), Static("", id="facts"), id="preview", label="Preview")
+
+
+class RunsPage(RunActions, Vertical):
+    """All runs of attacks."""
+
+    HELP = "All runs of attacks on this machine. Enter opens a run; marked runs are compared, or deleted together."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "new_run", "New run", tooltip="Choose an attack and start a run"),
+        Binding("space", "mark", "Mark", tooltip="Mark the run for a comparison"),
+        Binding("c", "compare", "Compare", tooltip="Compare the marked runs"),
+        Binding("slash", "filter", "Filter", tooltip="Filter the runs"),
+        Binding("o", "sort", "Sort", show=False, tooltip="Sort the runs by the next column"),
+        Binding("v", "group", "Group", show=False, tooltip="Group the runs by round, or list them together"),
+        Binding("escape", "back_out", show=False),
+        *RUN_BINDINGS,
+    ]
+
+    class NewRunAsked(Message):
+        """The user wants to choose an attack for a new run."""
+
+    def __init__(self) -> None:
+        super().__init__(id="runs-page")
+        self._overview: Overview | None = None
+        self._runs: dict[str, RunSummary] = {}
+        self._state = ListState()
+        self._previewed: RunSummary | None = None
+
+    def compose(self) -> ComposeResult:
+        yield RunPanels(id="run-panels")
+
+    def on_mount(self) -> None:
+        self.query_one("#filter").display = False
+        self.query_one("#first-run-place").display = False
+
+    @property
+    def table(self) -> ListTable:
+        """The table of runs."""
+        return self.query_one("#runs", ListTable)
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Show the runs of the round, or of all rounds."""
+        self._overview = overview
+        self._runs = {run.id: run for run in overview.runs if run.has_score}
+        self._state = replace(
+            self._state, round=round_name, marked=self._state.marked & (self._runs.keys() | overview.unreadable.keys())
+        )
+        self._update()
+
+    def focus_main(self) -> None:
+        """Focus the list, or the card of the first run."""
+        is_first = bool(self.query_one("#first-run-place").display)
+        self.screen.set_focus(self.query_one(FirstRun) if is_first else self.table)
+
+    def _update(self) -> None:
+        overview, state = self._overview, self._state
+        if overview is None:
+            return
+        columns, rows, matches = list_rows(list(self._runs.values()), overview.unreadable, state)
+        is_first = not self._runs and not overview.unreadable
+        table, place = self.table, self.query_one("#first-run-place")
+        if is_first != bool(place.display) or table.display is is_first:
+            place.display, table.display = is_first, not is_first
+            if self.screen.focused is None or self.screen.focused in (table, *place.query("*")):
+                self.focus_main()
+        table.show(columns, rows, sort_key=state.sort_key, is_descending=state.is_descending)
+        facts = ["Runs"]
+        if matches < len(self._runs):
+            facts.append(f"{matches} of {len(self._runs)}")
+        if state.marked:
+            facts.append(f"{len(state.marked)} marked")
+        self.query_one("#list", Panel).set_title(" · ".join(facts))
+        self._preview()
+
+    # The preview.
+
+    @on(ListTable.Highlighted, "#runs")
+    def _preview(self) -> None:
+        summary = self._runs.get(self.table.key_under_cursor or "")
+        if summary is None:
+            self._previewed = None
+            self.query_one("#preview", Panel).show_empty("no run under the cursor")
+        elif summary != self._previewed:
+            self._previewed = summary
+            self._read_preview(summary)
+            self.refresh_bindings()
+
+    @work(thread=True, exclusive=True, group="preview")
+    def _read_preview(self, summary: RunSummary) -> None:
+        worker = get_current_worker()
+        # A cursor that moves on within this time has no preview.
+        if worker.cancelled_event.wait(_PREVIEW_SECONDS):
+            return
+        try:
+            preview = read_preview(RunFolder(runs_home() / summary.id), summary)
+        except HarnessError:
+            return
+        if not worker.is_cancelled:
+            self.call_later(self._show_preview, preview)
+
+    def _show_preview(self, preview: Preview) -> None:
+        summary = preview.summary
+        panel = self.query_one("#preview", Panel)
+        panel.show_empty("")
+        panel.set_title(f"{summary.id} · {summary.shown_attack}")
+        plot = self.query_one("#preview-plot", PlotView)
+        if len(preview.spent) > 1:
+            title = "Guesses" if summary.is_blind else f"Recall@{summary.error_cap}"
+            least = 1.0 if summary.is_blind else 0.05
+            y = axis_up_to(title, [preview.values], least=least)
+            x = ClockAxis("time", 0.0, max(1.0, summary.elapsed_s, float(preview.spent[-1])))
+            plot.show(Plot(x, y, [Line(preview.spent, preview.values)]))
+        else:
+            plot.show_text("no curve yet")
+        self.query_one("#facts", Static).update(labelled(preview_facts(summary)))
+
+    # The list.
+
+    def action_filter(self) -> None:
+        field = self.query_one("#filter", Input)
+        field.display = True
+        self.screen.set_focus(field)
+
+    @on(Input.Changed, "#filter")
+    def _filter_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._state = replace(self._state, query=event.value)
+        self._update()
+
+    @on(Input.Submitted, "#filter")
+    def _filter_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.focus_main()
+
+    def action_back_out(self) -> None:
+        """Remove the filter, or unmark all runs."""
+        field = self.query_one("#filter", Input)
+        if field.display:
+            field.value = ""
+            field.display = False
+            self.focus_main()
+        elif self._state.marked:
+            self._state = replace(self._state, marked=frozenset())
+            self._update()
+
+    def action_sort(self) -> None:
+        self._state = self._state.sorted_next()
+        self._update()
+
+    @on(ListTable.TitleClicked, "#runs")
+    def _sort_by_column(self, event: ListTable.TitleClicked) -> None:
+        self._state = replace(self._state, sort_key=event.key)
+        self._update()
+
+    def action_group(self) -> None:
+        self._state = replace(self._state, is_grouped=not self._state.is_grouped)
+        self._update()
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor for a comparison, or unmark it; open or close a group."""
+        key = self.table.key_under_cursor
+        if key is None:
+            return
+        if key.startswith(HEADING):
+            self._state = replace(self._state, toggled=self._state.toggled ^ {key})
+        else:
+            self._state = replace(self._state, marked=self._state.marked ^ {key})
+            self.table.action_move(1)
+        self._update()
+
+    @on(ListTable.Opened, "#runs")
+    def _open(self, event: ListTable.Opened) -> None:
+        if event.key.startswith(HEADING):
+            self.action_mark()
+        else:
+            self.app.push_screen(screen_for(RunFolder(runs_home() / event.key)))
+
+    # The runs.
+
+    def run_under_action(self) -> RunFolder | None:
+        key = self.table.key_under_cursor
+        return None if key is None or key.startswith(HEADING) else RunFolder(runs_home() / key)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide what needs a run while there is none."""
+        if action in _NEED_A_RUN and not self._runs:
+            return False
+        return super().check_action(action, parameters)
+
+    def status_under_action(self) -> Status | None:
+        run = self._runs.get(self.table.key_under_cursor or "")
+        return None if run is None else run.status
+
+    def runs_to_delete(self) -> list[RunFolder]:
+        """Return the marked runs, or else the one under the cursor."""
+        marked = [RunFolder(runs_home() / id_) for id_ in sorted(self._state.marked)]
+        return marked or super().runs_to_delete()
+
+    def action_compare(self) -> None:
+        """Compare the marked runs; a single run is compared with the best run of the baseline, or of any attack."""
+        marked = self._state.marked & self._runs.keys()
+        chosen = marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""}
+        # Oldest first.
+        ids = [id_ for id_ in reversed(self._runs) if id_ in chosen]
+        if len(ids) == 1 and (other := best_other(self._runs[ids[0]], self._runs.values())) is not None:
+            ids = [other.id, *ids]
+        if len(ids) < 2:
+            self.notify("There is no other run of this round to compare with. Start one with n.")
+            return
+        self.app.push_screen(CompareScreen([RunFolder(runs_home() / id_) for id_ in ids]))
+
+    def action_new_run(self) -> None:
+        self.post_message(self.NewRunAsked())
+
+    @on(FirstRun.Started)
+    def _start_first_run(self) -> None:
+        self.notify("Starting the baseline on the demo round …")
+        self._start()
+
+    @work(thread=True, exclusive=True, group="start")
+    def _start(self) -> None:
+        try:
+            answer = run_command(FIRST_RUN, on_progress=lambda line: None)
+        except HarnessError as error:
+            self.notify(sanitize(str(error)), severity="error", markup=False)
+            return
+        if answer is not None:
+            self.call_later(self._open_started, str(answer["id"]))
+
+    def _open_started(self, id_: str) -> None:
+        if self.screen.is_current:
+            self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))

@@ -1,0 +1,126 @@
+"""The page of the tunings: the list, and the settings that the tuning under the cursor has tried."""
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.worker import get_current_worker
+
+from harness.core.errors import HarnessError
+from harness.core.times import day_and_time
+from harness.tui.columns import Column, Row
+from harness.tui.overview import Overview
+from harness.tui.tuning_state import TuningView, read_tunings
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel, PanelGroup
+
+_COLUMNS = (
+    Column("tuning", least=8),
+    Column("attack", least=10),
+    Column("round", least=8, fills=True),
+    Column("runs", is_right=True),
+    Column("best", is_right=True),
+    Column("started", width=14),
+)
+_EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
+
+
+class TuningPanels(PanelGroup):
+    """The tunings at the left, the settings at the right."""
+
+    DEFAULT_CSS = "TuningPanels { &.-all > Horizontal { height: 1fr; } }"
+
+    IS_NUMBERED = False
+
+    def compose_panels(self) -> ComposeResult:
+        with Horizontal():
+            yield Panel(ListTable(id="tunings"), id="tuning-list", label="Tunings")
+            yield Panel(ListTable(id="settings"), id="setting-list", label="Settings")
+
+
+class TuningPage(Vertical):
+    """All tunings."""
+
+    HELP = "All tunings on this machine, and the settings that each has tried, best first."
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(self) -> None:
+        super().__init__(id="tuning-page")
+        self._views: dict[str, TuningView] = {}
+        self._parents: object = None
+
+    def compose(self) -> ComposeResult:
+        yield TuningPanels(id="tuning-panels")
+
+    def on_mount(self) -> None:
+        self.query_one("#tuning-list", Panel).show_empty("reading …")
+        self.query_one("#setting-list", Panel).show_empty("none")
+
+    def focus_main(self) -> None:
+        """Focus the list."""
+        self.screen.set_focus(self.query_one("#tunings", ListTable))
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Read the tunings again if a run has changed."""
+        runs = tuple((run.id, run.status, run.recall_at_cap) for run in overview.runs)
+        if runs != self._parents:
+            self._parents = runs
+            self._read()
+
+    @work(thread=True, exclusive=True, group="read")
+    def _read(self) -> None:
+        worker = get_current_worker()
+        try:
+            views, fault = read_tunings(), ""
+        except HarnessError as error:
+            views, fault = [], str(error)
+        if not worker.is_cancelled:
+            self.call_later(self._show_tunings, views, fault)
+
+    def _show_tunings(self, views: list[TuningView], fault: str) -> None:
+        self._views = {view.id: view for view in views}
+        rows = [
+            Row(
+                view.id,
+                [
+                    [(view.id.partition("-")[0], "bold")],
+                    view.attack,
+                    view.round,
+                    str(view.run_count),
+                    "–" if view.best is None else f"{view.best:.3f}",
+                    [(day_and_time(view.created_at), "dim")],
+                ],
+            )
+            for view in views
+        ]
+        self.query_one("#tunings", ListTable).show(_COLUMNS, rows)
+        self.query_one("#tuning-list", Panel).show_empty(fault or ("" if views else _EMPTY))
+        self._show_settings()
+
+    @on(ListTable.Highlighted, "#tunings")
+    def _show_settings(self) -> None:
+        view = self._views.get(self.query_one("#tunings", ListTable).key_under_cursor or "")
+        panel = self.query_one("#setting-list", Panel)
+        panel.show_empty("" if view is not None and view.settings else "none yet")
+        if view is None:
+            return
+        panel.set_title(f"{view.id} · {len(view.settings)} settings")
+        columns = [
+            Column("recall", is_right=True),
+            *(Column(name, least=6) for name in view.parameters),
+            *(Column(fold, is_right=True) for fold in view.folds),
+        ]
+        rows = [
+            Row(
+                str(number),
+                [
+                    [("–" if one.recall is None else f"{one.recall:.3f}", "bold good" if number == 0 else "bold")],
+                    *(str(one.params.get(name)) for name in view.parameters),
+                    *one.recalls,
+                ],
+            )
+            for number, one in enumerate(view.settings)
+        ]
+        self.query_one("#settings", ListTable).show(columns, rows)

@@ -1,0 +1,222 @@
+"""The list of runs: which runs match a filter, in which order and groups, and what their rows show."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from harness.core.text import pluralize, shorten
+from harness.core.times import day_and_time, format_duration
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary
+from harness.tui.columns import Cell, Column, Drawn, Row, Span
+from harness.tui.palette import GLYPHS
+
+HEADING = "group "
+"""The beginning of the key of a heading."""
+_WORK_CELLS = 6
+_SORT_KEYS: dict[str, tuple[Callable[[RunSummary], Any], bool]] = {
+    "started": (lambda run: run.created_at, True),
+    "recall": (lambda run: -1.0 if run.recall_at_cap is None else run.recall_at_cap, True),
+    "attack": (lambda run: run.attack, False),
+    "status": (lambda run: run.status.value, False),
+    "elapsed": (lambda run: run.elapsed_s, True),
+}
+"""Each key, and whether the order is descending; runs with equal keys are listed newest first."""
+NEWEST_FIRST = "started"
+_BASELINE = "baseline"
+
+
+@dataclass(frozen=True)
+class ListState:
+    """How the user looks at the list. open_groups and closed_groups: what the user toggled."""
+
+    query: str = ""
+    round: str | None = None
+    sort_key: str = NEWEST_FIRST
+    is_grouped: bool = True
+    marked: frozenset[str] = frozenset()
+    toggled: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def is_descending(self) -> bool:
+        """True if the highest value comes first."""
+        return _SORT_KEYS[self.sort_key][1]
+
+    def sorted_next(self) -> "ListState":
+        """Return the state with the next order."""
+        names = list(_SORT_KEYS)
+        return replace(self, sort_key=names[(names.index(self.sort_key) + 1) % len(names)])
+
+
+class RunRows(NamedTuple):
+    """The table: its columns, its rows, and how many runs match the filter."""
+
+    columns: tuple[Column, ...]
+    rows: list[Row]
+    matches: int
+
+
+def list_rows(runs: Sequence[RunSummary], unreadable: Mapping[str, str], state: ListState) -> RunRows:
+    """Return the table of the attack runs that match, newest first unless sorted, with a heading for each group."""
+    matching = [run for run in runs if matches(run, state)]
+    key, is_descending = _SORT_KEYS[state.sort_key]
+    matching.sort(key=key, reverse=is_descending)
+    scale = max([0.05, *(_highest(run) for run in matching)])
+    rows = [row for group in _groups(matching, state) for row in _rows_of(group, state, scale)]
+    if not state.query:
+        rows += [_unreadable_row(id_, reason) for id_, reason in unreadable.items()]
+    return RunRows(_columns(matching, scale), rows, len(matching))
+
+
+def matches(run: RunSummary, state: ListState) -> bool:
+    """Return True if the run is in the chosen round and has every word of the filter.
+
+    A word such as `status:running`, `round:demo`, `attack:base` or `tag:best` is about one field, any other about all.
+    """
+    if state.round is not None and run.round != state.round:
+        return False
+    fields = {
+        "status": run.status.words,
+        "round": run.round,
+        "attack": run.attack,
+        "id": run.id,
+        "note": run.note,
+    }
+    for word in state.query.casefold().split():
+        name, colon, value = word.partition(":")
+        texts = [fields[name]] if colon and name in fields else list(fields.values())
+        if not any((value if len(texts) == 1 else word) in text.casefold() for text in texts):
+            return False
+    return True
+
+
+def interval_bar(value: float, low: float, high: float, *, scale: tuple[float, float], colour: str) -> Drawn:
+    """Return a cell with `value` as a dot and its interval as a line, on a scale that all rows share."""
+    start, end = scale
+
+    def draw(width: int) -> list[Span]:
+        first, dot, last = (
+            min(width - 1, max(0, round((place - start) / (end - start) * (width - 1)))) for place in (low, value, high)
+        )
+        line = (" " * first + "─" * (last - first + 1)).ljust(width)
+        return [(line[:dot], colour), ("●", f"bold {colour}"), (line[dot + 1 :], colour)]
+
+    return draw
+
+
+def scale_title(low: float, high: float) -> Callable[[int], str]:
+    """Return the title of a column of interval bars: a line between the ends of the scale."""
+    left, right = f"{low:.2g}", f"{high:.2g}"
+    return lambda width: f"{left}{right:─>{max(len(right), width - len(left))}}"
+
+
+def best_other(run: RunSummary, runs: Iterable[RunSummary]) -> RunSummary | None:
+    """Return the best run of the baseline on the same examples, or else of any attack; None without another run."""
+    others = [
+        other
+        for other in runs
+        if other.id != run.id
+        and (other.round, other.is_partial, other.is_blind) == (run.round, run.is_partial, False)
+        and other.recall_at_cap is not None
+    ]
+    baseline = [other for other in others if other.attack == _BASELINE]
+    return max(baseline or others, key=lambda other: other.recall_at_cap or 0.0, default=None)
+
+
+def status_cell(run: RunSummary) -> list[Span]:
+    """Return the progress and the ETA of a run at work, or how it ended."""
+    meaning = GLYPHS[run.status][1]
+    if run.status in (Status.RUNNING, Status.FINISHING) and run.progress is not None:
+        filled = round(run.progress * _WORK_CELLS)
+        eta = "" if run.eta_s is None else f" ETA {format_duration(run.eta_s)}"
+        bar = "━" * filled
+        return [(bar, meaning), ("─" * (_WORK_CELLS - filled), "dim"), (f" {run.progress:.0%}{eta}", "")]
+    return [(run.status.words, meaning)]
+
+
+def run_name(run: RunSummary) -> str:
+    """Return the short name of a run: the random letters that its id begins with."""
+    return run.id.partition("-")[0]
+
+
+def _highest(run: RunSummary) -> float:
+    return run.recall_interval[1] if run.recall_interval is not None else run.recall_at_cap or 0.0
+
+
+def _columns(runs: Iterable[RunSummary], scale: float) -> tuple[Column, ...]:
+    caps = {run.error_cap for run in runs if run.error_cap}
+    recall = f"Recall@{caps.pop()}" if len(caps) == 1 else "Recall"
+    return (
+        Column("run", least=8),
+        Column("attack", least=14, sort_key="attack"),
+        Column(recall, is_right=True, sort_key="recall"),
+        Column(scale_title(0.0, scale), width=24, least=10),
+        Column("status", least=16, sort_key="status"),
+        Column("time", is_right=True, sort_key="elapsed"),
+        Column("", least=6),
+        Column("started", width=14, sort_key="started"),
+        Column("note", least=8, fills=True),
+    )
+
+
+class _Group(NamedTuple):
+    key: str
+    title: str
+    is_open: bool
+    runs: list[RunSummary]
+
+
+def _groups(runs: Sequence[RunSummary], state: ListState) -> list[_Group]:
+    """Return the runs by round, in the order of the first run of each."""
+    if not state.is_grouped or len({run.round for run in runs}) < 2:
+        return [_Group("", "", True, list(runs))]
+    found: dict[str, list[RunSummary]] = {}
+    for run in runs:
+        found.setdefault(run.round, []).append(run)
+    return [
+        _Group(f"{HEADING}{name}", name, f"{HEADING}{name}" not in state.toggled, some) for name, some in found.items()
+    ]
+
+
+def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
+    rows = [_run_row(run, state.marked, scale) for run in group.runs] if group.is_open else []
+    if not group.key:
+        return rows
+    best = max((run.recall_at_cap for run in group.runs if run.recall_at_cap is not None), default=None)
+    facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best {best:.3f}")
+    arrow = "▾" if group.is_open else "▸"
+    return [Row(group.key, [[(f"{arrow} {group.title}", "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
+
+
+def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
+    glyph, meaning = GLYPHS[run.status]
+    is_marked = run.id in marked
+    recall = "blind" if run.is_blind else "–" if run.recall_at_cap is None else f"{run.recall_at_cap:.3f}"
+    cells: list[Cell] = [
+        [("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],
+        run.shown_attack,
+        [(recall, "dim" if recall in ("blind", "–") else "bold")],
+        _bar_of(run, scale),
+        status_cell(run),
+        format_duration(run.elapsed_s),
+        [(" ".join(_marks(run)), "warning")],
+        [(day_and_time(run.created_at), "dim")],
+        [(run.note, "dim")],
+    ]
+    return Row(run.id, cells)
+
+
+def _bar_of(run: RunSummary, scale: float) -> Cell:
+    if run.recall_at_cap is None:
+        return ""
+    low, high = run.recall_interval or (run.recall_at_cap, run.recall_at_cap)
+    return interval_bar(run.recall_at_cap, low, high, scale=(0.0, scale), colour="good")
+
+
+def _marks(run: RunSummary) -> list[str]:
+    marks = {"partial": run.is_partial, "control": run.is_control, "blind": run.is_blind}
+    return [name for name, is_so in marks.items() if is_so]
+
+
+def _unreadable_row(id_: str, reason: str) -> Row:
+    return Row(id_, [[("✗ ", "bad"), (id_, "bold"), (f"  unreadable: {shorten(reason, 200)}", "bad")]], spans=True)

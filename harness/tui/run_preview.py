@@ -1,0 +1,53 @@
+"""The preview of a run: the running curve and the figures, read from its record without its guesses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.arrays import Floats
+from harness.core.times import date_and_time, format_duration
+from harness.runs.errors import as_harness_error
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+from harness.runs.summary import RunSummary
+
+
+@dataclass(frozen=True)
+class Preview:
+    """spent: [points] seconds of budget. values: [points] recall, or committed guesses if the round is blind."""
+
+    summary: RunSummary
+    spent: Floats
+    values: Floats
+
+
+def read_preview(folder: RunFolder, summary: RunSummary) -> Preview:
+    """Return the preview of the run. Raises HarnessError if its record cannot be read."""
+    points = []
+    with as_harness_error(folder.path):
+        if folder.store.exists():
+            with RunReader(folder.store) as reader:
+                points = reader.points()
+    values = [float(point.guesses) if summary.is_blind else point.recall or 0.0 for point in points]
+    return Preview(summary, np.array([point.spent for point in points], np.float64), np.array(values, np.float64))
+
+
+def preview_facts(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return the figures of a run as labels and values."""
+    recall = "blind round" if summary.is_blind else "–"
+    if summary.recall_at_cap is not None:
+        recall = f"{summary.recall_at_cap:.3f}{summary.interval_text}"
+    facts = [
+        (f"Recall@{summary.error_cap}" if summary.error_cap else "Recall", recall),
+        ("exact@1", "" if summary.exact_at_1 is None else f"{summary.exact_at_1:.3f}"),
+        ("upper bound", "" if summary.any_of_n is None else f"{summary.any_of_n:.3f} (any guess)"),
+        ("status", summary.status.words + (f": {summary.reason}" if summary.reason else "")),
+        ("round", summary.round),
+        ("target", summary.target or ""),
+        ("budget", f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"),
+        ("guesses", f"{summary.guesses:,}"),
+        ("device", summary.device or ""),
+        ("started", date_and_time(summary.created_at)),
+        ("note", summary.note),
+    ]
+    return [(label, value) for label, value in facts if value]

@@ -1,0 +1,134 @@
+"""The keys of a screen: all of them in groups (`?`), or those whose action matches a search (ctrl+p)."""
+
+from typing import ClassVar, NamedTuple
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.dom import DOMNode
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, Static
+
+from harness.tui.columns import Column, Row
+from harness.tui.widgets.list_table import ListTable
+
+_COLUMNS = (Column("action", least=10), Column("", least=10, fills=True), Column("key", is_right=True))
+_MOVEMENT = (
+    ("Up, down", "k j ↑ ↓"),
+    ("First, last row", "g G"),
+    ("Next, previous panel", "Tab ⇧Tab"),
+    ("Columns left, right", "← →"),
+)
+
+
+class KeyEntry(NamedTuple):
+    """One action: its group, name, explanation and key, and how to run it."""
+
+    group: str
+    name: str
+    explanation: str
+    key: str
+    action: str
+    node: DOMNode
+
+
+class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
+    """The actions that are possible on `screen`. The result is the chosen action and the node that runs it."""
+
+    DEFAULT_CSS = """
+    KeysScreen { align: center middle; }
+    KeysScreen > Vertical {
+        width: 92; max-width: 98%; height: auto; max-height: 90%; border: round $primary; background: $surface;
+        padding: 0 1;
+    }
+    KeysScreen ListTable { height: auto; max-height: 100%; }
+    KeysScreen Static { height: auto; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,f1", "dismiss(None)", "Back", tooltip="Close the list of keys"),
+    ]
+
+    def __init__(self, screen: Screen[object], *, is_palette: bool) -> None:
+        super().__init__()
+        self._is_palette = is_palette
+        self._help = " ".join(_help_of(screen).split())
+        self._entries = entries_of(screen)
+        self._shown: list[KeyEntry] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            if self._is_palette:
+                yield Input(placeholder="search the actions", id="words", compact=True)
+            elif self._help:
+                yield Static(self._help, id="help", markup=False)
+            yield ListTable(id="entries")
+
+    def on_mount(self) -> None:
+        self.query_one(Vertical).border_title = "Actions" if self._is_palette else "Keys"
+        self._show("")
+
+    @on(Input.Changed)
+    def _search(self, event: Input.Changed) -> None:
+        self._show(event.value)
+
+    @on(Input.Submitted)
+    def _submit(self) -> None:
+        table = self.query_one(ListTable)
+        if table.row_count:
+            table.action_open()
+
+    def _show(self, words: str) -> None:
+        wanted = words.casefold().split()
+        self._shown = [
+            entry
+            for entry in self._entries
+            if all(word in f"{entry.name} {entry.explanation}".casefold() for word in wanted)
+        ]
+        rows: list[Row] = []
+        group = ""
+        for number, entry in enumerate(self._shown):
+            if entry.group != group:
+                group = entry.group
+                rows.append(Row(f"group {group}", [[(group, "bold active")]], spans=True))
+            cells = [[(f"  {entry.name}", "bold")], [(entry.explanation, "dim")], [(entry.key, "key")]]
+            rows.append(Row(str(number), cells))
+        if not self._is_palette:
+            rows.append(Row("group Movement", [[("Movement", "bold active")]], spans=True))
+            rows += [Row(f"move {name}", [f"  {name}", "", [(key, "key")]]) for name, key in _MOVEMENT]
+        table = self.query_one(ListTable)
+        table.styles.height = min(len(rows) + 1, max(4, self.app.size.height - 8))
+        table.show(_COLUMNS, rows)
+        table.move_to("0")
+
+    @on(ListTable.Opened)
+    def _choose(self, event: ListTable.Opened) -> None:
+        if event.key.isdigit():
+            entry = self._shown[int(event.key)]
+            self.dismiss((entry.action, entry.node))
+
+
+def entries_of(screen: Screen[object]) -> list[KeyEntry]:
+    """Return each enabled action of the screen once, those of the focused widget first."""
+    found: dict[tuple[DOMNode, str], KeyEntry] = {}
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if active.enabled and binding.tooltip:
+            group = "Everywhere" if active.node is screen.app else "This screen"
+            if binding.action.startswith("tab("):
+                group = "Pages"
+            key = screen.app.get_key_display(binding)
+            entry = KeyEntry(group, binding.description, str(binding.tooltip), key, binding.action, active.node)
+            found.setdefault((active.node, binding.action), entry)
+    order = ("This screen", "Pages", "Everywhere")
+    return sorted(found.values(), key=lambda entry: order.index(entry.group))
+
+
+def _help_of(screen: Screen[object]) -> str:
+    """Return the help of the focused widget, or of what contains it."""
+    node: DOMNode | None = screen.focused or screen
+    while node is not None:
+        if node.HELP:
+            return node.HELP
+        node = node.parent
+    return ""

@@ -1,0 +1,139 @@
+"""The main screen: a page for each of the six tabs, and the notice when a run has ended."""
+
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.screen import Screen
+from textual.style import Style
+from textual.widget import Widget
+from textual.widgets import Static
+
+from harness.core.paths import runs_home
+from harness.core.settings import default_round
+from harness.plugins.discovery import AttackFile
+from harness.runs.folder import RunFolder
+from harness.tui.overview import Overview
+from harness.tui.pages.attacks import AttacksPage
+from harness.tui.pages.audits import AuditsPage
+from harness.tui.pages.data import DataPage
+from harness.tui.pages.leaderboard import LeaderboardPage
+from harness.tui.pages.runs import RunsPage
+from harness.tui.pages.tuning import TuningPage
+from harness.tui.screens.by_job import screen_for
+from harness.tui.screens.new_run import NewRunScreen
+from harness.tui.widgets.key_footer import KeyFooter
+from harness.tui.widgets.top_bar import TopBar
+
+TABS = ("Runs", "Attacks", "Audits", "Tuning", "Leaderboard", "Data")
+
+
+class Page(Protocol):
+    """What the main screen asks of a page."""
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Show the state of the machine; `round_name` is the chosen round, None for all."""
+
+    def focus_main(self) -> None:
+        """Focus the widget that the page is about."""
+
+
+class MainScreen(Screen[None]):
+    """The bar, the tabs, the page of the chosen tab, and the footer. Pages are made when they are first shown."""
+
+    DEFAULT_CSS = """
+    MainScreen {
+        #pages { height: 1fr; }
+        #page-tabs { height: 1; padding: 0 1; link-style: none; link-color: $text-muted; text-wrap: nowrap; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(number), f"tab({number})", name, show=False, tooltip=f"Go to the page of {name.lower()}")
+            for number, name in enumerate(TABS, 1)
+        ),
+        Binding("q", "app.quit", "Quit", show=False, tooltip="Close the application; runs continue"),
+    ]
+
+    def __init__(self, *, attacks_folder: Path | None) -> None:
+        super().__init__()
+        self._attacks_folder = attacks_folder
+        self._tab = 1
+        self._overview: Overview | None = None
+        self._round: str | None = None
+
+    def compose(self) -> ComposeResult:
+        yield TopBar()
+        yield Static("", id="page-tabs")
+        with Container(id="pages"):
+            yield RunsPage()
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self._show_tabs()
+        self.query_one(RunsPage).focus_main()
+
+    def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Show the state of the machine on the page that is visible."""
+        self._overview, self._round = overview, round_name
+        self._page.show(overview, round_name=round_name)
+
+    @property
+    def _page(self) -> "Page":
+        page: Page = self.query_one("#pages").query_one(f"#{TABS[self._tab - 1].lower()}-page")  # type: ignore[assignment]
+        return page
+
+    async def action_tab(self, number: int) -> None:
+        await self.go_to_tab(number)
+
+    async def go_to_tab(self, number: int) -> None:
+        """Show the page of a tab, counted from 1."""
+        name = TABS[number - 1].lower()
+        pages = self.query_one("#pages")
+        if not pages.query(f"#{name}-page"):
+            await pages.mount(self._new_page(number))
+        self._tab = number
+        for page in pages.children:
+            page.display = page.id == f"{name}-page"
+        self._show_tabs()
+        if self._overview is not None:
+            self._page.show(self._overview, round_name=self._round)
+        self._page.focus_main()
+
+    def _new_page(self, number: int) -> Widget:
+        if number == 2:
+            return AttacksPage(attacks_folder=self._attacks_folder)
+        pages = {3: AuditsPage, 4: TuningPage, 5: LeaderboardPage, 6: DataPage}
+        return pages[number]()
+
+    def _show_tabs(self) -> None:
+        parts = []
+        for number, name in enumerate(TABS, 1):
+            style = "bold reverse" if number == self._tab else ""
+            label = Content.styled(f" {number} {name} ", style) if style else Content(f" {number} {name} ")
+            parts.append(label.stylize(Style.from_meta({"@click": f"screen.tab({number})"})))
+        self.query_one("#page-tabs", Static).update(Content(" ").join(parts))
+
+    # Runs.
+
+    @on(RunsPage.NewRunAsked)
+    async def _choose_attack(self) -> None:
+        await self.go_to_tab(2)
+        self.notify("Choose an attack and press Enter.")
+
+    @on(AttacksPage.NewRun)
+    def _new_run(self, event: AttacksPage.NewRun) -> None:
+        self._open_form(event.attack)
+
+    def _open_form(self, attack: AttackFile) -> None:
+        round_name = self._round or default_round()
+        screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=round_name)
+        self.app.push_screen(screen, self._open_run)
+
+    def _open_run(self, id_: str | None) -> None:
+        if id_:
+            self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))

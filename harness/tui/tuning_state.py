@@ -1,0 +1,76 @@
+"""The tunings as the screen shows them. It knows nothing of Textual."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.errors import HarnessError
+from harness.plugins.parameter_space import Span, space_of
+from harness.plugins.schema import fetch_schema
+from harness.runs.tuning import Tried, Tuning, all_tuning_ids, runs_of, settings_tried, tuning_named
+
+
+@dataclass(frozen=True)
+class SettingView:
+    """One choice of parameters. recall: the mean over its folds. recalls: on each fold, as text."""
+
+    params: dict[str, Any]
+    recall: float | None
+    recalls: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TuningView:
+    """A tuning, with its settings, best first."""
+
+    id: str
+    attack: str
+    round: str
+    created_at: float
+    run_count: int
+    best: float | None
+    parameters: tuple[str, ...]
+    folds: tuple[str, ...]
+    settings: tuple[SettingView, ...]
+
+
+def read_tunings() -> list[TuningView]:
+    """Return all tunings, newest first. Raises HarnessError if a record cannot be read."""
+    return [_view(tuning_named(id_)) for id_ in all_tuning_ids()]
+
+
+def _view(tuning: Tuning) -> TuningView:
+    runs = runs_of(tuning.id)
+    space = _space(tuning, runs)
+    settings = []
+    for tried in settings_tried(space, runs):
+        recalls = {run.fold: run.recall for run in tried.runs}
+        shown = tuple(
+            "" if fold not in recalls else "–" if recalls[fold] is None else f"{recalls[fold]:.3f}"
+            for fold in tuning.folds
+        )
+        settings.append(SettingView(tried.params, tried.recall, shown))
+    settings.sort(key=lambda one: -1.0 if one.recall is None else one.recall, reverse=True)
+    best = settings[0].recall if settings else None
+    return TuningView(
+        tuning.id,
+        tuning.attack,
+        tuning.round,
+        tuning.created_at,
+        len(runs),
+        best,
+        tuple(space),
+        tuning.folds,
+        tuple(settings),
+    )
+
+
+def _space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
+    """Return the searched parameters, as the attack of the first run declares them."""
+    with contextlib.suppress(HarnessError):
+        if runs:
+            first = runs[0]
+            schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
+            return dict(space_of(schema.schema, tuning.settings, tuning.vary))
+    return {}

@@ -1,0 +1,228 @@
+"""The table of guesses: the newest ones as they arrive, those of one verdict, or the results of a search."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import Input
+from textual.worker import get_current_worker
+
+from harness.analysis.candidates import VERDICTS
+from harness.analysis.decoded_text import TokenText
+from harness.core.arrays import Tokens
+from harness.core.errors import HarnessError
+from harness.core.text import sanitize
+from harness.core.times import time_of_day
+from harness.tui.columns import Cell, Column, Row, Span
+from harness.tui.guess_search import parse_example_id, search_guesses
+from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed
+from harness.tui.snapshot import GuessLine, Verdict
+from harness.tui.token_differences import compared_pieces
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel
+
+_COLUMNS = (
+    Column("example", width=7, is_right=True),
+    Column("time", width=8),
+    Column("score", width=9, is_right=True),
+    Column("", width=4),
+    Column("prefix", width=16, least=8, is_right=True),
+    Column("suffix", fills=True, least=10),
+)
+_PREFIX_CHARACTERS = 16
+_MEANINGS = {True: "good", False: "bad", None: "dim"}
+
+
+class GuessTable(Panel):
+    """Guesses, newest last. The cursor on the last row stays on the newest guess."""
+
+    HELP = (
+        "The guesses as they arrive: example, time, score, ✓ right or ✗ wrong with the number of differing tokens, the "
+        "end of the prefix and the suffix. Wrong tokens are coloured and underlined, right ones dim. m shows only "
+        f"right or wrong guesses, or near misses (at most {NEAR_MISS_TOKENS} tokens differ)."
+    )
+    DEFAULT_CSS = "GuessTable #search { height: 1; display: none; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "verdict", "All | right | wrong", tooltip="Show right or wrong guesses, or near misses"),
+        Binding("escape", "close_search", "All guesses", show=False, tooltip="Close the search"),
+    ]
+
+    class Chosen(Message):
+        """The user opens a guess."""
+
+        def __init__(self, line: GuessLine) -> None:
+            super().__init__()
+            self.line = line
+
+    def __init__(self, *, id: str) -> None:
+        field = Input(placeholder='example id or text ("12" for the digits)', id="search", compact=True)
+        super().__init__(field, ListTable(id="guess-rows", is_live=True), id=id, label="Guesses")
+        self._feed: RunFeed | None = None
+        self._text = TokenText(None)
+        self._newest: Mapping[Verdict, Sequence[GuessLine]] = {}
+        self._verdict = Verdict.ALL
+        self._found: Sequence[GuessLine] | None = None
+        self._query = ""
+        self._lines: dict[str, GuessLine] = {}
+        self._rows: dict[str, Row] = {}
+        self._first_time = ""
+
+    @property
+    def table(self) -> ListTable:
+        """The rows."""
+        return self.query_one(ListTable)
+
+    @property
+    def is_searching(self) -> bool:
+        """True while the search field or its results are shown."""
+        return bool(self.query_one("#search").display)
+
+    def set_source(self, feed: RunFeed, text: TokenText) -> None:
+        """Set the run to search and the decoder of its tokens."""
+        self._feed, self._text = feed, text
+        self._rows.clear()
+
+    def show(self, lines: Mapping[Verdict, Sequence[GuessLine]]) -> None:
+        """Show the newest guesses, unless a search is shown."""
+        self._newest = lines
+        if self._found is None:
+            self._fill(lines[self._verdict])
+
+    def action_verdict(self) -> None:
+        verdicts = list(Verdict)
+        self._verdict = verdicts[(verdicts.index(self._verdict) + 1) % len(verdicts)]
+        self._set_title()
+        if self._found is None and self._newest:
+            self.table.follows_end = True
+            self._fill(self._newest[self._verdict])
+
+    def action_choose(self) -> None:
+        self.table.action_open()
+
+    @on(ListTable.Opened)
+    def _open(self, event: ListTable.Opened) -> None:
+        event.stop()
+        if event.key in self._lines:
+            self.post_message(self.Chosen(self._lines[event.key]))
+
+    # The search.
+
+    def open_search(self) -> None:
+        """Show the search field."""
+        field = self.query_one("#search")
+        field.display = True
+        self.screen.set_focus(field)
+
+    def action_close_search(self) -> None:
+        """Return to the newest guesses."""
+        self.workers.cancel_group(self, "search")
+        self.query_one("#search").display = False
+        self._found, self._query = None, ""
+        self._rows.clear()
+        self._set_title()
+        self.table.follows_end = True
+        self.screen.set_focus(self.table)
+        if self._newest:
+            self._fill(self._newest[self._verdict])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Escape to the screen if there is no search to close."""
+        return action != "close_search" or self.is_searching
+
+    @on(Input.Submitted)
+    def _submit(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not event.value or self._feed is None:
+            self.action_close_search()
+            return
+        self.screen.set_focus(self.table)
+        self._search(event.value, self._feed, self._text)
+
+    @work(thread=True, exclusive=True, group="search")
+    def _search(self, query: str, feed: RunFeed, text: TokenText) -> None:
+        worker = get_current_worker()
+
+        def on_progress(progress: float) -> bool:
+            if not worker.is_cancelled:
+                self.call_later(self._set_title, f"searching {query}: {progress:.0%}")
+            return not worker.is_cancelled
+
+        try:
+            lines = search_guesses(query, feed, text, on_progress=on_progress)
+        except HarnessError as error:
+            self.notify(sanitize(str(error)), severity="error", markup=False)
+            self.call_later(self._set_title, "search failed, Escape shows all")
+            return
+        if not worker.is_cancelled:
+            self.call_later(self._show_found, query, lines)
+
+    def _show_found(self, query: str, lines: Sequence[GuessLine]) -> None:
+        if self.is_searching:
+            self._found, self._query = lines, "" if parse_example_id(query) is not None else query.strip('"')
+            self._rows.clear()
+            self._set_title(f"{len(lines):,} found for {query[:30]}, Escape shows all")
+            self._fill(lines)
+
+    # The rows.
+
+    def _set_title(self, words: str = "") -> None:
+        verdict = "" if self._verdict is Verdict.ALL else f" · {self._verdict} only"
+        self.set_title(f"Guesses{verdict}{f' · {words}' if words else ''}")
+
+    def _fill(self, lines: Sequence[GuessLine]) -> None:
+        if self._feed is None:
+            return
+        none = f"no {self._verdict} guesses" if self._newest.get(Verdict.ALL) else "none yet"
+        self.show_empty("" if lines or self._found is not None else none)
+        before, rows = "", list[Row]()
+        known, self._rows = self._rows, {}
+        for line in lines:
+            time = time_of_day(line.at)
+            shown = "" if time == before else time
+            key = f"{line.seq} {shown}"
+            self._rows[key] = known.get(key) or Row(str(line.seq), partial(self._cells, line, shown))
+            rows.append(self._rows[key])
+            before = time
+        self._lines = {str(line.seq): line for line in lines}
+        self.table.show(_COLUMNS, rows)
+
+    def _cells(self, line: GuessLine, time: str) -> list[Cell]:
+        assert self._feed is not None
+        prefixes, answers = self._feed.prefixes, self._feed.answers
+        prefix = self._text.text(prefixes[line.example].tolist())[-_PREFIX_CHARACTERS:]
+        answer = None if answers is None else answers[line.example]
+        differing = "" if not line.differing else f" {line.differing}"
+        return [
+            [(f"{line.example}", "bold")],
+            [(time, "dim")],
+            f"{line.score:.4g}",
+            [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
+            [(prefix, "dim")],
+            suffix_spans(self._text, line.suffix, answer, query=self._query),
+        ]
+
+
+def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, query: str = "") -> list[Span]:
+    """Return a suffix with right tokens dim and wrong ones coloured; `query` is highlighted wherever it occurs."""
+    pieces = compared_pieces(text, suffix.tolist(), None if answer is None else answer.tolist())
+    is_judged = answer is not None
+    spans = [(piece, ("bad underline" if differs else "dim") if is_judged else "") for piece, differs in pieces]
+    return highlighted(spans, query) if query else spans
+
+
+def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
+    """Return the spans with every occurrence of `query`, in either case, in reverse."""
+    text, found = "".join(part for part, _ in spans).casefold(), list[int]()
+    start = text.find(query.casefold())
+    while start >= 0 and query:
+        found += range(start, start + len(query))
+        start = text.find(query.casefold(), start + len(query))
+    marked, result, position = set(found), list[Span](), 0
+    for part, meaning in spans:
+        for character in part:
+            result.append((character, f"{meaning} reverse" if position in marked else meaning))
+            position += 1
+    return result

@@ -1,0 +1,230 @@
+"""The table of every screen: a cursor that is always visible, a frozen first column, ellipses and a sort arrow.
+
+Only visible rows are drawn, so a list of a thousand runs costs as much as one of ten.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.color import Color, ColorParseError
+from textual.events import Click
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, title_of
+from harness.tui.palette import style_of
+
+_CURSOR = "▌"
+
+
+class ListTable(ScrollView, can_focus=True):
+    """Rows with keys. The cursor stays on its key when the rows change, or at the end if the table follows it."""
+
+    DEFAULT_CSS = "ListTable { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size: 1 1; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", tooltip="Open the row under the cursor"),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup,ctrl+u", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown,ctrl+d", "move_page(1)", "Page down", show=False),
+        Binding("home,g", "move(-1000000)", "First", show=False),
+        Binding("end,G", "move(1000000)", "Last", show=False),
+        Binding("left,h", "scroll_columns(-1)", "Columns left", show=False),
+        Binding("right,l", "scroll_columns(1)", "Columns right", show=False),
+    ]
+
+    class TableMessage(Message):
+        """A message about the row with `key`."""
+
+        def __init__(self, table: "ListTable", key: str) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+        @property
+        def control(self) -> "ListTable":
+            return self.table
+
+    class Highlighted(TableMessage):
+        """The cursor is on another row."""
+
+    class Opened(TableMessage):
+        """The user opens a row."""
+
+    class TitleClicked(TableMessage):
+        """The user clicks the title of a column; `key` is the column's sort key."""
+
+    def __init__(self, *, id: str, is_live: bool = False) -> None:
+        """`is_live`: a cursor on the last row stays on the last row when rows are added."""
+        super().__init__(id=id)
+        self._columns: Sequence[Column] = ()
+        self._rows: Sequence[Row] = ()
+        self._positions: dict[str, int] = {}
+        self._cursor = 0
+        self._first_column = 1
+        self._layout = Layout((0,), (0,), False, False)
+        self._sort_key, self._is_descending = "", False
+        self._highlighted: str | None = None
+        self._arranged_width = 0
+        self._is_live = is_live
+        self.follows_end = is_live
+        """True while the cursor stays on the last row."""
+
+    def show(
+        self, columns: Sequence[Column], rows: Sequence[Row], *, sort_key: str = "", is_descending: bool = False
+    ) -> None:
+        """Replace all rows. An arrow marks the column with `sort_key`."""
+        key = self.key_under_cursor
+        self._columns, self._rows = columns, rows
+        self._sort_key, self._is_descending = sort_key, is_descending
+        self._positions = {row.key: number for number, row in enumerate(rows)}
+        if self.follows_end:
+            self._cursor = max(0, len(rows) - 1)
+        elif key is not None:
+            self._cursor = self._positions.get(key, min(self._cursor, max(0, len(rows) - 1)))
+        self._arrange()
+        self._scroll_to_cursor()
+        self._announce()
+
+    @property
+    def key_under_cursor(self) -> str | None:
+        """The key of the row under the cursor; None in an empty table."""
+        return self._rows[self._cursor].key if self._cursor < len(self._rows) else None
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows."""
+        return len(self._rows)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all rows, from the top."""
+        return [row.key for row in self._rows]
+
+    def move_to(self, key: str) -> None:
+        """Move the cursor to the row with this key, if there is one."""
+        if key in self._positions:
+            self._cursor = self._positions[key]
+            self._scroll_to_cursor()
+            self._announce()
+
+    def action_move(self, rows: int) -> None:
+        if not self._rows:
+            return
+        self._cursor = min(max(0, self._cursor + rows), len(self._rows) - 1)
+        self.follows_end = self._is_live and self._cursor == len(self._rows) - 1
+        self._scroll_to_cursor()
+        self._announce()
+
+    def action_move_page(self, pages: int) -> None:
+        self.action_move(pages * max(1, self.size.height - 2))
+
+    def action_scroll_columns(self, step: int) -> None:
+        if step > 0 and not self._layout.hides_right:
+            return
+        self._first_column = min(max(1, self._first_column + step), max(1, len(self._columns) - 1))
+        self._arrange()
+
+    def action_open(self) -> None:
+        if (key := self.key_under_cursor) is not None:
+            self.post_message(self.Opened(self, key))
+
+    def on_resize(self) -> None:
+        self._arrange()
+        self._scroll_to_cursor()
+
+    def on_click(self, event: Click) -> None:
+        """Move the cursor to the row, and open it with a double click; a title chooses the order."""
+        x, y = event.get_content_offset_capture(self)
+        if y == 0:
+            number = self._layout.column_at(x - 1)
+            if number is not None and self._columns[number].sort_key:
+                self.post_message(self.TitleClicked(self, self._columns[number].sort_key))
+            return
+        row = y - 1 + self.scroll_offset.y
+        if row < len(self._rows):
+            self.action_move(row - self._cursor)
+            if event.chain == 2:
+                self.action_open()
+
+    def _arrange(self) -> None:
+        self._arranged_width = self.scrollable_content_region.width
+        if self._columns:
+            available = max(8, self._arranged_width - 1)
+            self._layout = lay_out(self._columns, self._rows, available, first=self._first_column)
+            if not self._layout.hides_left:
+                self._first_column = 1
+        # One more line than rows, for the titles.
+        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        self.refresh()
+
+    def _scroll_to_cursor(self) -> None:
+        """Scroll as little as possible, so that the row under the cursor is visible below the titles."""
+        visible = self.size.height - 1
+        if visible > 0:
+            top = min(round(self.scroll_y), max(0, len(self._rows) - visible))
+            top = min(self._cursor, max(top, self._cursor - visible + 1))
+            self.scroll_to(y=top, animate=False, force=True)
+        self.refresh()
+
+    def _announce(self) -> None:
+        key = self.key_under_cursor
+        if key is not None and key != self._highlighted:
+            self._highlighted = key
+            self.post_message(self.Highlighted(self, key))
+
+    def render_line(self, y: int) -> Strip:
+        """Return the visible line at `y`: the titles, then the rows."""
+        width, base = self.size.width, self.rich_style
+        if self.scrollable_content_region.width != self._arranged_width:
+            # The scroll bar has appeared or gone.
+            self._arrange()
+        if y == 0:
+            return self._titles().crop_extend(0, width, base)
+        row = y - 1 + self.scroll_offset.y
+        if row >= len(self._rows):
+            return Strip.blank(width, base)
+        is_cursor = row == self._cursor
+        style = base + self._cursor_style() if is_cursor else base
+        segments = [Segment(_CURSOR if is_cursor else " ", style)]
+        for text, meaning in self._spans(self._rows[row]):
+            segments.append(Segment(text, style + style_of(self.app, meaning) if meaning else style))
+        return Strip(segments).crop_extend(0, width, style)
+
+    def _spans(self, row: Row) -> list[tuple[str, str]]:
+        if row.spans:
+            return fitted(row.cells[0], max(1, self.size.width - 1))
+        spans: list[tuple[str, str]] = []
+        for number, width in zip(self._layout.numbers, self._layout.widths, strict=True):
+            spans += fitted(row.cells[number], width, is_right=self._columns[number].is_right)
+            spans.append((" " * GAP, ""))
+        return spans
+
+    def _titles(self) -> Strip:
+        style = self.rich_style + style_of(self.app, "bold") + Style(dim=True)
+        layout = self._layout
+        text = "‹" if layout.hides_left else " "
+        for number, width in zip(layout.numbers, layout.widths, strict=True):
+            column = self._columns[number] if self._columns else Column("")
+            title = title_of(column, width)
+            if column.sort_key and column.sort_key == self._sort_key:
+                title += " ▼" if self._is_descending else " ▲"
+            text += "".join(part for part, _ in fitted(((title, ""),), width, is_right=column.is_right)) + " " * GAP
+        if layout.hides_right:
+            text = text[: max(0, self.size.width - 1)].ljust(self.size.width - 1) + "›"
+        return Strip([Segment(text, style)])
+
+    def _cursor_style(self) -> Style:
+        """Return the style of the row under the cursor, which is paler without the focus."""
+        try:
+            colour = Color.parse(self.app.theme_variables["block-cursor-background"])
+        except (KeyError, ColorParseError):
+            # A theme may use a colour of the terminal, which has no value here.
+            return Style(reverse=self.has_focus, bold=True)
+        # Pale enough for the colours of the cells.
+        share = 0.5 if self.has_focus else 0.2
+        return Style(bgcolor=self.background_colors[1].blend(colour, share).rich_color, bold=self.has_focus)

@@ -1,0 +1,62 @@
+"""The worker's log at the bottom of a screen, which opens itself when the run crashes."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from harness.runs.status import Status
+from harness.tui.widgets.line_tail import LineTail
+
+
+class LogLines(LineTail):
+    """The last lines of the worker's log."""
+
+    HELP = "The last lines that the worker printed. `harness logs RUN` prints all of them."
+
+
+class LogDrawer(Vertical):
+    """Closed until it is opened; red after a crash."""
+
+    DEFAULT_CSS = """
+    LogDrawer {
+        display: none; height: 35%; min-height: 5; border: round $primary-darken-2; border-title-color: $foreground;
+        &:focus-within { border: round $accent; }
+        &.-crashed { border: round $error; border-title-color: $text-error; }
+        &.-crashed LogLines { color: $text-error; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Close log", show=False, tooltip="Close the log"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="log")
+        self._status: Status | None = None
+
+    def compose(self) -> ComposeResult:
+        yield LogLines(id="log-lines")
+
+    def on_mount(self) -> None:
+        self.border_title = "Log"
+
+    def show(self, lines: tuple[str, ...], status: Status) -> None:
+        """Show the last lines; open once if the run has crashed since."""
+        self.query_one(LogLines).show(lines)
+        has_crashed = status is Status.CRASHED
+        self.set_class(has_crashed, "-crashed")
+        if has_crashed and self._status is not status:
+            self.display = True
+        self._status = status
+
+    def toggle(self) -> None:
+        """Open the drawer and focus it, or close it."""
+        self.display = not self.display
+        if self.display:
+            self.screen.set_focus(self.query_one(LogLines))
+        else:
+            self.screen.focus_next()
+
+    def action_close(self) -> None:
+        self.toggle()

@@ -1,0 +1,150 @@
+"""Panels with titles: all of them where there is room, otherwise one at a time; `z` lets one fill the screen."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.content import Content
+from textual.events import DescendantFocus
+from textual.style import Style
+from textual.widget import Widget
+from textual.widgets import Static
+
+from harness.core.text import sanitize
+
+
+class Panel(Vertical):
+    """A titled part of the screen. `show_empty` collapses it to one line."""
+
+    DEFAULT_CSS = """
+    Panel {
+        height: 1fr; width: 1fr; border: round $primary-darken-2; border-title-color: $foreground;
+        & > .why-empty { display: none; height: 1; color: $text-muted; padding: 0 1; text-wrap: nowrap; }
+        &:focus-within { border: round $accent; }
+        &.-empty { height: 1; border: none; }
+        &.-empty > * { display: none; }
+        &.-empty > .why-empty { display: block; }
+    }
+    """
+
+    def __init__(self, *children: Widget, id: str, label: str, title: str = "", classes: str = "") -> None:
+        """`label`: its short name in the line of tabs."""
+        super().__init__(*children, Static("", classes="why-empty"), id=id, classes=f"panel {classes}")
+        self.label = label
+        self.set_title(title or label)
+
+    def set_title(self, title: str) -> None:
+        """Show `title` in the border."""
+        self.border_title = Content(sanitize(title))
+
+    def show_empty(self, reason: str) -> None:
+        """Collapse the panel to one line that says why it is empty; with an empty `reason`, show it again."""
+        self.set_class(bool(reason), "-empty")
+        if reason:
+            self.query_one(".why-empty", Static).update(Content(sanitize(f"{self.label}: {reason}")))
+
+
+class PanelGroup(Container):
+    """Shows all its panels if it is large enough, else the chosen one below a line of tabs.
+
+    A subclass composes the panels, inside any containers, and arranges them in its style sheet.
+    """
+
+    DEFAULT_CSS = """
+    PanelGroup {
+        height: 1fr;
+        & > .tabs { height: 1; padding: 0 1; color: $text-muted; link-style: none; link-color: $text-muted; }
+        &.-all > .tabs { display: none; }
+        &.-one .-hidden { display: none; }
+        &.-one Panel, &.-one Panel:focus-within { width: 1fr; height: 1fr; }
+        &.-low Panel, &.-low Panel:focus-within { border: none; }
+        &.-low > .tabs { display: none; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "next_panel(1)", "Next panel", show=False, tooltip="Go to the next panel"),
+        Binding("shift+tab", "next_panel(-1)", "Previous panel", show=False, tooltip="Go to the previous panel"),
+        Binding("z", "zoom", "Zoom", show=False, tooltip="Let the panel fill the screen, or show all panels again"),
+    ]
+    ROOMY: ClassVar[tuple[int, int]] = (110, 26)
+    """The width and height from which on all panels are shown."""
+    IS_NUMBERED: ClassVar[bool] = True
+    """True if digits go to the panels, so that the tabs show them."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._chosen = ""
+        self._is_roomy = False
+        self._is_zoomed = False
+
+    def compose(self) -> ComposeResult:
+        yield Static("", classes="tabs")
+        yield from self.compose_panels()
+
+    def compose_panels(self) -> ComposeResult:
+        """Yield the panels."""
+        raise NotImplementedError
+
+    @property
+    def panels(self) -> list[Panel]:
+        """All panels, in their order."""
+        return list(self.query(Panel))
+
+    def on_mount(self) -> None:
+        self._chosen = self._chosen or self.panels[0].id or ""
+        self._arrange()
+
+    def on_resize(self) -> None:
+        self._is_roomy = self.size.width >= self.ROOMY[0] and self.size.height >= self.ROOMY[1]
+        self.set_class(self.size.height < 12, "-low")
+        self._arrange()
+
+    def go_to(self, id: str) -> None:
+        """Show the panel and focus its first focusable widget."""
+        self._chosen = id
+        self._arrange()
+        panel = self.query_one(f"#{id}", Panel)
+        target = next((part for part in panel.query("*") if part.focusable and part.display), None)
+        if target is not None:
+            self.screen.set_focus(target)
+
+    def action_next_panel(self, step: int) -> None:
+        ids = [panel.id or "" for panel in self.panels if panel.display or not self._shows_all]
+        if self._chosen in ids:
+            self.go_to(ids[(ids.index(self._chosen) + step) % len(ids)])
+
+    def action_zoom(self) -> None:
+        self._is_zoomed = not self._is_zoomed
+        self._arrange()
+
+    def action_panel_number(self, number: int) -> None:
+        if number <= len(self.panels):
+            self.go_to(self.panels[number - 1].id or "")
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Remember the panel that has the focus."""
+        panel = next((one for one in event.widget.ancestors if isinstance(one, Panel)), None)
+        if panel is not None and panel.id and panel.id != self._chosen:
+            self._chosen = panel.id
+            self._arrange()
+
+    @property
+    def _shows_all(self) -> bool:
+        return self._is_roomy and not self._is_zoomed
+
+    def _arrange(self) -> None:
+        self.set_class(self._shows_all, "-all")
+        self.set_class(not self._shows_all, "-one")
+        panels = self.panels
+        for panel in panels:
+            panel.set_class(panel.id != self._chosen, "-hidden")
+        for container in self.query("Vertical, Horizontal"):
+            if not isinstance(container, Panel) and (inside := list(container.query(Panel))):
+                container.set_class(all(panel.id != self._chosen for panel in inside), "-hidden")
+        tabs = []
+        for number, panel in enumerate(panels, 1):
+            name = f"{number} {panel.label}" if self.IS_NUMBERED else panel.label
+            click = Style.from_meta({"@click": f"panel_number({number})"})
+            tabs += [Content.styled(f"[{name}]" if panel.id == self._chosen else f" {name} ", click), Content(" ")]
+        self.query_one(".tabs", Static).update(Content("").join(tabs))

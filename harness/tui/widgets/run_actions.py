@@ -1,0 +1,149 @@
+"""What one can do with a run from the list and from its own screen, with the same keys."""
+
+import os
+import webbrowser
+from collections.abc import Callable
+from typing import Any
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from harness.core import paths
+from harness.core.errors import HarnessError
+from harness.core.text import pluralize, sanitize
+from harness.runs.folder import RunFolder
+from harness.runs.launch import stop_run
+from harness.runs.status import Status
+from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
+from harness.tui.subprocesses import run_command
+
+RUN_BINDINGS: list[BindingType] = [
+    Binding("s", "stop", "Stop", show=False, tooltip="Stop the run; it can be resumed"),
+    Binding("r", "resume", "Resume", show=False, tooltip="Resume the run with the rest of its budget"),
+    Binding("p", "package", "Package", tooltip="Package the run for its organizers"),
+    Binding("R", "report", "Report", show=False, tooltip="Write the run's report and open it in the browser"),
+    Binding("i", "note", "Note", show=False, tooltip="Write a note about the run"),
+    Binding("x,delete", "delete", "Delete", show=False, tooltip="Delete the run, or all marked runs"),
+    Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run"),
+]
+
+
+class RunActions(Widget):
+    """The actions of RUN_BINDINGS. A subclass says which run they are about."""
+
+    def run_under_action(self) -> RunFolder | None:
+        """Return the run that the actions are about; None if there is none."""
+        raise NotImplementedError
+
+    def status_under_action(self) -> Status | None:
+        """Return the status of that run; None if it is unknown."""
+        raise NotImplementedError
+
+    def runs_to_delete(self) -> list[RunFolder]:
+        """Return the runs that Delete deletes."""
+        folder = self.run_under_action()
+        return [] if folder is None else [folder]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable stop for a run that is over, and resume for one that is running or has no work left."""
+        if action in ("stop", "resume") and (status := self.status_under_action()) is not None:
+            if action == "stop":
+                return not status.is_over
+            return status.is_over and status not in (Status.FINISHED, Status.OUT_OF_TIME)
+        return super().check_action(action, parameters)
+
+    def action_stop(self) -> None:
+        if (folder := self.run_under_action()) is not None:
+            question = f"Stop {folder.id}? Its results are kept, and it can be resumed."
+            self._ask(question, lambda: self._stop(folder))
+
+    def action_resume(self) -> None:
+        if (folder := self.run_under_action()) is not None:
+            question = f"Resume {folder.id} with the rest of its budget?"
+            self._ask(question, lambda: self._command(["resume", folder.id, "--detach"], f"{folder.id} was resumed."))
+
+    def action_delete(self) -> None:
+        folders = self.runs_to_delete()
+        ids = [folder.id for folder in folders]
+        if not ids:
+            return
+        noun = ids[0] if len(ids) == 1 else f"these {pluralize(len(ids), 'run')}"
+        command = ["runs", "rm", "--force", "--yes", *ids]
+        self._ask(
+            f"Delete {noun}, with all guesses? This cannot be undone.",
+            lambda: self._command(command, f"Deleted {pluralize(len(ids), 'run')}."),
+        )
+
+    def action_note(self) -> None:
+        folder = self.run_under_action()
+        if folder is None:
+            return
+
+        def named(text: str | None) -> None:
+            if text is not None:
+                self._command(["runs", "note", folder.id, text], "The note was saved.")
+
+        try:
+            note = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
+        except (OSError, ValueError):
+            note = ""
+        self.app.push_screen(NameDialog(sanitize(f"Note about {folder.id}:"), sanitize(note), may_be_empty=True), named)
+
+    def action_package(self) -> None:
+        # Imported here to keep the first paint fast.
+        from harness.tui.screens.package import PackageScreen
+
+        if (folder := self.run_under_action()) is not None:
+            self.app.push_screen(PackageScreen(folder))
+
+    def action_report(self) -> None:
+        if (folder := self.run_under_action()) is not None:
+            self._report(folder)
+
+    def action_copy_id(self) -> None:
+        if (folder := self.run_under_action()) is not None:
+            self.app.copy_to_clipboard(folder.id)
+            self._say(f"Copied {folder.id}.")
+
+    def _ask(self, question: str, confirmed: Callable[[], Any]) -> None:
+        def answered(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                confirmed()
+
+        self.app.push_screen(ConfirmDialog(sanitize(question)), answered)
+
+    @work(thread=True, group="verbs")
+    def _stop(self, folder: RunFolder) -> None:
+        self._say("Stopping …")
+        try:
+            self._say(f"{folder.id} is {stop_run(folder).words}.")
+        except HarnessError as error:
+            self._say(str(error), is_error=True)
+
+    @work(thread=True, group="verbs")
+    def _command(self, command: list[str], done: str) -> None:
+        try:
+            run_command(command, on_progress=self._say)
+        except HarnessError as error:
+            self._say(str(error), is_error=True)
+        else:
+            self._say(done)
+
+    @work(thread=True, group="verbs")
+    def _report(self, folder: RunFolder) -> None:
+        file = paths.state_home() / "reports" / f"{folder.id}.html"
+        self._say("Writing the report …")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            run_command(["report", folder.id, "-o", str(file), "--force"], on_progress=self._say)
+        except (HarnessError, OSError) as error:
+            self._say(str(error), is_error=True)
+            return
+        # Without a display a browser would be a text browser in this terminal, over the screen.
+        has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+        is_open = has_display and webbrowser.open(file.as_uri())
+        self._say(f"{'Opened' if is_open else 'Wrote'} {file}")
+
+    def _say(self, text: str, *, is_error: bool = False) -> None:
+        self.app.notify(sanitize(text), severity="error" if is_error else "information", markup=False)

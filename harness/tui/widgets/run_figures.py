@@ -1,0 +1,130 @@
+"""The three figures above a run: its recall, the difference to the baseline, and the time with two bars."""
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Digits, Static
+
+from harness.core.text import sanitize
+from harness.core.times import format_duration
+from harness.tui.snapshot import RunSnapshot, Snapshot
+
+_BAR_CELLS = 16
+
+
+class Figure(Vertical):
+    """A large number with its name; in a low terminal one line."""
+
+    DEFAULT_CSS = """
+    Figure {
+        height: 5; width: auto; min-width: 22; padding: 0 2;
+        Digits { width: auto; }
+        .small { display: none; }
+        .name { color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
+        &.-good Digits, &.-good .small { color: $text-success; }
+        &.-bad Digits, &.-bad .small { color: $text-error; }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield Digits("")
+        yield Static("", classes="small")
+        yield Static("", classes="name")
+
+    def show(self, value: str, name: str, *, mood: str = "") -> None:
+        """Show `value`; `mood` is `good`, `bad` or empty."""
+        self.query_one(Digits).update(value)
+        self.query_one(".small", Static).update(Content.styled(value, "bold"))
+        self.query_one(".name", Static).update(Content(sanitize(name)))
+        for one in ("good", "bad"):
+            self.set_class(mood == one, f"-{one}")
+
+
+class RunFigures(Horizontal):
+    """Recall, difference and time."""
+
+    DEFAULT_CSS = """
+    RunFigures {
+        height: 5; background: $surface;
+        #time { width: auto; height: auto; }
+        #bars-place { width: 1fr; height: 100%; align: left middle; }
+        #bars { height: 2; width: 1fr; text-wrap: nowrap; }
+        &.-small {
+            height: 2;
+            Figure { height: 2; padding: 0 1; min-width: 18; }
+            Figure Digits { display: none; }
+            Figure .small { display: block; height: 1; }
+            #time { display: none; }
+        }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield Figure(id="recall-figure")
+        yield Figure(id="difference-figure")
+        with Vertical(id="time"):
+            yield Figure(id="time-figure")
+        with Vertical(id="bars-place"):
+            yield Static("", id="bars")
+
+    def on_resize(self) -> None:
+        self.set_class(self.app.size.height < 32 or self.app.size.width < 100, "-small")
+
+    def show(self, snapshot: RunSnapshot, reference: tuple[str, float] | None) -> None:
+        """Show the figures; `reference` is the name and the recall of the run to compare with."""
+        self._show_recall(snapshot)
+        recall = snapshot.figures.recall_at_cap
+        if reference is None or recall is None:
+            self.query_one("#difference-figure", Figure).show("–", "no earlier baseline")
+        else:
+            name, other = reference
+            difference = recall - other
+            mood = "good" if difference > 0 else "bad" if difference < 0 else ""
+            self.query_one("#difference-figure", Figure).show(f"{difference:+.3f}", f"to {name} {other:.3f}", mood=mood)
+        summary = snapshot.summary
+        left = format_duration(max(0.0, summary.budget_s - summary.elapsed_s))
+        time = self.query_one("#time-figure", Figure)
+        if summary.status.is_over:
+            time.show(format_duration(summary.elapsed_s), summary.status.words)
+        else:
+            time.show(left, "left")
+        self.query_one("#bars", Static).update(bars(snapshot))
+
+    def _show_recall(self, snapshot: RunSnapshot) -> None:
+        summary, figures = snapshot.summary, snapshot.figures
+        figure = self.query_one("#recall-figure", Figure)
+        if figures.recall_at_cap is None:
+            figure.show(f"{figures.guessed:,}", "examples guessed (blind)")
+            return
+        interval = summary.recall_interval
+        if interval is None and snapshot.band is not None:
+            at = snapshot.band.errors.searchsorted(min(summary.error_cap, snapshot.band.errors[-1]))
+            interval = float(snapshot.band.low[at]), float(snapshot.band.high[at])
+        bounds = "" if interval is None else f" ± {(interval[1] - interval[0]) / 2:.3f}"
+        figure.show(f"{figures.recall_at_cap:.3f}", f"Recall@{summary.error_cap}{bounds}")
+
+
+def bars(snapshot: Snapshot) -> Content:
+    """Return two labelled bars: the budget that is spent, and the work that is done with the ETA."""
+    summary = snapshot.summary
+    spent = summary.elapsed_s / summary.budget_s
+    times = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"
+    lines = [Content.assemble(("budget ", "$foreground 55%"), *_bar(spent), f" {spent:4.0%}  {times}")]
+    if summary.progress is None:
+        words = "not known yet" if not summary.status.is_over else "not known"
+        lines.append(Content.assemble(("work   ", "$foreground 55%"), words))
+    else:
+        eta = "" if summary.eta_s is None else f"  ETA {format_duration(summary.eta_s)}"
+        late = summary.eta_s is not None and summary.eta_s > summary.budget_s - summary.elapsed_s
+        over = ("  over budget", "$text-warning") if late else ""
+        lines.append(
+            Content.assemble(
+                ("work   ", "$foreground 55%"), *_bar(summary.progress), f" {summary.progress:4.0%}{eta}", over
+            )
+        )
+    return Content("\n").join(lines)
+
+
+def _bar(share: float) -> list[tuple[str, str]]:
+    filled = round(min(1.0, max(0.0, share)) * _BAR_CELLS)
+    return [("━" * filled, "$text-primary"), ("─" * (_BAR_CELLS - filled), "$foreground 55%")]
