@@ -191,10 +191,23 @@ class HarnessApp(OrderedKeysApp):
         return super().check_action(action, parameters)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        self._save_screenshot(self.export_screenshot(), as_png=False)
+        self._take_screenshot(as_png=False)
 
     def action_screenshot_png(self) -> None:
-        self._save_screenshot(self.export_screenshot(), as_png=True)
+        self._take_screenshot(as_png=True)
+
+    def _take_screenshot(self, *, as_png: bool) -> None:
+        """Save the screen without the notifications on it."""
+        toasts = list(self.screen.query("ToastRack"))
+
+        def take() -> None:
+            self._save_screenshot(self.export_screenshot(), as_png=as_png)
+            for toast in toasts:
+                toast.display = True
+
+        for toast in toasts:
+            toast.display = False
+        self.call_after_refresh(take)
 
     @work(thread=True, group="screenshot")
     def _save_screenshot(self, svg: str, *, as_png: bool) -> None:

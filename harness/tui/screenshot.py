@@ -15,6 +15,8 @@ _CONVERT_SECONDS = 60.0
 
 def save_svg(svg: str) -> Path:
     """Write `svg` to the screenshots directory and return the file. Raises HarnessError if that fails."""
+    # Some viewers drop spaces at the beginning of a text otherwise.
+    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     folder = paths.state_home() / "screenshots"
     file = folder / time.strftime("harness-%Y%m%d-%H%M%S.svg")
     try:

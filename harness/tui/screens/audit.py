@@ -68,6 +68,7 @@ class AuditBody(PanelGroup):
 class AuditScreen(WatchScreen[AuditSnapshot]):
     """The figures, plot, progress, rows and log of an audit."""
 
+    DEFAULT_CSS = "AuditScreen #bars { height: auto; padding: 0 1; }"
     HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
     BINDINGS: ClassVar[list[BindingType]] = []
 

@@ -9,6 +9,8 @@ from harness.core.text import sanitize
 class LineTail(RichLog):
     """Plain text with control characters replaced, the newest line at the bottom."""
 
+    DEFAULT_CSS = "LineTail { background: transparent; overflow-x: hidden; scrollbar-size: 1 1; }"
+
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, max_lines=500, markup=False, highlight=False)
         self._shown: tuple[str, ...] = ()
