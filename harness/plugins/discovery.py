@@ -68,7 +68,9 @@ def attack_named(name: str, extra: Path | None = None) -> AttackFile:
 def attack_folders(extra: Path | None) -> dict[Path, str]:
     """Return the directories of attacks that exist, in search order, each with its name for people."""
     origins: dict[Path, str] = {}
-    candidates = ((extra, f"--attacks {extra}"), (Path("attacks"), "./attacks"), (shipped_folder(), "shipped"))
+    # Absolute, because a run records it.
+    named = None if extra is None else extra.absolute()
+    candidates = ((named, f"--attacks {named}"), (Path("attacks"), "./attacks"), (shipped_folder(), "shipped"))
     for folder, origin in candidates:
         if folder is not None and folder.is_dir():
             origins.setdefault(folder.resolve(), origin)

@@ -32,11 +32,13 @@ def plan_attack(
     seed: int,
     limit: int | None,
     shares_device: bool = False,
+    parent: str | None = None,
 ) -> AttackSpec:
     """Return the spec of a run. `budget` is in seconds; with `limit` only the first examples are attacked.
 
-    Raises HarnessError if the attack declares network access, if a file of the round is absent or does not fit, if the
-    round has no examples, or if a path parameter is absent or contains the round's answers.
+    `parent` is the id of a tuning or the name of a group. Raises HarnessError if the attack declares network access, if
+    a file of the round is absent or does not fit, if the round has no examples, or if a path parameter is absent or
+    contains the round's answers.
     """
     if attack.network != "none":
         raise HarnessError(
@@ -62,6 +64,7 @@ def plan_attack(
     }
     return AttackSpec(
         id=id_,
+        parent=parent,
         created_at=time.time(),
         attack=AttackRecord(
             name=attack.name,
@@ -76,6 +79,7 @@ def plan_attack(
             models=attack.models,
         ),
         params=params.params | {name: str(record.path) for name, record in path_records.items()},
+        changed=params.changed,
         paths=path_records,
         seed=seed,
         shares_device=shares_device,
