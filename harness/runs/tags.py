@@ -25,7 +25,7 @@ def check_tag(text: str, kind: str = "tag") -> str:
 def tags_of(folder: RunFolder) -> tuple[str, ...]:
     """Return the tags of a run in alphabetical order. Raises OSError if they cannot be read."""
     try:
-        names = os.listdir(folder.tags)  # noqa: PTH208 (a list of runs reads the tags of each)
+        names = os.listdir(folder.tags)
     except FileNotFoundError:
         return ()
     return tuple(sorted(filter(_TAG.fullmatch, names)))

@@ -6,9 +6,8 @@ from pathlib import Path
 from harness.core.rounds import Round, shipped_rounds
 from harness.core.times import duration_text
 from harness.jobs.attack.spec import AttackSpec
+from harness.plugins.discovery import NAMED_FOLDER
 from harness.plugins.parameters import setting_text
-
-_ATTACKS_ORIGIN = "--attacks "
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class RecordedOptions:
 def recorded_options(spec: AttackSpec) -> RecordedOptions:
     """Return the options that start a run with this spec again."""
     target, round_ = spec.target, spec.round
-    folder = Path(spec.attack.origin.removeprefix(_ATTACKS_ORIGIN))
-    is_in_folder = spec.attack.origin.startswith(_ATTACKS_ORIGIN) and folder.is_dir()
+    folder = Path(spec.attack.origin.removeprefix(NAMED_FOLDER))
+    is_in_folder = spec.attack.origin.startswith(NAMED_FOLDER) and folder.is_dir()
     is_other_target = target is not None and target.id != round_.target
     revision = "main" if is_other_target else round_.revision
     is_threads_default = target is None or target.threads == spec.hardware.get("cores")

@@ -13,7 +13,7 @@ from harness.core.rounds import Round
 from harness.core.spec import PathRecord, TargetRecord
 from harness.core.text import shorten
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
-from harness.plugins.discovery import AttackFile
+from harness.plugins.discovery import NAMED_FOLDER, AttackFile
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder
 from harness.runs.inputs import content_sha256, files_in
@@ -68,7 +68,8 @@ def plan_attack(
         created_at=time.time(),
         attack=AttackRecord(
             name=attack.name,
-            origin=attack.origin,
+            # Absolute, so that the attack is found again from another directory.
+            origin=f"{NAMED_FOLDER}{attack.path.parent}" if attack.origin.startswith(NAMED_FOLDER) else attack.origin,
             file=attack.path.name,
             sha256=attack.sha256,
             reference=attack.reference,
