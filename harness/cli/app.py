@@ -23,7 +23,7 @@ PANELS = {
         "show": ("run_records:show", "Show a run: what it was given, how it went, its score."),
         "logs": ("run_records:logs", "Print the log of a run's worker."),
         "export": ("run_records:export", "Write a run's submission, or all its guesses, to a file."),
-        "runs": ("run_records:app", "List, annotate and delete runs."),
+        "runs": ("run_records:app", "List, annotate, queue and delete runs."),
         "demo": ("demo:demo", "Run the baseline attack on the bundled demo target."),
     },
     "Attacks": {

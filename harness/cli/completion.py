@@ -22,6 +22,13 @@ def run_names(incomplete: str) -> list[str]:
     return [name for name in ("latest", *(folder.id for folder in all_run_folders())) if name.startswith(incomplete)]
 
 
+def queued_run_names(incomplete: str) -> list[str]:
+    """Return the ids of waiting runs, in the order of the queue, that begin with `incomplete`."""
+    from harness.runs.queue import queued_runs
+
+    return [queued.run for queued in queued_runs() if queued.run.startswith(incomplete)]
+
+
 def tuning_names(incomplete: str) -> list[str]:
     """Return the ids of tunings, newest first, that begin with `incomplete`."""
     from harness.runs.tuning import all_tuning_ids

@@ -1,19 +1,21 @@
 """The output of `harness show` for a run and for one example."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.watching import score_text
-from harness.core.paths import runs_home
 from harness.core.spec import JobSpec
 from harness.core.times import date_and_time, format_duration
 from harness.jobs.attack.record import loaded_target
 from harness.jobs.attack.spec import AttackSpec
+from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.summary import RunSummary, nondeterminism_reasons, run_summary
+from harness.runs.tuning import all_tuning_ids
 from harness.sandbox import backend_named
 from harness.sandbox.applied import AppliedSandbox
 from harness.sandbox.refusals import Refusal, describe_refusals
@@ -48,7 +50,7 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
 
 def describe_plan(spec: AttackSpec) -> str:
     """Return what `run --dry-run` prints: lines of a name and a value, as in `show`."""
-    rows = [("run", spec.id), *_input_rows(RunFolder(runs_home() / spec.id), spec)]
+    rows = [("run", spec.id), *_input_rows(RunFolder.of(spec.id), spec)]
     return _lines([*rows, ("budget", format_duration(spec.budget)), ("error cap", f"{spec.error_cap:,}")])
 
 
@@ -67,6 +69,10 @@ def describe(folder: RunFolder) -> str:
     rows.append(("directory", sanitize(summary.directory)))
     if summary.submission is not None:
         rows.append(("submission", summary.submission))
+    if summary.parent is not None:
+        rows.append(("tuning" if summary.parent in all_tuning_ids() else "group", sanitize(summary.parent)))
+    if summary.tags:
+        rows.append(("tags", ", ".join(summary.tags)))
     if summary.note:
         rows.append(("note", sanitize(summary.note)))
     return _lines(rows)
@@ -99,8 +105,14 @@ def _lines(rows: list[tuple[str, str]]) -> str:
 
 def _input_rows(folder: RunFolder, spec: JobSpec) -> list[tuple[str, str]]:
     """Return what the job was given."""
-    params = ", ".join(f"{name}={value}" for name, value in spec.params.items())
-    return [*job_record(spec).describe(folder, spec), ("params", sanitize(params or "none")), ("seed", str(spec.seed))]
+    rows = [*job_record(spec).describe(folder, spec), ("params", _params_text(spec.params))]
+    if changed := job_record(spec).labels(spec).changed:
+        rows.append(("not default", _params_text(changed)))
+    return [*rows, ("seed", str(spec.seed))]
+
+
+def _params_text(params: Mapping[str, Any]) -> str:
+    return sanitize(", ".join(settings_from(params)) or "none")
 
 
 def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:

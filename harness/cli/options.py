@@ -27,6 +27,9 @@ Runs = Annotated[list[str], typer.Argument(metavar="RUN", help=RUN_HELP, autocom
 AttackName = Annotated[
     str, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names, show_default=False)
 ]
+OptionalAttackName = Annotated[
+    str | None, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names)
+]
 RoundArgument = Annotated[
     str, typer.Argument(metavar="ROUND", help="Name of a shipped round, or a TOML file.", autocompletion=round_names)
 ]
@@ -41,6 +44,7 @@ Device = Annotated[
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.  [default: all usable cores]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Attack only the first N examples.")]
 ShareDevice = Annotated[bool, typer.Option("--share-device", help="Start without waiting for a free device.")]
+Group = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the group that the run belongs to.")]
 Attacks = Annotated[Path | None, typer.Option("--attacks", metavar="DIR", help="Directory of attacks, searched first.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return as soon as the run can be watched.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print a status line instead of opening the screen.")]
@@ -92,6 +96,19 @@ class VerifyOptions:
         bool, typer.Option("--own-environment", help="Use this Python, if its versions are the locked ones.")
     ] = False
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Run the code even without a sandbox.")] = False
+
+
+def checked_group(name: str | None) -> str | None:
+    """Return the value of `--group`. Raises a usage error if it is no valid name, or if a tuning has it."""
+    from harness.runs.tags import check_tag
+    from harness.runs.tuning import all_tuning_ids
+
+    if name is not None:
+        with usage_errors("--group"):
+            check_tag(name, "name of a group")
+            if name in all_tuning_ids():
+                raise HarnessError(f"{name} is a tuning. Use another name.")
+    return name
 
 
 def round_or_default(name: str | None) -> str:

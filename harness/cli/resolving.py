@@ -25,6 +25,8 @@ from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
 from harness.supervisor.devices import visible_gpus
 
+TARGET_OPTIONS = ("target", "revision", "device", "dtype", "threads")
+"""Options that an attack without a target does not accept."""
 _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _MAX_THREADS = 4096
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
@@ -49,8 +51,9 @@ def resolve_run(
     *,
     limit: int | None = None,
     shares_device: bool = False,
+    parent: str | None = None,
 ) -> ResolvedRun:
-    """Find, fetch, hash and check everything that a run needs.
+    """Find, fetch, hash and check everything that a run needs. `parent` is the id of a tuning or the name of a group.
 
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
@@ -65,7 +68,7 @@ def resolve_run(
     else:
         defaults = {**asdict(RunOptions()), **asdict(DeviceOptions())}
         given = {**asdict(options), **asdict(compute)}
-        for name in ("target", "revision", "device", "dtype", "threads"):
+        for name in TARGET_OPTIONS:
             if given[name] != defaults[name]:
                 option = f"--{name}"
                 raise typer.BadParameter(f"{attack.name} does not use a target. Remove {option}.", param_hint=option)
@@ -79,6 +82,7 @@ def resolve_run(
         seed=options.seed,
         limit=limit,
         shares_device=shares_device,
+        parent=parent,
     )
     return ResolvedRun(spec, attack)
 

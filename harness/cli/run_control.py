@@ -1,25 +1,31 @@
 """Commands that start, watch, stop and resume a run."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
+from harness.cli.completion import run_names
 from harness.cli.descriptions import describe_plan, plan_as_json
 from harness.cli.options import (
-    AttackName,
     Detach,
     DeviceOptions,
+    Group,
     Json,
     Limit,
+    OptionalAttackName,
     Plain,
     Round,
     Run,
     RunOptions,
     ShareDevice,
+    checked_group,
     round_or_default,
 )
 from harness.cli.output import is_terminal, print_json
+from harness.cli.repeating import RunRequest, request_like
 from harness.cli.resolving import current_weights, resolve_run
+from harness.cli.typer_classes import is_given
 from harness.cli.watching import follow, follow_or_detach
 from harness.jobs.attack.planning import start_attack
 from harness.runs.folder import run_folder
@@ -28,23 +34,42 @@ from harness.runs.summary import run_summary
 
 
 def run(
-    attack: AttackName,
+    context: typer.Context,
+    attack: OptionalAttackName = None,
     round_: Round = None,
     *,
     options: RunOptions,
     limit: Limit = None,
     compute: DeviceOptions,
     share_device: ShareDevice = False,
+    group: Group = None,
+    like: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Take what is not given from this run.", autocompletion=run_names),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
     detach: Detach = False,
     json: Json = False,
 ) -> None:
     """Run an attack on a round.
 
-    Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped.
+    Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped. With `--like RUN` the attack and its
+    parameters, round, seed, limit, budget, target and device are those of RUN, unless they are given.
     """
-    round_name = round_or_default(round_)
-    plan = resolve_run(attack, round_name, options, compute, limit=limit, shares_device=share_device)
+    request = RunRequest(attack or "", round_, options, compute, limit)
+    if like is not None:
+        request = request_like(run_folder(like), request, partial(is_given, context))
+    elif attack is None:
+        raise typer.BadParameter("name an attack, or use --like RUN.", param_hint="ATTACK")
+    plan = resolve_run(
+        request.attack,
+        round_or_default(request.round),
+        request.options,
+        request.compute,
+        limit=request.limit,
+        shares_device=share_device,
+        parent=checked_group(group),
+    )
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return

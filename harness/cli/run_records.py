@@ -1,4 +1,4 @@
-"""Commands that list, show, export, annotate and delete recorded runs; `harness runs` is their group."""
+"""Commands that list, show, export, annotate, queue and delete recorded runs; `harness runs` is their group."""
 
 import itertools
 import sys
@@ -10,10 +10,19 @@ from typing import Annotated
 import typer
 
 from harness.analysis.candidates import load_example
-from harness.cli.completion import attack_names, run_and_tuning_names
+from harness.cli.completion import attack_names, run_and_tuning_names, tuning_names
 from harness.cli.descriptions import describe, describe_example, run_as_json
-from harness.cli.options import RUN_HELP, Force, Json, Run, check_output_file, round_option, write_output
+from harness.cli.options import (
+    RUN_HELP,
+    Force,
+    Json,
+    Run,
+    check_output_file,
+    round_option,
+    write_output,
+)
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
+from harness.cli.run_queue import queue
 from harness.cli.tuning_records import find_run_or_tuning, print_tuning
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import log_lines
@@ -26,6 +35,7 @@ from harness.runs.folder import RunFolder, all_run_folders, remove_run, run_fold
 from harness.runs.launch import is_over, stop_run
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary, run_summary
+from harness.runs.tags import add_tags, remove_tags, tags_of
 from harness.runs.tuning import remove_tuning, runs_of
 
 _MAX_NOTE = 40
@@ -43,48 +53,55 @@ def list_runs(
         str | None, typer.Option(metavar="ATTACK", help="List runs of this attack.", autocompletion=attack_names)
     ] = None,
     round_: Annotated[str | None, round_option("List runs on this round.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="List runs with this tag; repeatable.")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="List runs of this group or tuning.", autocompletion=tuning_names)
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="List only the newest N runs.")] = None,
     json: Json = False,
 ) -> None:
-    """List, annotate and delete runs.
+    """List, annotate, queue and delete runs.
 
-    Without a command, runs are listed, newest first. `harness tune --list` lists tunings.
+    Without a command, runs are listed, newest first; after the attack stand the parameters that are not its defaults.
+    `harness tune --list` lists tunings.
     """
     if context.invoked_subcommand is not None:
         return
     for name in status or ():
         if name not in list(Status):
             raise typer.BadParameter(f"{sanitize(name)!r} is none of {', '.join(Status)}.", param_hint="--status")
-    summaries = list(itertools.islice(_summaries(status, attack, round_), limit))
+    matching = (
+        summary
+        for summary in _summaries()
+        if (not status or summary.status in status)
+        and attack in (None, summary.attack)
+        and round_ in (None, summary.round)
+        and set(tag or ()) <= set(summary.tags)
+        and group in (None, summary.parent)
+    )
+    summaries = list(itertools.islice(matching, limit))
     if json:
         print_json({"runs": [summary.as_json() for summary in summaries]})
     elif summaries:
         print(_table(summaries))
-    elif status or attack or round_:
+    elif status or attack or round_ or tag or group:
         say("no run matches.")
     else:
         say("no runs yet. `harness run ATTACK --round ROUND` starts one.")
 
 
-def _summaries(status: list[str] | None, attack: str | None, round_: str | None) -> Iterator[RunSummary]:
-    """Yield the summaries of the runs that match, newest first. A run that cannot be read is reported and left out."""
+def _summaries() -> Iterator[RunSummary]:
+    """Yield the summaries of all runs, newest first. A run that cannot be read is reported and left out."""
     for folder in all_run_folders():
         try:
-            summary = run_summary(folder)
+            yield run_summary(folder)
         except HarnessError as error:
             print_error(f"{folder.id}: {error}")
-            continue
-        if (
-            (not status or summary.status in status)
-            and attack in (None, summary.attack)
-            and round_ in (None, summary.round)
-        ):
-            yield summary
 
 
 def _table(summaries: list[RunSummary]) -> str:
     """Return a table with one row per run."""
-    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "note")
+    header = ("run", "status", "attack", "round", "recall", "elapsed", "guesses", "started", "tags", "note")
     # A Rich table takes two seconds for 1,000 rows, align_columns two milliseconds.
     return align_columns([header, *(_row(summary) for summary in summaries)])
 
@@ -94,12 +111,13 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
     return (
         summary.id,
         summary.status.words,
-        summary.shown_attack,
+        sanitize(summary.labelled_attack),
         summary.round,
         recall + summary.interval_text,
         f"{format_duration(summary.elapsed_s)}/{format_duration(summary.budget_s)}",
         f"{summary.guesses:,}",
         date_and_time(summary.created_at),
+        " ".join(summary.tags),
         sanitize(summary.note)[:_MAX_NOTE],
     )
 
@@ -167,6 +185,31 @@ def note(
         print_json({"run": folder.id, "note": shown})
     elif text is None:
         print(sanitize(shown))
+
+
+@app.command()
+def tag(
+    run: Run,
+    tags: Annotated[
+        list[str] | None, typer.Argument(metavar="TAG", help="Tags. Without one the run's tags are printed.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the tags instead of adding them.")] = False,
+    json: Json = False,
+) -> None:
+    """Add tags to a run, remove them, or print them."""
+    folder = run_folder(run)
+    if remove:
+        remove_tags(folder, tags or ())
+    elif tags:
+        add_tags(folder, tags)
+    shown = tags_of(folder)
+    if json:
+        print_json({"run": folder.id, "tags": list(shown)})
+    elif not tags:
+        print(" ".join(shown))
+
+
+app.command()(queue)
 
 
 def logs(

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.completion import attack_names, tuning_names
+from harness.cli.completion import tuning_names
 from harness.cli.options import (
     DeviceOptions,
     Json,
     Limit,
+    OptionalAttackName,
     Round,
     RunOptions,
     ShareDevice,
@@ -24,6 +25,7 @@ from harness.cli.options import (
 from harness.cli.output import sanitize, say
 from harness.cli.resolving import current_weights, resolve_run
 from harness.cli.tuning_records import print_tuning, print_tunings, recall_text
+from harness.cli.typer_classes import is_given
 from harness.core.errors import HarnessError
 from harness.core.times import format_duration
 from harness.jobs.attack.planning import start_attack
@@ -52,9 +54,7 @@ _FOLDS = ("fold0of5", "fold1of5")
 
 def tune(
     context: typer.Context,
-    attack: Annotated[
-        str | None, typer.Argument(metavar="ATTACK", help="Name of an attack.", autocompletion=attack_names)
-    ] = None,
+    attack: OptionalAttackName = None,
     round_: Round = None,
     runs: Annotated[int, typer.Option(min=1, help="Number of runs in total; the first use the defaults.")] = 20,
     fold: Annotated[
@@ -125,8 +125,7 @@ def _refuse_other_options(context: typer.Context, tuning: Tuning, given: dict[st
     parameters = {"round": "round_", "folds": "fold"}
     options = {"attack": "ATTACK", "folds": "--fold", "settings": "--set"}
     for name, value in given.items():
-        source = context.get_parameter_source(parameters.get(name, name))
-        if source is not None and source.name == "COMMANDLINE" and recorded.get(name) != value:
+        if is_given(context, parameters.get(name, name)) and recorded.get(name) != value:
             option = options.get(name, f"--{name.replace('_', '-')}")
             recorded_value = recorded.get(name)
             words = " ".join(recorded_value) if isinstance(recorded_value, tuple) else recorded_value
@@ -188,11 +187,12 @@ def _run_until(
             DeviceOptions(*(tuning.options[name] for name in ("device", "dtype", "threads"))),
             limit=tuning.options["limit"],
             shares_device=tuning.options.get("share_device", False),
+            parent=tuning.id,
         )
         if is_new:
             begin_tuning(tuning)
             is_new = False
-        folder = start_attack(plan.spec.model_copy(update={"parent": tuning.id}), plan.attack)
+        folder = start_attack(plan.spec, plan.attack)
         _wait_for_end(folder)
         recall = recall_text(runs_of(tuning.id)[-1].recall)
         done = len(tried) + 1

@@ -65,6 +65,12 @@ _COMMON_NAMES = frozenset({"help", *(option.name for option in _COMMON_OPTIONS)}
 _METAVARS = {int: "N", float: "NUMBER"}
 
 
+def is_given(context: Any, name: str) -> bool:
+    """Return True if the command line has the parameter `name`, even with its default value."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 class _WithCommonOptions:
     """The common part of commands and groups, mixed into Typer's classes, which call these methods."""
 
@@ -126,8 +132,7 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
         rest = super().parse_args(ctx, args)
         command = next(iter(ctx._protected_args), None)
         for parameter in self.params if command and ctx.parent else ():
-            source = ctx.get_parameter_source(parameter.name)
-            if source is not None and source.name == "COMMANDLINE":
+            if is_given(ctx, parameter.name):
                 option = parameter.opts[0]
                 sentence = f"write it after the command: {ctx.command_path} {command} {option}"
                 raise typer.BadParameter(sentence, ctx=ctx, param_hint=option)

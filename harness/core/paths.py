@@ -25,6 +25,11 @@ def runs_home() -> Path:
     return state_home() / "runs"
 
 
+def locks_home() -> Path:
+    """Return the directory of the locks of devices, and of the queue for them."""
+    return state_home() / "locks"
+
+
 def cache_home() -> Path:
     """Return the directory of what can be computed again: hashes, schemas, clusters (`HARNESS_CACHE` overrides)."""
     return _from_environment("HARNESS_CACHE", "XDG_CACHE_HOME", ".cache")

@@ -56,7 +56,8 @@ class TargetRecord(TargetConfig):
 class JobSpec(Record, ABC):
     """The fields that the specs of all kinds of job share.
 
-    `budget` is in seconds, `created_at` in seconds since the epoch. `network` is what the job declared, and what the
+    `parent` is the id of the run's tuning, or the name of its group. `budget` is in seconds, `created_at` in seconds
+    since the epoch. `network` is what the job declared, and what the
     sandbox allows. `paths` are the files and directories that the user named. `shares_device` is true if the run starts
     without waiting for the lock of its device.
     """

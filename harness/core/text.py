@@ -1,4 +1,4 @@
-"""Turn values into text for people: safe model text, shortened text, counted nouns, aligned columns, attack names."""
+"""Turn values into text for people: safe model text, shortened text, counts, ordinals, aligned columns, names."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -46,6 +46,12 @@ def shorten_middle(text: str, limit: int) -> str:
 def pluralize(number: int, noun: str) -> str:
     """Return a number with its noun, such as `1 row` or `2,000 rows`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ordinal(number: int) -> str:
+    """Return a positive number as `1st`, `2nd`, `3rd`, `4th`."""
+    is_teen = number % 100 in (11, 12, 13)
+    return f"{number:,}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:

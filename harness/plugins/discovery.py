@@ -12,6 +12,8 @@ from harness.core.errors import HarnessError, unknown_name
 from harness.core.text import display_name
 from harness.plugins.declarations import Declaration, declaration_in, missing_distribution
 
+NAMED_FOLDER = "--attacks "
+"""The beginning of the origin of an attack in a directory that the user named."""
 ENTRY_POINT_GROUP = "harness.attacks"
 SHIPPED = "shipped"
 """The origin of an attack that is part of the package."""
@@ -70,7 +72,7 @@ def attack_named(name: str, extra: Path | None = None) -> AttackFile:
 def attack_folders(extra: Path | None) -> dict[Path, str]:
     """Return the directories of attacks that exist, in search order, each with its name for people."""
     origins: dict[Path, str] = {}
-    candidates = ((extra, f"--attacks {extra}"), (Path("attacks"), "./attacks"), (shipped_folder(), SHIPPED))
+    candidates = ((extra, f"{NAMED_FOLDER}{extra}"), (Path("attacks"), "./attacks"), (shipped_folder(), SHIPPED))
     for folder, origin in candidates:
         if folder is not None and folder.is_dir():
             origins.setdefault(folder.resolve(), origin)

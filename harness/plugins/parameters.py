@@ -69,8 +69,18 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def setting_text(value: Any) -> str:
+    """Return a value as a user types it after `--set NAME=`."""
+    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def settings_from(params: Mapping[str, Any]) -> list[str]:
+    """Return parameters in the form of `--set`: NAME=VALUE."""
+    return [f"{name}={setting_text(value)}" for name, value in params.items()]
+
+
 def _typed(value: Any) -> str:
-    return shorten("none" if value is None else value if isinstance(value, str) else json.dumps(value))
+    return shorten(setting_text(value))
 
 
 def members_of(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -48,10 +48,15 @@ class AttackSchema:
 
 @dataclass(frozen=True)
 class ValidatedParams:
-    """The value of every parameter, ready for JSON, and the names of those that are paths (not resolved)."""
+    """The value of every parameter, ready for JSON.
+
+    path_params: names of the parameters that are paths (not resolved). changed: names of those whose value is not the
+    attack's default.
+    """
 
     params: dict[str, Any]
     path_params: tuple[str, ...]
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class _Fault:
 class _Answer(AttackSchema):
     faults: tuple[_Fault, ...]
     unknown: tuple[str, ...]
+    changed: tuple[str, ...]
 
 
 _SCHEMA = TypeAdapter(AttackSchema)
@@ -101,7 +107,7 @@ def validated_params(file: Path, set_: dict[str, str]) -> ValidatedParams:
     if answer.faults or answer.params is None:
         faults = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in answer.faults]
         raise HarnessError(f"{'; '.join(faults) or f'{file}: no values for its parameters'}.")
-    return ValidatedParams(answer.params, answer.path_params)
+    return ValidatedParams(answer.params, answer.path_params, answer.changed)
 
 
 def _answer(file: Path, request: dict[str, Any]) -> _Answer:

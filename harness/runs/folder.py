@@ -29,6 +29,11 @@ class RunFolder:
 
     path: Path
 
+    @classmethod
+    def of(cls, run_id: str) -> "RunFolder":
+        """Return the directory of the run with this complete id, which may not exist."""
+        return cls(runs_home() / run_id)
+
     @property
     def id(self) -> str:
         return self.path.name
@@ -77,6 +82,11 @@ class RunFolder:
         return self.path / "note.txt"
 
     @property
+    def tags(self) -> Path:
+        """A directory with one empty file per tag, so that two commands can change tags at the same time."""
+        return self.path / "tags"
+
+    @property
     def record(self) -> tuple[Path, ...]:
         """Every file that the summary of the run is read from."""
         return (self.spec_file, self.store, self.write_ahead_log, self.scorecard, self.note)
@@ -95,6 +105,11 @@ class RunFolder:
     def lock(self) -> Path:
         """Locked by the supervisor as long as it lives."""
         return self.path / "lock"
+
+    @property
+    def queue_lock(self) -> Path:
+        """Locked by the supervisor as long as the run waits for a device. The file is absent afterwards."""
+        return self.path / "queue.lock"
 
     @property
     def scratch(self) -> Path:

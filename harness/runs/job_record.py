@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from harness.core.spec import JobSpec
@@ -12,8 +13,12 @@ from harness.runs.reader import RunReader
 SpecType = TypeVar("SpecType", bound=JobSpec)
 
 
-class Labels(NamedTuple):
-    """The names and rules that a list of runs shows. An audit has no error cap."""
+@dataclass(frozen=True)
+class Labels:
+    """The names and rules that a list of runs shows. An audit has no error cap.
+
+    changed: the parameters that are not the attack's defaults, with their values.
+    """
 
     attack: str
     round: str
@@ -21,6 +26,7 @@ class Labels(NamedTuple):
     is_blind: bool = False
     is_partial: bool = False
     error_cap: int = 0
+    changed: dict[str, Any] = field(default_factory=dict)
 
 
 class Counts(NamedTuple):

@@ -32,7 +32,7 @@ def start_job(run_id: str, prepare: Callable[[RunFolder], JobSpec]) -> RunFolder
 
     Raises HarnessError if the directory cannot be written (nothing of it stays), or if the supervisor does not start.
     """
-    folder = RunFolder(runs_home() / run_id)
+    folder = RunFolder.of(run_id)
     try:
         runs_home().mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.path.mkdir(mode=0o700)

@@ -146,6 +146,13 @@ class RunReader:
         """Return the points of the running curve after sequence number `after`."""
         return self._points("SELECT * FROM point WHERE seq > ? ORDER BY seq", after)
 
+    def sampled_points(self, most: int) -> list[Point]:
+        """Return at most `most` points, equally spaced by number, the newest one included."""
+        newest = self.row_count("point")
+        chosen = {newest - newest * index // most for index in range(most)} if newest else ()
+        places = ", ".join("?" * len(chosen))
+        return self._points(f"SELECT * FROM point WHERE seq IN ({places}) ORDER BY seq", *chosen)  # noqa: S608
+
     def row_count(self, name: str) -> int:
         """Return how many rows were ever committed to the table with this stored name, void ones included."""
         return int(self.query(f"SELECT COALESCE(MAX(seq), 0) FROM {name}")[0][0])  # noqa: S608

@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 import time
+from bisect import bisect_right
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -12,14 +13,20 @@ from pydantic import BaseModel, Field, ValidationError
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
-from harness.core.text import display_name
+from harness.core.text import display_name, shorten
+from harness.plugins.parameters import settings_from
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import Counts, job_record
 from harness.runs.machine import hardware, versions
+from harness.runs.queue import wait_of
 from harness.runs.reader import LedgerEntry, Point, Progress, RunReader
 from harness.runs.status import Status, derived_status
+from harness.runs.tags import tags_of
 
+TREND_VALUES = 16
+_SAMPLED_POINTS = 256
+"""Points of the curve that the trend is taken from, because a long run has more than 100,000."""
 _LAUNCH_SECONDS = 5.0
 NEARLY_FULL_BYTES = 1 << 20
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -35,7 +42,11 @@ class RunSummary:
     examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
     guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of remaining work at the
     pace so far. in_force: the sandbox as it was applied. refused: number of refusals by what was refused. network: what
-    the job was allowed. device: the device that the job holds.
+    the job was allowed. device: the device that the job holds. parent: id of its tuning, or name of its group. changed:
+    the parameters that are not the attack's defaults. trend: recall at equally spaced moments of the run so far, the
+    last one now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the
+    queue for a device, from 1, and the number of waiting runs. waits_for: the run that holds the device.
+    wait_at_most_s: the longest wait. The last four are None for a run that does not wait, or if they are unknown.
     """
 
     id: str
@@ -71,11 +82,29 @@ class RunSummary:
     refused: dict[str, int]
     network: str
     note: str
+    tags: tuple[str, ...]
+    parent: str | None
+    changed: dict[str, Any]
+    trend: tuple[float, ...]
+    queue_position: int | None = None
+    queue_length: int | None = None
+    waits_for: str | None = None
+    wait_at_most_s: float | None = None
 
     @property
     def shown_attack(self) -> str:
         """The attack's name, marked if it is a control."""
         return display_name(self.attack, is_control=self.is_control)
+
+    @property
+    def changed_text(self) -> str:
+        """The changed parameters as a user types them after `--set`, such as `trials=4 top_k=20`."""
+        return " ".join(settings_from(self.changed))
+
+    @property
+    def labelled_attack(self) -> str:
+        """The attack's name with the parameters that were changed, shortened for a table."""
+        return f"{self.shown_attack} {shorten(self.changed_text, 40)}".rstrip()
 
     @property
     def interval_text(self) -> str:
@@ -160,7 +189,7 @@ class _Stored:
 
     events: dict[str, dict[str, Any]]
     ledger: LedgerEntry | None
-    point: Point | None
+    points: list[Point]
     progress: Progress
     counts: Counts
 
@@ -174,13 +203,14 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     elapsed = 0.0 if stored.ledger is None else stored.ledger.spent
     done = stored.progress.fraction
     scorecard = _scorecard(folder) if status.is_over and status is not Status.LOST else {}
-    point, worker = stored.point, stored.events.get("worker", {})
+    wait = wait_of(folder.id) if status is Status.QUEUED else None
+    point, worker = stored.points[-1] if stored.points else None, stored.events.get("worker", {})
     return RunSummary(
         id=folder.id,
         kind=spec.kind,
         status=status,
-        reason=_reason(folder, status, stored.events.get("phase", {})),
-        **labels._asdict(),
+        reason=_reason(folder, status, stored.events.get("phase", {})) if wait is None else wait.sentence,
+        **vars(labels),
         target=", ".join(target.id for target in spec.targets) or None,
         recall_at_cap=scorecard.get("recall_at_cap", None if point is None else point.recall),
         recall_interval=scorecard.get("recall_interval"),
@@ -204,6 +234,13 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         refused=stored.events.get("refused", {}),
         network=spec.network,
         note=folder.note.read_text(encoding="utf-8").strip() if folder.note.exists() else "",
+        tags=tags_of(folder),
+        parent=spec.parent,
+        trend=_trend(stored.points, elapsed),
+        queue_position=None if wait is None else wait.position,
+        queue_length=None if wait is None else wait.length,
+        waits_for=None if wait is None else wait.waits_for,
+        wait_at_most_s=None if wait is None else wait.at_most_s,
     )
 
 
@@ -216,22 +253,36 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
         fields = cache["summary"]
         interval = fields["recall_interval"]
         # The directory of the runs may have been moved.
-        moved = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
-        return RunSummary(
-            **fields
-            | moved
-            | {"status": Status(fields["status"]), "recall_interval": None if interval is None else tuple(interval)}
-        )
+        current = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
+        # A change of the tags changes no file of the record.
+        current |= {"tags": tags_of(folder), "trend": tuple(fields["trend"]), "status": Status(fields["status"])}
+        return RunSummary(**fields | current | {"recall_interval": None if interval is None else tuple(interval)})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def _read_store(folder: RunFolder, spec: JobSpec) -> _Stored:
     if not folder.store.exists():
-        return _Stored({}, None, None, Progress(0.0, 0.0), Counts(0, {}))
+        return _Stored({}, None, [], Progress(0.0, 0.0), Counts(0, {}))
     with RunReader(folder.store) as reader:
         counts = job_record(spec).counts(reader, spec)
-        return _Stored(reader.last_events(), reader.last_ledger(), reader.last_point(), reader.progress(), counts)
+        points = reader.sampled_points(_SAMPLED_POINTS)
+        return _Stored(reader.last_events(), reader.last_ledger(), points, reader.progress(), counts)
+
+
+def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:
+    """Return the curve in `TREND_VALUES` steps from 0 to `elapsed` seconds; empty without points."""
+    if not points:
+        return ()
+    newest = points[-1]
+    if newest.recall is None:
+        values = [point.guesses / max(1, newest.guesses) for point in points]
+    else:
+        values = [point.recall or 0.0 for point in points]
+    end, moments = max(elapsed, newest.spent), [point.spent for point in points]
+    # A point is valid until the next one.
+    reached = [bisect_right(moments, end * step / TREND_VALUES) for step in range(1, TREND_VALUES)]
+    return tuple(round(values[count - 1], 4) if count else 0.0 for count in (*reached, len(points)))
 
 
 def _status(folder: RunFolder, phase: dict[str, Any] | None, *, is_alive: bool) -> Status:

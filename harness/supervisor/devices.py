@@ -7,7 +7,7 @@ the worker's environment all use the UUID of a GPU.
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -38,7 +38,7 @@ class Device:
     def lock_file(self) -> Path:
         # A UUID is unique; "cpu" is not, and the home may be shared by several hosts.
         key = self.uuid or f"{platform.node()}-{self.name}"
-        return paths.state_home() / "locks" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', key)}.lock"
+        return paths.locks_home() / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', key)}.lock"
 
 
 def matching_devices(requested: str) -> list[Device]:
@@ -86,16 +86,15 @@ def visible_indices(variable: str | None, uuids: list[str]) -> list[int]:
 
 
 class DeviceLock:
-    """The lock of one of several devices. The first line of the lock file names the run that holds it."""
+    """The lock of one device. The first line of the lock file names the run that holds it."""
 
-    def __init__(self, devices: Sequence[Device], run_id: str) -> None:
-        self._devices = devices
+    def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._file: IO[bytes] | None = None
 
-    def try_acquire(self) -> Device | None:
-        """Lock the first free device and return it; None if all are taken."""
-        for device in self._devices:
+    def try_acquire(self, devices: Iterable[Device]) -> Device | None:
+        """Lock the first free one of `devices` and return it; None if all are taken."""
+        for device in devices:
             device.lock_file.parent.mkdir(parents=True, exist_ok=True)
             file = try_lock(device.lock_file, patience=0.0)
             if file is not None:
@@ -106,20 +105,8 @@ class DeviceLock:
                 return device
         return None
 
-    def holders(self) -> str:
-        """Return what holds the devices, such as "cuda:0 is held by run ab2c-baseline-demo"."""
-        return ", ".join(f"{device.name} is held by {_holder(device)}" for device in self._devices)
-
     def release(self) -> None:
         """Release the device."""
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _holder(device: Device) -> str:
-    try:
-        name = device.lock_file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
-    except OSError:
-        name = ""
-    return f"run {name}" if name else "another process"

@@ -5,12 +5,14 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 
 from harness.core.files import remove_tree
 from harness.core.times import seconds_since_boot
 from harness.runs.disk import DiskFull, Reserve, is_full
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
+from harness.runs.queue import QueuePlace, queued_runs
 from harness.runs.reader import RunReader
 from harness.runs.status import Process, Status
 from harness.runs.store import RunStore
@@ -21,7 +23,7 @@ from harness.supervisor.execution import DISK_FULL, Ending, Execution
 from harness.supervisor.job import load_job
 from harness.supervisor.ledger import Budget, spent_so_far
 
-_QUEUE_SECONDS = 0.5
+_QUEUE_SECONDS = 0.25
 
 
 class Supervisor:
@@ -86,11 +88,12 @@ class Supervisor:
                 self._store.add_ledger("end", self._budget.spent(seconds_since_boot()))
             return Ending(Status.OUT_OF_TIME, "its budget was spent.")
         devices = matching_devices(self._spec.targets[0].device) if self._spec.targets else []
-        lock = DeviceLock(devices, self._folder.id)
+        lock = DeviceLock(self._folder.id)
         try:
             device: Device | None = None
             if devices:
-                device = (lock.try_acquire() or devices[0]) if self._spec.shares_device else self._wait_for_device(lock)
+                choose = self._share_device if self._spec.shares_device else self._wait_for_device
+                device = choose(devices, lock)
                 if device is None:
                     return Ending(Status.STOPPED, "it was stopped before it started.")
                 with self._store.transaction():
@@ -106,20 +109,26 @@ class Supervisor:
         finally:
             lock.release()
 
-    def _wait_for_device(self, lock: DeviceLock) -> Device | None:
-        """Wait for a free device; None if the run is stopped first. The budget does not run yet."""
-        reason = ""
-        while (device := lock.try_acquire()) is None:
-            if self._stop_is_asked:
-                return None
-            # Another run may have taken the device that became free.
-            if (holders := f"waiting: {lock.holders()}.") != reason:
-                reason = holders
-                self._record_phase(Status.QUEUED, reason=reason)
-            time.sleep(_QUEUE_SECONDS)
-        if reason:
+    def _wait_for_device(self, devices: Sequence[Device], lock: DeviceLock) -> Device | None:
+        """Wait in the queue for a free device; None if the run is stopped first. The budget does not run yet."""
+        locks = {device.name: device.lock_file.name for device in devices}
+        is_queued = False
+        with QueuePlace(self._folder, locks, budget_s=self._budget.remaining(seconds_since_boot())) as place:
+            while (device := lock.try_acquire(_without(devices, place.locks_wanted_before()))) is None:
+                if self._stop_is_asked:
+                    return None
+                if not is_queued:
+                    is_queued = True
+                    self._record_phase(Status.QUEUED, reason=f"waiting for {' or '.join(locks)}.")
+                time.sleep(_QUEUE_SECONDS)
+        if is_queued:
             self._record_phase(Status.STARTING)
         return device
+
+    def _share_device(self, devices: Sequence[Device], lock: DeviceLock) -> Device:
+        """Return the device to share. It is locked if it is free and no run waits for it."""
+        wanted = {name for queued in queued_runs() for name in queued.devices.values()}
+        return lock.try_acquire(_without(devices, wanted)) or devices[0]
 
     def _kill_survivors(self) -> None:
         """Kill the worker of an earlier supervisor, if it has outlived it."""
@@ -131,3 +140,8 @@ class Supervisor:
     def _record_phase(self, phase: Status, **detail: str) -> None:
         with self._store.transaction():
             self._store.add_event("phase", phase=phase, **detail)
+
+
+def _without(devices: Sequence[Device], locks: set[str]) -> list[Device]:
+    """Return the devices that have none of these locks."""
+    return [device for device in devices if device.lock_file.name not in locks]

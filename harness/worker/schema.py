@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from harness.core.attack import Params
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.worker.plugin import describe_exception, load_attack
@@ -73,7 +74,8 @@ def main(path: Path) -> None:
 def answer_request(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
     """Return the schema of the attack at `path`, and its parameters with the values `given` as text.
 
-    With `whole`, a missing parameter is a fault. `params` is null if there is any fault.
+    With `whole`, a missing parameter is a fault. `params` is null if there is any fault. `changed` lists the given
+    parameters whose value is not the default.
     """
     attack = load_attack(path)
     params = attack.params_type()
@@ -94,7 +96,19 @@ def answer_request(path: Path, given: Mapping[str, Any], *, whole: bool) -> dict
         "path_params": [name for name, field in params.model_fields.items() if _holds_path(field.annotation)],
         "faults": faults,
         "unknown": [name for name in given if name not in params.model_fields],
+        "changed": [] if faults or resolved is None else _changed(params, values, resolved),
     }
+
+
+def _changed(params: type[Params], values: Mapping[str, Any], resolved: Mapping[str, Any]) -> list[str]:
+    """Return the names of `values` that are required, or whose `resolved` value is not the default."""
+    required = {name: value for name, value in values.items() if params.model_fields[name].is_required()}
+    try:
+        defaults = params.model_validate(required, by_alias=False, by_name=True).model_dump(mode="json")
+    except ValidationError:
+        # The defaults of this attack do not fit together.
+        return list(values)
+    return [name for name in resolved if name in values and (name in required or resolved[name] != defaults[name])]
 
 
 def _parse(field: FieldInfo, value: Any) -> Any:

@@ -13,7 +13,7 @@ from harness.core.rounds import Round
 from harness.core.spec import PathRecord, TargetRecord
 from harness.core.text import shorten
 from harness.jobs.attack.spec import AttackRecord, AttackSpec
-from harness.plugins.discovery import AttackFile
+from harness.plugins.discovery import NAMED_FOLDER, AttackFile
 from harness.plugins.schema import ValidatedParams
 from harness.runs.folder import RunFolder
 from harness.runs.inputs import content_sha256, files_in
@@ -32,11 +32,13 @@ def plan_attack(
     seed: int,
     limit: int | None,
     shares_device: bool = False,
+    parent: str | None = None,
 ) -> AttackSpec:
     """Return the spec of a run. `budget` is in seconds; with `limit` only the first examples are attacked.
 
-    Raises HarnessError if the attack declares network access, if a file of the round is absent or does not fit, if the
-    round has no examples, or if a path parameter is absent or contains the round's answers.
+    `parent` is the id of a tuning or the name of a group. Raises HarnessError if the attack declares network access, if
+    a file of the round is absent or does not fit, if the round has no examples, or if a path parameter is absent or
+    contains the round's answers.
     """
     if attack.network != "none":
         raise HarnessError(
@@ -62,10 +64,12 @@ def plan_attack(
     }
     return AttackSpec(
         id=id_,
+        parent=parent,
         created_at=time.time(),
         attack=AttackRecord(
             name=attack.name,
-            origin=attack.origin,
+            # Absolute, so that the attack is found again from another directory.
+            origin=f"{NAMED_FOLDER}{attack.path.parent}" if attack.origin.startswith(NAMED_FOLDER) else attack.origin,
             file=attack.path.name,
             sha256=attack.sha256,
             reference=attack.reference,
@@ -76,6 +80,7 @@ def plan_attack(
             models=attack.models,
         ),
         params=params.params | {name: str(record.path) for name, record in path_records.items()},
+        changed=params.changed,
         paths=path_records,
         seed=seed,
         shares_device=shares_device,

@@ -29,11 +29,13 @@ class AttackSpec(JobSpec):
     """One attack on one round.
 
     `data_sha256` maps each existing file of the round to its SHA-256. The first `examples` of `round_examples` are
-    attacked (fewer with --limit).
+    attacked (fewer with --limit). `changed` names the parameters that were not the attack's defaults; it is empty in
+    records of earlier versions.
     """
 
     kind: Literal["attack"] = "attack"
     attack: AttackRecord
+    changed: tuple[str, ...] = ()
     examples: int
     round_examples: int
     round: Round

@@ -88,6 +88,8 @@ def test_the_objects_of_runs(harness: CommandLine, runs: list[Recorded], home: P
         check({"schema_version": SCHEMA_VERSION, **run}, "Run")
     check(harness("logs", "aaaa", "--json").json, "`harness logs`")
     check(harness("runs", "note", "aaaa", "text", "--json").json, "`harness runs note`")
+    check(harness("runs", "tag", "aaaa", "good", "--json").json, "`harness runs tag`")
+    check(harness("runs", "queue", "--json").json, "`harness runs queue`")
     check(harness("export", "aaaa", "--json").json, "`harness export`")
     check(harness("report", "aaaa", "--json").json, "`harness report`")
     check(harness("score", "aaaa", "--json").json, "`harness score`")

@@ -55,6 +55,39 @@ def test_runs_are_filtered_by_status_attack_and_round(harness: CommandLine, home
     assert done.code == 2 and "'done' is none of queued" in done.err
 
 
+def test_runs_are_filtered_by_tag_and_group(harness: CommandLine, home: Path) -> None:
+    one, two = ended_run(home), ended_run(home, "bbbb-two")
+    set_parent(two, "sweep")
+    harness("runs", "tag", one.id, "good", "fast")
+    harness("runs", "tag", two.id, "good")
+    assert set(ids(harness, "--tag", "good")) == {one.id, two.id}
+    assert ids(harness, "--tag", "good", "--tag", "fast") == [one.id]
+    assert ids(harness, "--group", "sweep") == [two.id]
+    assert harness("runs", "--tag", "other").err == "no run matches.\n"
+    assert "fast good" in harness("runs").out
+
+
+def test_tags_are_added_removed_and_printed(harness: CommandLine, home: Path) -> None:
+    folder = ended_run(home)
+    assert harness("runs", "tag", folder.id, "b", "a", "--json").json["tags"] == ["a", "b"]
+    assert harness("runs", "tag", folder.id, "b", "--remove").out == ""
+    assert harness("runs", "tag", folder.id).out == "a\n"
+    assert "a" in next(line for line in harness("show", folder.id).out.splitlines() if line.startswith("tags"))
+    refused = harness("runs", "tag", folder.id, "not valid")
+    assert refused.code == 2 and "'not valid' is not a tag" in refused.err
+
+
+def test_the_table_and_show_name_the_parameters_that_were_changed(harness: CommandLine, home: Path) -> None:
+    folder = recorded_run(home).folder
+    spec = json.loads(folder.spec_file.read_text())
+    params = {"trials": 4, "rate": 0.5, "mode": None, "text": "\x1b" * 100}
+    folder.spec_file.write_text(json.dumps(spec | {"params": params, "changed": ["trials", "mode", "text", "gone"]}))
+    row = harness("runs").out.splitlines()[1]
+    assert "  some trials=4 mode=none text=\ufffd" in row and "…" in row and "rate" not in row
+    assert "not default   trials=4, mode=none, text=" in harness("show", folder.id).out
+    assert harness("runs", "--json").json["runs"][0]["changed"] == {"trials": 4, "mode": None, "text": "\x1b" * 100}
+
+
 def test_rm_asks_in_a_terminal(harness: CommandLine, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = ended_run(home)
     monkeypatch.setattr("harness.cli.run_records.is_terminal", lambda: True)

@@ -152,6 +152,17 @@ def test_text_values_are_converted_to_their_types(attack: Path) -> None:
         "label": "x",
     }
     assert validated.path_params == ("source", "sources")
+    assert validated.changed == tuple(name for name in validated.params if name in given)
+
+
+def test_a_value_that_equals_the_default_is_not_changed(attack: Path) -> None:
+    given = {"rate": "1.0", "trials": "2", "limit": "3", "layers": "[]", "mode": "b", "label": "x", "size": "small"}
+    assert validated_params(attack, given).changed == ("mode",)
+
+
+def test_a_required_parameter_is_always_changed(tmp_path: Path) -> None:
+    path = _file(tmp_path, SOURCE.replace("source: Path | None = None", "source: Path"))
+    assert validated_params(path, {"source": "a", "rate": "1"}).changed == ("source",)
 
 
 @pytest.mark.parametrize(

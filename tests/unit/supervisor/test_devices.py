@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.runs.queue import device_holder
 from harness.supervisor import devices
 from harness.supervisor.devices import Device, DeviceLock, matching_devices, visible_indices
 
@@ -41,12 +42,14 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_cuda_without_an_index_takes_the_first_free_gpu() -> None:
-    first, second, third = (DeviceLock(matching_devices("cuda"), f"run{number}") for number in range(3))
-    acquired = [first.try_acquire(), second.try_acquire(), third.try_acquire()]
+    gpus = matching_devices("cuda")
+    first, second, third = (DeviceLock(f"run{number}") for number in range(3))
+    acquired = [first.try_acquire(gpus), second.try_acquire(gpus), third.try_acquire(gpus)]
     assert [None if device is None else device.uuid for device in acquired] == ["GPU-b333", "GPU-aa11", None]
-    assert third.holders() == "cuda:0 is held by run run0, cuda:1 is held by run run1"
+    assert [device_holder(gpu.lock_file.name) for gpu in gpus] == ["run0", "run1"]
     second.release()
-    device = third.try_acquire()
+    assert device_holder(gpus[1].lock_file.name) is None
+    device = third.try_acquire(gpus)
     assert device is not None and device.name == "cuda:1"
 
 
@@ -65,6 +68,6 @@ def test_a_gpu_without_nvml_is_locked_by_its_index(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_cpu_is_locked_as_one_device() -> None:
-    first, second = DeviceLock(matching_devices("cpu"), "run0"), DeviceLock(matching_devices("cpu"), "run1")
-    assert first.try_acquire() == Device("cpu")
-    assert second.try_acquire() is None
+    first, second = DeviceLock("run0"), DeviceLock("run1")
+    assert first.try_acquire(matching_devices("cpu")) == Device("cpu")
+    assert second.try_acquire(matching_devices("cpu")) is None

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from harness.runs.folder import RunFolder
+from harness.core.files import try_lock
+from harness.runs.folder import RunFolder, run_folder
+from harness.runs.queue import QueuePlace, device_holder
 from harness.runs.reader import RunReader
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from harness.supervisor import devices, supervisor
-from harness.supervisor.devices import Device, DeviceLock, matching_devices
+from harness.supervisor.devices import Device, DeviceLock
 from harness.supervisor.execution import Ending
 from harness.supervisor.supervisor import Supervisor
 from tests.unit.tui.recorded import recorded_run
@@ -62,20 +64,33 @@ def _phases(folder: RunFolder) -> list[tuple[str, str]]:
 def test_a_queued_run_names_the_run_that_holds_its_device_now(
     supervise: Supervise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = (DeviceLock(matching_devices("cuda"), name) for name in ("aaaa-first-long", "bbbb-second"))
-    assert first.try_acquire() == GPU
+    first, second = DeviceLock("aaaa-first-long"), DeviceLock("bbbb-second")
+    assert first.try_acquire([GPU]) == GPU
+    reasons: list[str] = []
 
     def hand_over() -> None:
         first.release()
-        assert second.try_acquire() == GPU
+        assert second.try_acquire([GPU]) == GPU
 
     pauses = iter([lambda: None, hand_over, lambda: None, second.release])
-    monkeypatch.setattr(time, "sleep", lambda _: next(pauses)())
+
+    def pause(_: float) -> None:
+        # `harness.supervisor.__main__` holds this lock.
+        alive = try_lock(run_folder("latest").lock)
+        assert alive is not None
+        with alive:
+            reasons.append(run_summary(run_folder("latest")).reason)
+        next(pauses)()
+
+    monkeypatch.setattr(time, "sleep", pause)
     folder = supervise(shares_device=False)
+    assert reasons == [
+        f"waiting for cuda:0: run {holder} holds it; 1st of 1 in the queue."
+        for holder in ("aaaa-first-long", "aaaa-first-long", "bbbb-second", "bbbb-second")
+    ]
     assert _phases(folder) == [
         ("starting", ""),
-        ("queued", "waiting: cuda:0 is held by run aaaa-first-long."),
-        ("queued", "waiting: cuda:0 is held by run bbbb-second."),
+        ("queued", "waiting for cuda:0."),
         ("starting", ""),
         ("finishing", ""),
         ("finished", ""),
@@ -83,10 +98,35 @@ def test_a_queued_run_names_the_run_that_holds_its_device_now(
     assert used_devices == [GPU]
 
 
+def test_a_free_device_is_left_to_the_run_that_came_first(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = RunFolder.of("aaaa-early")
+    early.path.mkdir(parents=True)
+    place = QueuePlace(early, {GPU.name: GPU.lock_file.name}, budget_s=60.0)
+    place.__enter__()
+    monkeypatch.setattr(time, "sleep", lambda _: place.__exit__())
+    folder = supervise(shares_device=False)
+    assert [phase for phase, _ in _phases(folder)] == ["starting", "queued", "starting", "finishing", "finished"]
+    assert used_devices == [GPU]
+
+
 def test_a_run_that_shares_its_device_starts_while_another_run_holds_it(supervise: Supervise) -> None:
-    other = DeviceLock(matching_devices("cuda"), "aaaa-first")
-    assert other.try_acquire() == GPU
+    other = DeviceLock("aaaa-first")
+    assert other.try_acquire([GPU]) == GPU
     folder = supervise(shares_device=True)
     assert [phase for phase, _ in _phases(folder)] == ["starting", "finishing", "finished"]
     assert used_devices == [GPU] and run_summary(folder).device == "cuda:0"
-    assert other.holders() == "cuda:0 is held by run aaaa-first"
+    assert device_holder(GPU.lock_file.name) == "aaaa-first"
+
+
+def test_a_run_that_shares_its_device_does_not_lock_it_before_a_run_that_waits(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = RunFolder.of("aaaa-early")
+    early.path.mkdir(parents=True)
+    holders: list[str | None] = []
+    monkeypatch.setattr(FakeExecution, "__init__", lambda *_: holders.append(device_holder(GPU.lock_file.name)))
+    with QueuePlace(early, {GPU.name: GPU.lock_file.name}, budget_s=60.0):
+        supervise(shares_device=True)
+    assert holders == [None]

@@ -1,0 +1,83 @@
+"""The options of `harness run` that start a stored run again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.rounds import Round, shipped_rounds
+from harness.core.times import duration_text
+from harness.jobs.attack.spec import AttackSpec
+from harness.plugins.discovery import NAMED_FOLDER
+from harness.plugins.parameters import setting_text
+
+
+@dataclass(frozen=True)
+class RecordedOptions:
+    """The options of a run, by the name of the option; None where the run used the default.
+
+    attacks: the directory of the attack, if it still exists. round: a name or a file. params: the text of every
+    parameter, as `--set` takes it. changed: the names of the parameters that were not the attack's defaults; empty for
+    records of earlier versions.
+    """
+
+    attack: str
+    attacks: Path | None
+    round: str
+    params: dict[str, str]
+    changed: tuple[str, ...]
+    seed: int
+    limit: int | None
+    budget: str | None
+    target: str | None
+    revision: str | None
+    device: str
+    dtype: str
+    threads: int | None
+
+    @property
+    def form_values(self) -> dict[str, str]:
+        """The texts of a form: an option by its name with two dashes, a parameter by its name."""
+        options = {
+            "--round": self.round,
+            "--target": self.target,
+            "--budget": self.budget,
+            "--seed": str(self.seed),
+            "--limit": None if self.limit is None else str(self.limit),
+            "--device": self.device,
+            "--dtype": self.dtype,
+        }
+        return {**self.params, **{name: text for name, text in options.items() if text is not None}}
+
+
+def recorded_options(spec: AttackSpec) -> RecordedOptions:
+    """Return the options that start a run with this spec again."""
+    target, round_ = spec.target, spec.round
+    folder = Path(spec.attack.origin.removeprefix(NAMED_FOLDER))
+    is_in_folder = spec.attack.origin.startswith(NAMED_FOLDER) and folder.is_dir()
+    is_other_target = target is not None and target.id != round_.target
+    revision = "main" if is_other_target else round_.revision
+    is_threads_default = target is None or target.threads == spec.hardware.get("cores")
+    return RecordedOptions(
+        attack=spec.attack.name,
+        attacks=folder if is_in_folder else None,
+        round=_round_option(round_),
+        params={name: setting_text(value) for name, value in spec.params.items()},
+        changed=spec.changed,
+        seed=spec.seed,
+        limit=spec.examples if spec.is_partial else None,
+        budget=None if spec.budget == round_.budget else duration_text(spec.budget),
+        target=target.id if target is not None and is_other_target else None,
+        revision=target.revision if target is not None and target.revision != revision else None,
+        device="auto" if target is None else target.device,
+        dtype="auto" if target is None else target.dtype,
+        threads=None if target is None or is_threads_default else target.threads,
+    )
+
+
+def _round_option(round_: Round) -> str:
+    """Return the value of `--round`: the name of a shipped round, else its file."""
+    suffix = "" if round_.fold is None else f":fold{round_.fold.index}of{round_.fold.folds}"
+    source = round_.source
+    # The file may be a shipped one of an installation that is gone.
+    if source is not None and source.exists() and source not in shipped_rounds().values():
+        return f"{source}{suffix}"
+    return round_.name.removesuffix(suffix) + suffix

@@ -1,0 +1,238 @@
+"""The queue for devices: which runs wait, in which order, and for how long at most.
+
+The order is one file, replaced at each change. A run waits as long as its supervisor locks a file in the run's
+directory. The kernel releases that lock when the supervisor dies, so entries whose file is not locked are ignored.
+"""
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Self
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from harness.core.errors import HarnessError
+from harness.core.files import is_locked, try_lock, write_atomically
+from harness.core.paths import locks_home
+from harness.core.text import ordinal
+from harness.core.times import format_duration
+from harness.runs.folder import RunFolder
+from harness.runs.reader import RunReader
+
+_CHANGE_SECONDS = 10.0
+"""The longest wait for another change of the queue, which takes milliseconds."""
+
+
+class QueuedRun(BaseModel):
+    """A run in the queue. devices: the lock of each device that it may take, by the device's name.
+
+    budget_s: what is left of its budget.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    devices: dict[str, str]
+    budget_s: float
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if its supervisor waits now."""
+        return is_locked(RunFolder.of(self.run).queue_lock)
+
+    def competes_with(self, other: "QueuedRun") -> bool:
+        """Return True if both runs may take the same device."""
+        return not set(self.devices.values()).isdisjoint(other.devices.values())
+
+
+_ORDER = TypeAdapter(list[QueuedRun])
+
+
+class Move(StrEnum):
+    """A change of a run's place in the queue, among the runs that may take the same device."""
+
+    FIRST = "first"
+    UP = "up"
+    DOWN = "down"
+    LAST = "last"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The wait of one run.
+
+    devices: names of the devices that it may take. holders: the runs that hold them now, the first to end first; "" for
+    a process that is no run. position, length: place among the waiting runs that may take the same device, from 1, and
+    their number. at_most_s: what is left of the holders' budgets and of the budgets of the runs before it; None if
+    that is unknown.
+    """
+
+    devices: tuple[str, ...]
+    holders: tuple[str, ...]
+    position: int
+    length: int
+    at_most_s: float | None
+
+    @property
+    def waits_for(self) -> str | None:
+        """The id of the run that holds the device; of several, the one whose budget ends first."""
+        return next(filter(None, self.holders), None)
+
+    @property
+    def sentence(self) -> str:
+        """The reason of a queued run."""
+        limit = "" if self.at_most_s is None else f", at most {format_duration(self.at_most_s)}"
+        names = " and ".join(f"run {holder}" if holder else "another process" for holder in self.holders)
+        held = f"{names} {'holds it' if len(self.holders) == 1 else 'hold them'}; " if names else ""
+        place = f"{ordinal(self.position)} of {self.length} in the queue"
+        return f"waiting for {' or '.join(self.devices)}{limit}: {held}{place}."
+
+
+class QueuePlace:
+    """The place of one run in the queue, held by its supervisor inside a `with` block."""
+
+    def __init__(self, folder: RunFolder, devices: Mapping[str, str], *, budget_s: float) -> None:
+        """`devices` and `budget_s` are those of `QueuedRun`."""
+        self._folder = folder
+        self._entry = QueuedRun(run=folder.id, devices=dict(devices), budget_s=budget_s)
+        self._lock: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Enter the queue at its end. Raises HarnessError if the queue cannot be changed."""
+        self._lock = try_lock(self._folder.queue_lock)
+        self._append()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the queue."""
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                self._folder.queue_lock.unlink()
+            self._lock.close()
+
+    def locks_wanted_before(self) -> set[str]:
+        """Return the locks of the devices that runs before this one wait for."""
+        order = _read_order()
+        if not any(entry.run == self._entry.run for entry in order):
+            # Somebody deleted the file.
+            self._append()
+            order = _read_order()
+        before = itertools.takewhile(lambda entry: entry.run != self._entry.run, order)
+        return {lock for entry in before if entry.is_waiting for lock in entry.devices.values()}
+
+    def _append(self) -> None:
+        with _changed_order() as order:
+            order[:] = [entry for entry in order if entry.run != self._entry.run and entry.is_waiting]
+            order.append(self._entry)
+
+
+def queued_runs() -> list[QueuedRun]:
+    """Return the runs that wait for a device now, in the order in which they are served."""
+    return [entry for entry in _read_order() if entry.is_waiting]
+
+
+def move_in_queue(run_id: str, move: Move) -> None:
+    """Move a queued run before or behind the runs that may take the same device.
+
+    Raises HarnessError if the run is not in the queue, or if the queue cannot be changed.
+    """
+    with _changed_order() as order:
+        waiting = [entry for entry in order if entry.is_waiting]
+        own = _entry_of(run_id, waiting)
+        if own is None:
+            raise HarnessError(f"{run_id} does not wait for a device. harness runs queue lists the runs that do.")
+        others = [entry for entry in waiting if entry is not own]
+        rivals = [index for index, entry in enumerate(others) if entry.competes_with(own)]
+        place = sum(index < waiting.index(own) for index in rivals)
+        target = {Move.FIRST: 0, Move.UP: max(place - 1, 0), Move.DOWN: place + 1, Move.LAST: len(rivals)}[move]
+        if target < len(rivals):
+            others.insert(rivals[target], own)
+        else:
+            others.append(own)
+        order[:] = others
+
+
+def wait_of(run_id: str) -> Wait | None:
+    """Return what a run waits for; None if it is not in the queue."""
+    queue = queued_runs()
+    own = _entry_of(run_id, queue)
+    if own is None:
+        return None
+    rivals = [entry for entry in queue if entry.competes_with(own)]
+    holders = {lock: device_holder(lock) for entry in queue for lock in entry.devices.values()}
+    free_in = {lock: 0.0 if holder is None else _remaining_seconds(holder) for lock, holder in holders.items()}
+    held = sorted((lock for lock in own.devices.values() if holders[lock] is not None), key=free_in.__getitem__)
+    # Each run before this one takes the device that is free first, and spends its whole budget.
+    for entry in queue[: queue.index(own)]:
+        free_in[min(entry.devices.values(), key=free_in.__getitem__)] += entry.budget_s
+    longest = min(free_in[lock] for lock in own.devices.values())
+    return Wait(
+        devices=tuple(own.devices),
+        holders=tuple(holders[lock] or "" for lock in held),
+        position=rivals.index(own) + 1,
+        length=len(rivals),
+        at_most_s=longest if math.isfinite(longest) else None,
+    )
+
+
+def device_holder(lock: str) -> str | None:
+    """Return the id of the run that holds a device's lock, "" if the process has no run, None if the device is free."""
+    file = locks_home() / lock
+    if not is_locked(file):
+        return None
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    except OSError:
+        return ""
+
+
+def _remaining_seconds(run_id: str) -> float:
+    """Return what is left of a run's budget; infinity if its record cannot be read."""
+    folder = RunFolder.of(run_id)
+    try:
+        budget = folder.spec().budget
+        with RunReader(folder.store) as reader:
+            last = reader.last_ledger()
+    except HarnessError:
+        return math.inf
+    return max(0.0, budget - (0.0 if last is None else last.spent))
+
+
+def _entry_of(run_id: str, entries: Sequence[QueuedRun]) -> QueuedRun | None:
+    return next((entry for entry in entries if entry.run == run_id), None)
+
+
+def _order_file() -> Path:
+    return locks_home() / "queue.json"
+
+
+def _read_order() -> list[QueuedRun]:
+    """Return all entries in order. A file that is missing or damaged has none: each run that waits enters again."""
+    try:
+        return _ORDER.validate_json(_order_file().read_bytes())
+    except (OSError, ValidationError):
+        return []
+
+
+@contextlib.contextmanager
+def _changed_order() -> Iterator[list[QueuedRun]]:
+    """Give the entries to change, and store them when the block ends. One process at a time is inside the block.
+
+    Raises HarnessError if another process does not leave it, or if the file cannot be written.
+    """
+    file = _order_file()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        mutex = try_lock(file.with_suffix(".lock"), patience=_CHANGE_SECONDS)
+        if mutex is None:
+            raise HarnessError(f"{file}: locked by another process for {_CHANGE_SECONDS:g} s. Try again.")
+        with mutex:
+            order = _read_order()
+            yield order
+            write_atomically(file, _ORDER.dump_json(order))
+    except OSError as error:
+        raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from error

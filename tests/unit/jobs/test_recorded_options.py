@@ -1,0 +1,74 @@
+"""The options that start a stored run again, from its spec alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.rounds import load_round
+from harness.jobs.attack.options import recorded_options
+from harness.jobs.attack.spec import AttackSpec
+from tests.unit.tui.recorded import recorded_run
+from tests.unit.tui.recorded_audit import MODEL
+
+
+@pytest.fixture
+def spec(home: Path) -> AttackSpec:
+    return recorded_run(home).folder.attack_spec()
+
+
+def changed(spec: AttackSpec, **fields: Any) -> AttackSpec:
+    return spec.model_copy(update=fields)
+
+
+def test_defaults_are_none(spec: AttackSpec, home: Path) -> None:
+    options = recorded_options(spec)
+    assert (options.attack, options.round, options.seed) == ("some", str(home / "small.toml"), 0)
+    assert (options.limit, options.budget, options.target, options.revision, options.threads) == (None,) * 5
+    assert (options.attacks, options.params, options.device, options.dtype) == (None, {}, "auto", "auto")
+
+
+def test_parameters_are_texts_as_a_user_types_them(spec: AttackSpec) -> None:
+    params = {"n": 3, "rate": 1e-3, "deep": True, "none": None, "text": "a b", "list": [1, 2]}
+    options = recorded_options(changed(spec, params=params, changed=("n",)))
+    assert options.params == {
+        "n": "3",
+        "rate": "0.001",
+        "deep": "true",
+        "none": "none",
+        "text": "a b",
+        "list": "[1, 2]",
+    }
+    assert options.changed == ("n",)
+
+
+@pytest.mark.parametrize("name", ["demo", "satml-dev:fold1of5"])
+def test_a_shipped_round_is_named(spec: AttackSpec, name: str) -> None:
+    assert recorded_options(changed(spec, round=load_round(name))).round == name
+
+
+def test_a_round_whose_file_is_gone_is_named(spec: AttackSpec) -> None:
+    gone = load_round("demo").model_copy(update={"source": Path("/gone/rounds/demo.toml")})
+    assert recorded_options(changed(spec, round=gone)).round == "demo"
+
+
+def test_the_target_and_its_revision_are_options_if_they_are_not_those_of_the_round(spec: AttackSpec) -> None:
+    target = MODEL.model_copy(update={"id": spec.round.target, "revision": spec.round.revision, "threads": 3})
+    own = recorded_options(changed(spec, target=target, hardware={"cores": 3}))
+    assert (own.target, own.revision, own.device, own.threads) == (None, None, MODEL.device, None)
+    other = recorded_options(changed(spec, target=target.model_copy(update={"id": "x/y", "revision": "v2"})))
+    assert (other.target, other.revision, other.threads) == ("x/y", "v2", 3)
+    assert recorded_options(changed(spec, target=target.model_copy(update={"id": "x/y"}))).revision is None
+
+
+def test_the_values_of_a_form_have_the_keys_of_its_fields(spec: AttackSpec) -> None:
+    options = recorded_options(changed(spec, params={"seed": 1}, seed=7, budget=5400.0, examples=4))
+    assert options.form_values == {
+        "seed": "1",
+        "--round": options.round,
+        "--seed": "7",
+        "--budget": "1h30m",
+        "--limit": "4",
+        "--device": "auto",
+        "--dtype": "auto",
+    }
