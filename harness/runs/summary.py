@@ -14,10 +14,11 @@ from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
 from harness.core.text import display_name
 from harness.runs.errors import as_harness_error
+from harness.runs.eta import EtaBasis, eta_of, progress_of
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import Counts, job_record
 from harness.runs.machine import hardware, versions
-from harness.runs.reader import LedgerEntry, Point, Progress, RunReader
+from harness.runs.reader import LedgerEntry, Point, RunReader, StageWork
 from harness.runs.status import Status, derived_status
 
 _LAUNCH_SECONDS = 5.0
@@ -33,9 +34,10 @@ class RunSummary:
     kind: `attack` or `audit`. recall_at_cap: from the scorecard, else from the running curve; None if the round is
     blind or nothing is scored yet. exact_at_1: share of examples whose first row is correct. any_of_n: share of
     examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
-    guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of remaining work at the
-    pace so far. in_force: the sandbox as it was applied. refused: number of refusals by what was refused. network: what
-    the job was allowed. device: the device that the job holds.
+    guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of the remaining work.
+    eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
+    it was applied. refused: number of refusals by what was refused. network: what the job was allowed. device: the
+    device that the job holds.
     """
 
     id: str
@@ -71,6 +73,8 @@ class RunSummary:
     refused: dict[str, int]
     network: str
     note: str
+    eta_basis: EtaBasis | None = None
+    stages: tuple[StageWork, ...] = ()
 
     @property
     def shown_attack(self) -> str:
@@ -161,7 +165,7 @@ class _Stored:
     events: dict[str, dict[str, Any]]
     ledger: LedgerEntry | None
     point: Point | None
-    progress: Progress
+    stages: tuple[StageWork, ...]
     counts: Counts
 
 
@@ -172,7 +176,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     stored = _read_store(folder, spec)
     status = _status(folder, stored.events.get("phase"), is_alive=is_alive)
     elapsed = 0.0 if stored.ledger is None else stored.ledger.spent
-    done = stored.progress.fraction
+    eta = None if status.is_over else eta_of(stored.stages)
     scorecard = _scorecard(folder) if status.is_over and status is not Status.LOST else {}
     point, worker = stored.point, stored.events.get("worker", {})
     return RunSummary(
@@ -193,8 +197,8 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         rows_left_out=scorecard.get("rows_left_out"),
         elapsed_s=round(elapsed, 3),
         budget_s=spec.budget,
-        progress=done,
-        eta_s=elapsed * (1 - done) / done if done and not status.is_over else None,
+        progress=progress_of(stored.stages),
+        eta_s=None if eta is None else eta.seconds,
         created_at=spec.created_at,
         directory=str(folder.path),
         submission=str(folder.submission) if folder.submission.exists() else None,
@@ -204,6 +208,8 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         refused=stored.events.get("refused", {}),
         network=spec.network,
         note=folder.note.read_text(encoding="utf-8").strip() if folder.note.exists() else "",
+        eta_basis=None if eta is None else eta.basis,
+        stages=stored.stages,
     )
 
 
@@ -217,21 +223,23 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
         interval = fields["recall_interval"]
         # The directory of the runs may have been moved.
         moved = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
-        return RunSummary(
-            **fields
-            | moved
-            | {"status": Status(fields["status"]), "recall_interval": None if interval is None else tuple(interval)}
-        )
+        typed = {
+            "status": Status(fields["status"]),
+            "recall_interval": None if interval is None else tuple(interval),
+            "stages": tuple(StageWork(**stage) for stage in fields["stages"]),
+        }
+        return RunSummary(**fields | moved | typed)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def _read_store(folder: RunFolder, spec: JobSpec) -> _Stored:
     if not folder.store.exists():
-        return _Stored({}, None, None, Progress(0.0, 0.0), Counts(0, {}))
+        return _Stored({}, None, None, (), Counts(0, {}))
     with RunReader(folder.store) as reader:
         counts = job_record(spec).counts(reader, spec)
-        return _Stored(reader.last_events(), reader.last_ledger(), reader.last_point(), reader.progress(), counts)
+        stages = tuple(reader.stages())
+        return _Stored(reader.last_events(), reader.last_ledger(), reader.last_point(), stages, counts)
 
 
 def _status(folder: RunFolder, phase: dict[str, Any] | None, *, is_alive: bool) -> Status:
