@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BELOW_ALL_OTHERS = 1e6
 HELD_OUT = 10  # One in ten training examples is held out and decides when the training ends.
-GUESS_WEIGHT = 0.2  # The time of one of many draws after one prefix, relative to one greedy suffix.
+GUESS_WEIGHT = 0.25  # The time of one of many draws after one prefix, relative to one greedy suffix.
 TIE = 1e-9
 
 

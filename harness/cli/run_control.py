@@ -18,9 +18,10 @@ from harness.cli.options import (
     ShareDevice,
     round_or_default,
 )
-from harness.cli.output import is_terminal, print_json
+from harness.cli.output import is_terminal, print_json, sanitize, say
 from harness.cli.resolving import current_weights, resolve_run
 from harness.cli.watching import follow, follow_or_detach
+from harness.core.rounds import preset_text
 from harness.jobs.attack.planning import start_attack
 from harness.runs.folder import run_folder
 from harness.runs.launch import resume_run, stop_run
@@ -35,6 +36,9 @@ def run(
     limit: Limit = None,
     compute: DeviceOptions,
     share_device: ShareDevice = False,
+    preset: Annotated[
+        bool, typer.Option("--preset", help="Use the round's preset for the attack; --set takes precedence.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
     detach: Detach = False,
     json: Json = False,
@@ -44,7 +48,12 @@ def run(
     Ctrl-C leaves the run running. Exit code 3: it ran out of time or was stopped.
     """
     round_name = round_or_default(round_)
-    plan = resolve_run(attack, round_name, options, compute, limit=limit, shares_device=share_device)
+    plan = resolve_run(
+        attack, round_name, options, compute, limit=limit, shares_device=share_device, uses_preset=preset
+    )
+    if plan.unused_preset:
+        values = sanitize(preset_text(plan.unused_preset))
+        say(f"The round's preset for {attack} takes less time: {values}. --preset uses it.")
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return

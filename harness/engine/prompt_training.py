@@ -12,8 +12,8 @@ from harness.core.view import PrefixView
 if TYPE_CHECKING:
     from harness.engine.prompt_tuning import SuffixLoss
 
-_STEP_WEIGHT = 2.0
-"""The time of one training example relative to one greedy suffix, measured on two cores with the demo target."""
+_TOKENS_PER_SUFFIX = 60
+"""Tokens of training examples in the time of one greedy suffix, measured on two cores with the demo target."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class PromptPlan:
 def announce_training(context: Context, train: Training, plan: PromptPlan) -> None:
     """Announce the epochs of `trained_prompt`, so that progress and ETA include them from the start."""
     for epoch in range(plan.epochs):
-        context.announce(_stage(epoch), over=train, weight=_STEP_WEIGHT)
+        length = plan.tokens + train.prefixes.shape[1] + train.suffixes.shape[1]
+        context.announce(_stage(epoch), over=train, weight=length / _TOKENS_PER_SUFFIX)
 
 
 def trained_prompt(
