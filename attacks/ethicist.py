@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BELOW_ALL_OTHERS = 1e6
 HELD_OUT = 10  # One in ten training examples is held out and decides when the training ends.
-GUESS_WEIGHT = 0.25  # The time of one of many draws after one prefix, relative to one greedy suffix.
+SHARED_WORK = 0.7  # n draws after one prefix share their beginnings, and take the time of n ** 0.7 greedy suffixes.
 TIE = 1e-9
 
 
@@ -59,7 +59,7 @@ class Ethicist(Attack[EthicistParams]):
         plan = self.plan(len(used))
         context.announce("without a prompt")
         announce_training(context, used, plan)
-        context.announce("guess", weight=GUESS_WEIGHT * params.trials)
+        context.announce("guess", weight=params.trials**SHARED_WORK)
         for batch in context.batches(stage="without a prompt", size=128):
             greedy = context.target.sample(batch.prefixes, Policy(top_k=1))
             yield Guesses(batch.ids, greedy.suffixes, mean_loss(greedy.token_logprobs) - BELOW_ALL_OTHERS)
