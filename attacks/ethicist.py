@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy, PrefixView
+from harness import Attack, Context, Field, Guesses, HarnessError, Params, Policy
 from harness.core.arrays import Floats, Ints
 from harness.core.examples import folds_by_cluster
 from harness.core.training import Schedule, Training
-from harness.engine.prompt_training import PromptPlan, trained_prompt
+from harness.engine.prompt_training import PromptPlan, announce_training, trained_prompt
 from harness.rankers import mean_loss
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BELOW_ALL_OTHERS = 1e6
 HELD_OUT = 10  # One in ten training examples is held out and decides when the training ends.
+SHARED_WORK = 0.7  # n draws after one prefix share their beginnings, and take the time of n ** 0.7 greedy suffixes.
 TIE = 1e-9
 
 
@@ -54,10 +55,15 @@ class Ethicist(Attack[EthicistParams]):
         context.target.require(
             prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
         )
+        used, held_out = self.divide(train)
+        plan = self.plan(len(used))
+        context.announce("without a prompt")
+        announce_training(context, used, plan)
+        context.announce("guess", weight=params.trials**SHARED_WORK)
         for batch in context.batches(stage="without a prompt", size=128):
             greedy = context.target.sample(batch.prefixes, Policy(top_k=1))
             yield Guesses(batch.ids, greedy.suffixes, mean_loss(greedy.token_logprobs) - BELOW_ALL_OTHERS)
-        prompted = self.train_prompt(context, train)
+        prompted = trained_prompt(context, used, plan, self.smoothed_loss, held_out=held_out)
         policy = Policy(top_p=params.top_p, temperature=params.temperature)
         for batch in context.batches():
             shown = context.target.viewed([prompted])
@@ -67,12 +73,11 @@ class Ethicist(Attack[EthicistParams]):
             # The confidence of a single suffix is 1. Among those the likelier is submitted first.
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, np.log(confidence) + TIE * logprob)
 
-    def train_prompt(self, context: Context, train: Training) -> PrefixView:
-        """Train a prompt on part of `train` and return it as a view.
+    def divide(self, train: Training) -> tuple[Training, Training]:
+        """Return the examples that the prompt is trained on, and the held-out ones, which decide when that ends.
 
-        The held-out part decides when the training ends. Examples of one cluster are all in the same part.
+        Examples of one cluster are all in the same part.
         """
-        params = self.params
         fold = folds_by_cluster(train.clusters, HELD_OUT)
         # Hold out the smallest fold, because one cluster may be larger than all others together.
         is_held_out = fold == np.argmin(np.bincount(fold))
@@ -82,10 +87,14 @@ class Ethicist(Attack[EthicistParams]):
                 "ethicist needs training examples of at least two clusters, because it holds one out. Increase "
                 "`examples`."
             )
-        steps = params.epochs * -(-len(used) // params.batch)
+        return used, train.part(np.flatnonzero(is_held_out))
+
+    def plan(self, examples: int) -> PromptPlan:
+        """Return the plan of the training on this number of examples."""
+        params = self.params
+        steps = params.epochs * -(-examples // params.batch)
         schedule = Schedule(params.learning_rate, warmup=min(params.warmup, steps // 2), steps=steps)
-        plan = PromptPlan(params.tokens, schedule, 0.01, params.epochs, params.batch, params.patience)
-        return trained_prompt(context, used, plan, self.smoothed_loss, held_out=train.part(np.flatnonzero(is_held_out)))
+        return PromptPlan(params.tokens, schedule, 0.01, params.epochs, params.batch, params.patience)
 
     def smoothed_loss(self, losses: "Tensor") -> "Tensor":
         """Return the loss of each suffix, [rows], from the losses of its tokens, [rows, length]."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from harness import Attack, Context, Field, Guesses, Params, Policy, PrefixView
 from harness.core.training import Schedule
-from harness.engine.prompt_training import PromptPlan, trained_prompt
+from harness.engine.prompt_training import PromptPlan, announce_training, trained_prompt
 from harness.rankers import RANKER_HELP, Ranker, ranked
 
 BELOW_ALL_OTHERS = 1e6
@@ -38,8 +38,11 @@ class SoftPrompt(Attack[SoftPromptParams]):
         context.target.require(
             prefix_length=context.prefixes.shape[1], suffix_length=context.suffix_length, further=params.tokens
         )
-        yield from self.guess_greedily(context, PrefixView(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         plan = PromptPlan(params.tokens, Schedule(params.learning_rate), 0.0, params.epochs, params.batch)
+        context.announce("without a prompt")
+        announce_training(context, train, plan)
+        context.announce("guess")
+        yield from self.guess_greedily(context, PrefixView(), stage="without a prompt", lowered=BELOW_ALL_OTHERS)
         prompted = trained_prompt(context, train, plan, loss=lambda losses: losses.mean(dim=1))
         yield from self.guess_greedily(context, prompted, stage="guess")
 

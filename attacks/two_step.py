@@ -41,12 +41,15 @@ class TwoStep(Attack[TwoStepParams]):
     requires = ("scikit-learn",)
 
     def run(self, context: Context) -> Iterator[Guesses]:
+        train = self.training(context)
+        context.announce("guess")
+        if train is not None:
+            context.announce("train", over=train)
         for batch in context.batches():
             found = self.candidates(context, batch)
             context.keep(f"attacked {batch.ids[0]}", found.as_array())
             # Until the classifier is trained, the likelihood orders the candidates.
             yield Guesses(found.ids, found.suffixes, found.likelihood)
-        train = self.training(context)
         for batch in context.batches(stage="train", over=train) if train is not None else ():
             context.keep(f"trained {batch.ids[0]}", self.candidates(context, batch).as_array())
         classifier = None if train is None else self.classifier(context, train)

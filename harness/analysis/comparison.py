@@ -202,7 +202,7 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
     status = run_status(folder)
     with as_harness_error(folder.path), GuessReader.of_run(folder, spec) as reader:
         submission = submission_of(spec, reader)
-        ledger, done = reader.last_ledger(), reader.progress().done
+        ledger, done = reader.last_ledger(), reader.draws_done()
         elapsed = 0.0 if ledger is None else ledger.spent
         judged = JudgedRows(correct_rows(submission.ids, submission.suffixes, answers), submission.ids)
 

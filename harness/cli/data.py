@@ -7,6 +7,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from harness.cli.completion import round_names
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import print_json, sanitize, say
 from harness.cli.progress import ProgressBars
@@ -16,10 +17,10 @@ from harness.core.errors import HarnessError, unknown_name
 from harness.core.overlap import overlap
 from harness.core.paths import data_home
 from harness.core.rounds import load_round, shipped_rounds
-from harness.data.catalog import FOLDER, SATML, SPLITS
-from harness.data.fetch import Arrival, Outcome, fetch_files
+from harness.data.catalog import FOLDER, SATML, SPLITS, PublicFile
+from harness.data.fetch import Arrival, FetchProgress, Outcome, fetch_files
 from harness.data.pointers import read_pointers
-from harness.data.status import round_status
+from harness.data.status import RoundStatus, round_status
 
 app = CommandLine(name="data", help="Fetch, build and inspect data sets.", no_args_is_help=True)
 
@@ -37,15 +38,22 @@ def fetch_data(
 ) -> None:
     """Fetch the public files of a data set.
 
-    Each file is checked. Files that exist are kept.
+    Each file is checked. Files that exist are kept. If stderr is not a terminal, a line with the size, the share and
+    the ETA of the whole data set is printed every second.
     Exit code 1: a file could not be fetched.
     """
     folder = _folder_of(data_set)
     outcomes: list[Outcome] = []
     names = max(len(file.name) for file in SATML)
     try:
-        with ProgressBars(counts_bytes=True) as bars:
-            outcomes += fetch_files(SATML, folder, source, lambda file, done: bars.update(file.name, done, file.size))
+        with ProgressBars(counts_bytes=True, seconds_between_lines=1) as bars:
+            progress = FetchProgress(data_set, SATML)
+
+            def on_progress(file: PublicFile, done: int) -> None:
+                bars.update(file.name, done, file.size, line=progress.line(file, done))
+
+            for outcome in fetch_files(SATML, folder, source, on_progress):
+                outcomes.append(outcome)
     except KeyboardInterrupt:
         say("interrupted. Complete files are kept, and the same command fetches the others.")
         raise typer.Exit(130) from None
@@ -80,42 +88,62 @@ def _say_what_is_there(outcomes: list[Outcome], source: str | None, folder: Path
 
 
 @app.command("status")
-def show_status(round_: RoundArgument, json: Json = False) -> None:
-    """Check the files of a round.
+def show_status(
+    round_: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ROUND]",
+            help="Name of a shipped round, or a TOML file.  [default: all shipped rounds]",
+            autocompletion=round_names,
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check the files of a round, or of all shipped rounds.
 
     Prints which files are missing or wrong, whether they are the official data, and the command that fetches them.
     Exit code 1: a file contradicts the round or the official MD5.
     """
-    status = round_status(load_round(round_))
-    if json:
-        print_json(
-            {
-                "round": status.round.name,
-                "examples": status.examples,
-                "is_blind": status.round.is_blind,
-                "is_complete": status.is_complete,
-                "is_sound": status.is_sound,
-                "files": files_as_json(status),
-                "joined": [vars(rows) for rows in status.joined],
-                "commands": status.commands,
-            }
-        )
+    statuses = [round_status(load_round(name)) for name in (shipped_rounds() if round_ is None else [round_])]
+    if not json:
+        for status in statuses:
+            _print_status(status)
+    elif round_ is None:
+        print_json({"rounds": [_status_as_json(status) for status in statuses]})
     else:
-        print(f"{sanitize(status.round.name)}: {state_of(status)}")
-        print_files(status)
-        for rows in status.joined:
-            if rows.lacking:
-                print(f"  joined {rows.split} rows: md5 not checked without {', '.join(rows.lacking)}")
-            elif rows.checksum == "wrong":
-                print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {sanitize(rows.found)}")
-            else:
-                print(f"  joined {rows.split} rows: md5 {rows.checksum} ({rows.expected})")
-        for command in status.commands:
-            print(f"  to fetch what is missing: {command}")
-        if status.missing and not status.commands:
-            print("  no command fetches what is missing: copy the files to the paths above")
-    if not status.is_sound:
+        print_json(_status_as_json(statuses[0]))
+    if not all(status.is_sound for status in statuses):
         raise typer.Exit(1)
+
+
+def _status_as_json(status: RoundStatus) -> dict[str, Any]:
+    return {
+        "round": status.round.name,
+        "examples": status.examples,
+        "is_blind": status.round.is_blind,
+        "is_complete": status.is_complete,
+        "is_sound": status.is_sound,
+        "files": files_as_json(status),
+        "joined": [vars(rows) for rows in status.joined],
+        "commands": status.commands,
+    }
+
+
+def _print_status(status: RoundStatus) -> None:
+    print(f"{sanitize(status.round.name)}: {state_of(status)}")
+    print_files(status)
+    for rows in status.joined:
+        if rows.lacking:
+            print(f"  joined {rows.split} rows: md5 not checked without {', '.join(rows.lacking)}")
+        elif rows.checksum == "wrong":
+            print(f"  joined {rows.split} rows: md5 wrong: expected {rows.expected}, found {sanitize(rows.found)}")
+        else:
+            print(f"  joined {rows.split} rows: md5 {rows.checksum} ({rows.expected})")
+    for command in status.commands:
+        print(f"  to fetch what is missing: {command}")
+    if status.missing and not status.commands:
+        print("  no command fetches what is missing: copy the files to the paths above")
 
 
 @app.command("build")

@@ -1,4 +1,4 @@
-"""`harness demo`: the shipped baseline attack on the bundled target."""
+"""`harness demo`: the shipped baseline attack on the bundled target, with the preset of the demo round."""
 
 from harness.cli.options import DeviceOptions, Json, Plain, RunOptions, Seed
 from harness.cli.output import is_terminal
@@ -6,16 +6,13 @@ from harness.cli.resolving import resolve_run
 from harness.cli.watching import follow_or_detach
 from harness.jobs.attack.planning import start_attack
 
-TRIALS = 4
-"""Takes half a minute on two cores, and extracts a third of the examples."""
-
 
 def demo(plain: Plain = False, seed: Seed = 0, json: Json = False) -> None:
     """Run the baseline attack on the bundled demo target.
 
     In a terminal its screen opens, otherwise a status line is printed.
     """
-    plan = resolve_run("baseline", "demo", RunOptions(settings=[f"trials={TRIALS}"], seed=seed), DeviceOptions())
+    plan = resolve_run("baseline", "demo", RunOptions(seed=seed), DeviceOptions(), uses_preset=True)
     if not plain and not json and is_terminal():
         from harness.tui.app import HarnessApp, show
 

@@ -6,7 +6,7 @@ from typing import Any
 from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import align_columns, sanitize
-from harness.cli.watching import score_text
+from harness.cli.watching import eta_text, score_text
 from harness.core.spec import JobSpec
 from harness.core.times import date_and_time, format_duration
 from harness.jobs.attack.record import loaded_target
@@ -118,7 +118,7 @@ def _params_text(params: Mapping[str, Any]) -> str:
 def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tuple[str, str]]:
     """Return what the job was given, and what it has found so far."""
     spent = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)} spent"
-    rows = [*_input_rows(folder, spec), ("budget", spent)]
+    rows = [*_input_rows(folder, spec), ("budget", spent), *_progress_rows(summary)]
     if not summary.has_score:
         return [*rows, ("rows", f"{summary.guesses:,} committed")]
     rows.append(("guesses", f"{summary.guesses:,} committed, {summary.rows or 0:,} in the submission"))
@@ -129,6 +129,21 @@ def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tup
         rows.append(("candidates", f"exact@1 {summary.exact_at_1:.3f}, upper bound (any guess) {summary.any_of_n:.3f}"))
     if summary.rows_left_out:
         rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the row cap"))
+    return rows
+
+
+def _progress_rows(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return the share of work that is done, with the ETA, and the current stage if there are several."""
+    if summary.progress is None:
+        return []
+    done = f"{summary.progress:.0%} of the announced work"
+    rows = [("progress", ", ".join(filter(None, [done, eta_text(summary)])))]
+    stages = [stage for stage in summary.stages if stage.announced > 0]
+    if len(stages) > 1:
+        complete = sum(stage.left == 0 for stage in stages)
+        current = next((stage for stage in stages if stage.left > 0), None)
+        now = "" if current is None else f", next {sanitize(current.stage)} ({current.done / current.announced:.0%})"
+        rows.append(("stages", f"{complete:,} of {len(stages):,} done{now}"))
     return rows
 
 

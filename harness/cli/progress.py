@@ -43,15 +43,15 @@ class StatusLine(ExitStack):
 
 
 class ProgressBars(ExitStack):
-    """The progress of one named thing after another."""
+    """The progress of one named thing after another. If stderr is not a terminal, lines are printed instead."""
 
-    def __init__(self, *, counts_bytes: bool) -> None:
+    def __init__(self, *, counts_bytes: bool, seconds_between_lines: float = 10.0) -> None:
         super().__init__()
         self._unit = " bytes" if counts_bytes else ""
         self._tasks: dict[str, TaskID] = {}
         self._bars = None
         if not _is_repainted():
-            self._lines = StatusLine(seconds=10)
+            self._lines = StatusLine(seconds=seconds_between_lines)
             return
         from rich import progress
         from rich.console import Console
@@ -63,10 +63,11 @@ class ProgressBars(ExitStack):
         bars = progress.Progress(*columns, console=Console(stderr=True), redirect_stdout=False, redirect_stderr=False)
         self._bars = self.enter_context(bars)
 
-    def update(self, name: str, done: int, total: int) -> None:
-        """Show that `done` of `total` of the thing called `name` is done."""
+    def update(self, name: str, done: int, total: int, *, line: str | None = None) -> None:
+        """Show that `done` of `total` of the thing called `name` is done. `line` replaces the text of its line."""
         if self._bars is None:
-            self._lines.update(f"{name}: {done:,} of {total:,}{self._unit}", key=name)
+            share = f" ({done / total:.0%})" if total else ""
+            self._lines.update(line or f"{name}: {done:,} of {total:,}{self._unit}{share}", key=name)
             return
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name, total=total)

@@ -11,7 +11,7 @@ import typer
 from harness.cli.options import DeviceOptions, RunOptions, budget_seconds, usage_errors
 from harness.cli.progress import ProgressBars
 from harness.core.errors import HarnessError
-from harness.core.rounds import Round, load_round
+from harness.core.rounds import PresetValue, Round, load_round
 from harness.core.settings import read_settings, setting_error
 from harness.core.spec import JobSpec, TargetRecord
 from harness.core.text import shorten
@@ -20,7 +20,7 @@ from harness.engine.resolving import ResolvedTarget, require_capacity, require_r
 from harness.jobs.attack.planning import plan_attack
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, attack_named
-from harness.plugins.schema import validated_params
+from harness.plugins.schema import ValidatedParams, validated_params
 from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
 from harness.supervisor.devices import visible_gpus
@@ -37,10 +37,15 @@ GPU_NODES = [(Path("/dev"), name) for name in ("nvidia[0-9]*", "kfd", "dxg")]
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A run that can start: its spec, and the file that the attack's source is copied from."""
+    """A run that can start.
+
+    spec: what it records. attack: the file that its source is copied from. unused_preset: the values of the round's
+    preset that differ from those of the run, without the parameters that `--set` names.
+    """
 
     spec: AttackSpec
     attack: AttackFile
+    unused_preset: dict[str, PresetValue]
 
 
 def resolve_run(
@@ -52,16 +57,19 @@ def resolve_run(
     limit: int | None = None,
     shares_device: bool = False,
     parent: str | None = None,
+    uses_preset: bool = False,
 ) -> ResolvedRun:
     """Find, fetch, hash and check everything that a run needs. `parent` is the id of a tuning or the name of a group.
 
+    With `uses_preset`, the values of the round's preset for the attack replace the attack's defaults.
     Raises HarnessError for the first thing that is missing or does not fit, and a usage error for a bad option.
     """
     attack = attack_named(attack_name, options.attacks)
     round_ = load_round(round_name)
     seconds = round_.budget if options.budget is None else budget_seconds(options.budget)
-    with usage_errors("--set") if options.settings else contextlib.nullcontext():
-        params = validated_params(attack.path, settings_in(options.settings or []))
+    with usage_errors("--set"):
+        settings = settings_in(options.settings or [])
+    params = _resolve_params(attack, round_, settings, uses_preset=uses_preset)
     record = None
     if attack.uses_target:
         record = target_record(round_, compute, target=options.target, revision=options.revision)
@@ -84,7 +92,30 @@ def resolve_run(
         shares_device=shares_device,
         parent=parent,
     )
-    return ResolvedRun(spec, attack)
+    preset = round_.presets.get(attack.name, {})
+    unused = {name: value for name, value in preset.items() if params.params.get(name) != value}
+    return ResolvedRun(spec, attack, {name: value for name, value in unused.items() if name not in settings})
+
+
+def _resolve_params(
+    attack: AttackFile, round_: Round, settings: dict[str, str], *, uses_preset: bool
+) -> ValidatedParams:
+    """Return the attack's parameters: its defaults, the round's preset if it is used, and `settings` over both.
+
+    Raises a usage error if the round has no preset for the attack, or if there are settings and a value is faulty.
+    """
+    preset = round_.presets.get(attack.name, {}) if uses_preset else {}
+    if uses_preset and not preset:
+        raise typer.BadParameter(
+            f"round {round_.name} has no preset for {attack.name}. Remove --preset.", param_hint="--preset"
+        )
+    with usage_errors("--set") if settings else contextlib.nullcontext():
+        try:
+            return validated_params(attack.path, preset | settings)
+        except HarnessError as error:
+            if preset and not settings:
+                raise HarnessError(f"{round_.source}: presets: {attack.name}: {error}") from None
+            raise
 
 
 def require_device(compute: DeviceOptions) -> str:

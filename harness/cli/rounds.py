@@ -8,7 +8,7 @@ from harness.cli.options import Json, RoundArgument
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.typer_classes import CommandLine
 from harness.core.examples import error_cap_of
-from harness.core.rounds import load_round, shipped_rounds
+from harness.core.rounds import load_round, preset_text, shipped_rounds
 from harness.core.times import format_duration
 from harness.data.status import RoundStatus, round_status
 
@@ -56,13 +56,15 @@ def show_round(round_: RoundArgument, json: Json = False) -> None:
     status = round_status(load_round(round_))
     rules = _rules(status)
     if json:
-        print_json({**_summary(status), **rules, "files": files_as_json(status)})
+        print_json({**_summary(status), **rules, "presets": status.round.presets, "files": files_as_json(status)})
         return
     print(f"{sanitize(status.round.name)}: {sanitize(status.round.title)}")
     print(f"{state_of(status)}, {_examples(status)} examples")
     for rule in _RULES:
         if (value := rules[rule]) is not None:
             print(f"  {rule.removesuffix('_s').replace('_', ' '):14} {sanitize(_rule_text(rule, value))}")
+    for attack, preset in status.round.presets.items():
+        print(f"  {'preset':14} {sanitize(f'{attack}: {preset_text(preset)}')}")
     print_files(status)
 
 

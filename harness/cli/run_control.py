@@ -22,11 +22,12 @@ from harness.cli.options import (
     checked_group,
     round_or_default,
 )
-from harness.cli.output import is_terminal, print_json
+from harness.cli.output import is_terminal, print_json, sanitize, say
 from harness.cli.repeating import RunRequest, request_like
 from harness.cli.resolving import current_weights, resolve_run
 from harness.cli.typer_classes import is_given
 from harness.cli.watching import follow, follow_or_detach
+from harness.core.rounds import preset_text
 from harness.jobs.attack.planning import start_attack
 from harness.runs.folder import run_folder
 from harness.runs.launch import resume_run, stop_run
@@ -47,6 +48,9 @@ def run(
         str | None,
         typer.Option(metavar="RUN", help="Take what is not given from this run.", autocompletion=run_names),
     ] = None,
+    preset: Annotated[
+        bool, typer.Option("--preset", help="Use the round's preset for the attack; --set takes precedence.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and start nothing.")] = False,
     detach: Detach = False,
     json: Json = False,
@@ -69,7 +73,11 @@ def run(
         limit=request.limit,
         shares_device=share_device,
         parent=checked_group(group),
+        uses_preset=preset,
     )
+    if plan.unused_preset and like is None:
+        values = sanitize(preset_text(plan.unused_preset))
+        say(f"The round's preset for {request.attack} takes less time: {values}. --preset uses it.")
     if dry_run:
         print_json(plan_as_json(plan.spec)) if json else print(describe_plan(plan.spec))
         return

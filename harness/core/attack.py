@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Attack", "Batch", "Context", "Field", "Params"]
 
+GUESS_STAGE = "guess"
+"""The stage of a loop over batches that names none."""
+
 
 class Params(BaseModel):
     """The parameters of an attack, declared once for the command line, the form, the record and the documentation."""
@@ -83,8 +86,16 @@ class Context(Protocol):
     def train(self) -> Training:
         """The training examples of the round. Raises HarnessError if it has none."""
 
+    def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
+        """Announce a stage, so that progress and ETA include it before it begins.
+
+        An attack with several loops over batches announces all of them, in their order, before its first batch.
+        `trials` and `over` are those of the loop; `trials` = 0 cancels a stage that will not run. `weight` is the time
+        of one draw relative to the other stages. The ETA uses it until the stage, or one of equal weight, is measured.
+        """
+
     def batches(
-        self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64
+        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int = 64
     ) -> Iterator[Batch]:
         """Yield batches over all examples, in passes of 1, 2, 4 … trials, so that every example has a guess early.
 

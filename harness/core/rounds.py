@@ -1,7 +1,9 @@
 """A round: the rules of one contest and the paths of its files, read from a TOML file."""
 
+import math
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -36,7 +38,27 @@ def _seconds(value: Any) -> float:
         raise ValueError(str(error)) from None
 
 
+PresetValue = str | int | float | bool
+
+
+def _presets(value: Any) -> dict[str, dict[str, PresetValue]]:
+    """Return the presets without empty ones, which remove those of a base."""
+    if not isinstance(value, dict):
+        raise ValueError("must be a table of tables, such as [presets.baseline]")
+    for attack, preset in value.items():
+        if preset != "" and not isinstance(preset, dict):
+            raise ValueError(f"{attack}: must be a table of parameter names and values")
+        for name, given in preset.items() if preset else ():
+            if not isinstance(given, PresetValue) or (isinstance(given, float) and not math.isfinite(given)):
+                raise ValueError(f"{attack}.{name}: must be text, a finite number, true or false")
+        for name in (attack, *preset):
+            if not name.isidentifier():
+                raise ValueError(f"{shorten(name)!r} is not a valid name")
+    return {attack: preset for attack, preset in value.items() if preset}
+
+
 Seconds = Annotated[float, BeforeValidator(_seconds)]
+Presets = Annotated[dict[str, dict[str, PresetValue]], BeforeValidator(_presets)]
 RowRange = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 
@@ -85,6 +107,12 @@ class Round(BaseModel):
     target: str
     revision: str = "main"
     fold: Fold | None = None
+    presets: Presets = Field(
+        {},
+        exclude=True,
+        description="Values of parameters with which an attack fits into the budget, by the name of the attack. "
+        "They are no rules: neither records nor comparisons of rounds contain them.",
+    )
     source: Path | None = Field(None, description="The file that the round was read from; not a field of that file.")
 
     @model_validator(mode="after")
@@ -130,6 +158,12 @@ class Round(BaseModel):
                 "fold": fold,
             }
         )
+
+
+def preset_text(preset: Mapping[str, PresetValue]) -> str:
+    """Return the values of a preset as `--set` takes them, such as `trials=4, top_k=10`."""
+    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in preset.items()}
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def shipped_rounds() -> dict[str, Path]:
@@ -187,7 +221,10 @@ def _resolved_fields(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         raise HarnessError(f"{path}: base: expected the name or the file of another round, as text.")
     shipped = shipped_rounds()
     base_path = shipped[base] if base in shipped else (path.parent / str(base)).resolve()
-    return {**_resolved_fields(base_path, (*below, path)), **fields}
+    inherited = _resolved_fields(base_path, (*below, path))
+    if isinstance(presets := fields.get("presets"), dict) and isinstance(below_it := inherited.get("presets"), dict):
+        fields["presets"] = below_it | presets
+    return {**inherited, **fields}
 
 
 def _located(value: str, folder: Path) -> Path:

@@ -17,10 +17,11 @@ from harness.core import paths
 from harness.core.errors import HarnessError
 from harness.core.files import CHUNK_BYTES, atomic_file, file_sha256
 from harness.core.text import shorten
+from harness.core.times import format_duration
 from harness.data.catalog import PublicFile
 
 Progress = Callable[[PublicFile, int], None]
-"""Called with a file and the number of its bytes that have arrived."""
+"""Called with a file and the number of its bytes that have arrived, first with 0."""
 
 RETRY_SECONDS = (0.5, 2.0, 4.0)
 """Seconds to wait before each further attempt to download a file."""
@@ -45,6 +46,30 @@ class Outcome:
     file: PublicFile
     arrival: Arrival
     fault: str = ""
+
+
+class FetchProgress:
+    """The progress of fetching several files, one after the other, as a line of text."""
+
+    def __init__(self, name: str, files: Sequence[PublicFile]) -> None:
+        self._name = name
+        self._total = sum(file.size for file in files)
+        sizes = [file.size for file in files]
+        self._before = {file: sum(sizes[:number]) for number, file in enumerate(files)}
+        self._arrived: dict[PublicFile, int] = {}
+        self._began_at = time.monotonic()
+
+    def line(self, file: PublicFile, done: int) -> str:
+        """Return, for example, `satml: 3.2 of 7.6 MB (42%), ETA 0:07 · val_prefix.npy`.
+
+        Files before `file` count as done. The pace is that of the bytes that have arrived, without files that existed.
+        """
+        self._arrived[file] = done
+        position, arrived = self._before[file] + done, sum(self._arrived.values())
+        share = f"{position / 1e6:.1f} of {self._total / 1e6:.1f} MB ({position / self._total:.0%})"
+        seconds = time.monotonic() - self._began_at
+        eta = f", ETA {format_duration(seconds / arrived * (self._total - position))}" if arrived else ""
+        return f"{self._name}: {share}{eta} · {file.name}"
 
 
 class _MissingFileError(HarnessError):
@@ -80,6 +105,7 @@ def fetch_files(files: Sequence[PublicFile], folder: Path, source: str | None, p
                 if place.is_file() and place.stat().st_size == file.size and file_sha256(place) == file.sha256:
                     yield Outcome(file, Arrival.ALREADY_THERE)
                     continue
+                progress(file, 0)
                 if source_folder is not None:
                     _copy(file, source_folder / file.name, place, progress)
                 else:

@@ -12,6 +12,9 @@ from harness.core.view import PrefixView
 if TYPE_CHECKING:
     from harness.engine.prompt_tuning import SuffixLoss
 
+_TOKENS_PER_SUFFIX = 60
+"""Tokens of training examples in the time of one greedy suffix, measured on two cores with the demo target."""
+
 
 @dataclass(frozen=True)
 class PromptPlan:
@@ -30,13 +33,21 @@ class PromptPlan:
     patience: int = 0
 
 
+def announce_training(context: Context, train: Training, plan: PromptPlan) -> None:
+    """Announce the epochs of `trained_prompt`, so that progress and ETA include them from the start."""
+    for epoch in range(plan.epochs):
+        length = plan.tokens + train.prefixes.shape[1] + train.suffixes.shape[1]
+        context.announce(_stage(epoch), over=train, weight=length / _TOKENS_PER_SUFFIX)
+
+
 def trained_prompt(
     context: Context, train: Training, plan: PromptPlan, loss: "SuffixLoss", held_out: Training | None = None
 ) -> PrefixView:
     """Train a prompt on `train` and return it as a view: the last one, or the one with the least loss on `held_out`.
 
-    A run that was killed continues at the step where it stopped. A run that is asked to finish ends its training and
-    gets no further batches, so its guesses from before the training are its answer.
+    The attack has announced the training with `announce_training`. A run that was killed continues at the step where it
+    stopped. A run that is asked to finish ends its training and gets no further batches, so its guesses from before the
+    training are its answer.
     """
     from harness.engine.prompt_tuning import PromptTuning  # loads torch, which the parameters do not need
 
@@ -48,7 +59,7 @@ def trained_prompt(
     worse = 0
     for epoch in range(plan.epochs):
         order = np.random.default_rng([context.seed, epoch]).permutation(len(train))
-        for batch in context.batches(stage=f"epoch {epoch + 1}", over=train.part(order), size=plan.batch):
+        for batch in context.batches(stage=_stage(epoch), over=train.part(order), size=plan.batch):
             step = epoch * steps_per_epoch + int(batch.ids[0]) // plan.batch
             # A step may be durable although its batch was not recorded as done.
             if tuning.steps <= step:
@@ -58,16 +69,22 @@ def trained_prompt(
             return tuning.view
         if held_out is None:
             continue
-        kept = context.kept(f"epoch {epoch + 1}")
+        kept = context.kept(_stage(epoch))
         if kept is None:
             scored = context.target.score(held_out.prefixes, held_out.suffixes, tuning.view)
             kept = np.concatenate([[-scored.token_logprobs.mean()], tuning.prompt.reshape(-1)])
-            context.keep(f"epoch {epoch + 1}", kept)
+            context.keep(_stage(epoch), kept)
         held_out_loss, prompt = float(kept[0]), kept[1:].reshape(plan.tokens, -1)
         if best is None or held_out_loss < best[0]:
             best, worse = (held_out_loss, PrefixView(prompt=prompt)), 0
         else:
             worse += 1
         if plan.patience and worse >= plan.patience:
+            for later in range(epoch + 1, plan.epochs):
+                context.announce(_stage(later), trials=0)
             break
     return tuning.view if best is None else best[1]
+
+
+def _stage(epoch: int) -> str:
+    return f"epoch {epoch + 1}"

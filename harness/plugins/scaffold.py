@@ -29,6 +29,7 @@ class {stem}Attack(Attack[{stem}Params]):
     reference = ""  # The publication of the method.
 
     def run(self, context: Context) -> Iterator[Guesses]:
+        # With several loops over batches, announce each stage here: the ETA then includes the later ones.
         policy = Policy(temperature=self.params.temperature)
         for batch in context.batches(trials=self.params.trials):
             drawn = context.target.sample(batch.prefixes, policy, trials=batch.trials, seed=batch.seed)

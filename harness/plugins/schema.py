@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,12 @@ def fetch_schema(file: Path, *, digest: str) -> AttackSchema:
     return schema
 
 
-def validated_params(file: Path, set_: dict[str, str]) -> ValidatedParams:
-    """Return the parameters of the attack in `file`: its defaults, updated with the texts of `set_`.
+def validated_params(file: Path, set_: Mapping[str, str | int | float | bool]) -> ValidatedParams:
+    """Return the parameters of the attack in `file`: its defaults, updated with the values or texts of `set_`.
 
     Raises HarnessError if a parameter is unknown, invalid or missing, and as `fetch_schema` does.
     """
-    answer = _answer(file, {"set": set_, "validate": True})
+    answer = _answer(file, {"set": dict(set_), "validate": True})
     if answer.unknown:
         known = answer.schema.get("properties", {})
         raise unknown_name("parameter", answer.unknown[0], known, see=f"harness attacks show {file.stem}")

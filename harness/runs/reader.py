@@ -13,7 +13,7 @@ from harness.core.errors import HarnessError
 from harness.core.rows import Table
 from harness.runs.errors import as_harness_error
 from harness.runs.store import SCHEMA_VERSION
-from harness.runs.stored_tables import select_list
+from harness.runs.stored_tables import plan_select_list, select_list
 
 _TIMEOUT_SECONDS = 2.0
 """The longest wait of a reader for a lock. In WAL mode a lock is held only while a store is opened or closed."""
@@ -45,26 +45,27 @@ class LedgerEntry(NamedTuple):
     spent: float
 
 
-class StageWork(NamedTuple):
-    """A stage of a job: the announced draws, the draws of the batches that are done, and the number of those."""
+@dataclass(frozen=True)
+class StageWork:
+    """A stage of a job.
+
+    announced: its draws. done: the draws of the batches that are done. batches_done: the number of those. draw_weight:
+    the time of one draw relative to other stages. seconds: the time that its done batches took. is_announced: True if
+    the job announced the stage before it began.
+    """
 
     stage: str
     announced: float
     done: float
     batches_done: int
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Work done and announced, in draws."""
-
-    done: float
-    announced: float
+    draw_weight: float = 1.0
+    seconds: float = 0.0
+    is_announced: bool = False
 
     @property
-    def fraction(self) -> float | None:
-        """Done divided by announced; None if nothing is announced."""
-        return min(1.0, self.done / self.announced) if self.announced > 0 else None
+    def left(self) -> float:
+        """The draws that are not done."""
+        return max(0.0, self.announced - self.done)
 
 
 class RunReader:
@@ -157,24 +158,38 @@ class RunReader:
         """Return how many rows were ever committed to the table with this stored name, void ones included."""
         return int(self.query(f"SELECT COALESCE(MAX(seq), 0) FROM {name}")[0][0])  # noqa: S608
 
-    def progress(self) -> Progress:
-        """Return the work that is done and announced."""
-        done = self.query("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT batch FROM done)")[0][0]
-        announced = self.query("SELECT COALESCE(SUM(weight), 0) FROM plan")[0][0]
+    def draws_done(self) -> float:
+        """Return the draws of the batches that are done."""
+        done = self.query("SELECT COALESCE(SUM(weight), 0) FROM batch WHERE batch IN (SELECT batch FROM done)")
         with as_harness_error(self.path):
-            return Progress(float(done), float(announced))
+            return float(done[0][0])
 
     def stages(self) -> list[StageWork]:
-        """Return the work of each announced stage, in order."""
-        done: dict[str, list[float]] = {}
-        for key, weight in self.query("SELECT key, weight FROM batch WHERE batch IN (SELECT batch FROM done)"):
-            # The key of a batch is STAGE/PASS/FIRST EXAMPLE.
-            done.setdefault(str(key).rsplit("/", 2)[0], []).append(weight)
+        """Return the work of each stage that has begun or was announced, in order."""
         with as_harness_error(self.path):
-            return [
-                StageWork(str(stage), float(announced), float(sum(done.get(stage, []))), len(done.get(stage, [])))
-                for stage, announced in self.query("SELECT stage, weight FROM plan ORDER BY seq")
-            ]
+            done: dict[str, list[tuple[float, float]]] = {}
+            for key, weight, seconds in self.query(
+                "SELECT key, weight, done.at - attempt.at FROM done "
+                "JOIN attempt USING (batch, attempt) JOIN batch USING (batch)"
+            ):
+                # The key of a batch is STAGE/PASS/FIRST EXAMPLE. A clock that is set back gives negative seconds.
+                done.setdefault(str(key).rsplit("/", 2)[0], []).append((float(weight), max(0.0, float(seconds))))
+            stages = []
+            plan = self.query(f"SELECT {plan_select_list(self._db)} FROM plan ORDER BY seq")  # noqa: S608
+            for stage, announced, draw_weight, is_announced in plan:
+                batches = done.get(stage, [])
+                stages.append(
+                    StageWork(
+                        str(stage),
+                        float(announced),
+                        sum(weight for weight, _ in batches),
+                        len(batches),
+                        draw_weight=float(draw_weight),
+                        seconds=sum(seconds for _, seconds in batches),
+                        is_announced=bool(is_announced),
+                    )
+                )
+            return stages
 
     def done_keys(self) -> list[str]:
         """Return the keys of the batches that are done."""

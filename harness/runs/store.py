@@ -19,11 +19,19 @@ from harness.core.arrays import Ints, Tokens
 from harness.core.files import sync_folder
 from harness.core.rows import Kind, Table
 from harness.runs.disk import DiskFull, is_full
-from harness.runs.stored_tables import cells_in, cells_of, create_statement, insert_statement, migration_statements
+from harness.runs.stored_tables import (
+    PLAN_COLUMNS,
+    cells_in,
+    cells_of,
+    create_statement,
+    insert_statement,
+    migration_statements,
+    plan_migrations,
+)
 
 SCHEMA_VERSION = 1
 """PRAGMA user_version of run.db. A reader refuses a higher one."""
-_SCHEMA = """
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS batch (batch INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS attempt (
   seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL);
@@ -36,7 +44,8 @@ CREATE TABLE IF NOT EXISTS engine (
   call INTEGER NOT NULL, rows INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS kept (
   seq INTEGER PRIMARY KEY, name TEXT NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, data BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS plan (seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS plan (
+  seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL, {", ".join(PLAN_COLUMNS.values())});
 CREATE TABLE IF NOT EXISTS point (
   seq INTEGER PRIMARY KEY, at REAL NOT NULL, spent REAL NOT NULL, guesses INTEGER NOT NULL,
   rows INTEGER NOT NULL, solved INTEGER, wrong INTEGER, recall REAL);
@@ -69,6 +78,8 @@ class RunStore:
             self._db.execute("PRAGMA journal_mode=MEMORY")
             self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
+        for statement in plan_migrations(self._db):
+            self._db.execute(statement)
         for name, table in tables.items():
             for statement in migration_statements(self._db, name, table):
                 self._db.execute(statement)
@@ -134,11 +145,16 @@ class RunStore:
                     raise DiskFull from None
                 raise
 
-    def add_plan(self, stage: str, weight: float) -> None:
-        """Set the work that a stage announces, in draws. A later value replaces it."""
+    def add_plan(self, stage: str, weight: float, *, draw_weight: float = 1.0, is_announced: bool = False) -> None:
+        """Set the work of a stage, in draws, and the time of one draw relative to other stages.
+
+        `is_announced` is true if the job announced the stage before it began. A later call replaces these values.
+        """
         self._add(
-            "INSERT INTO plan (stage, weight) VALUES (?, ?) ON CONFLICT (stage) DO UPDATE SET weight = excluded.weight",
-            (stage, weight),
+            "INSERT INTO plan (stage, weight, draw_weight, is_announced) VALUES (?, ?, ?, ?) ON CONFLICT (stage) "
+            "DO UPDATE SET weight = excluded.weight, draw_weight = excluded.draw_weight, "
+            "is_announced = excluded.is_announced",
+            (stage, weight, draw_weight, int(is_announced)),
         )
 
     def begin_batch(self, key: str, weight: float) -> tuple[int, int]:

@@ -21,6 +21,12 @@ _SQL_TYPES = {
     Kind.TEXT: "TEXT",
 }
 
+PLAN_COLUMNS = {
+    "draw_weight": "draw_weight REAL NOT NULL DEFAULT 1",
+    "is_announced": "is_announced INTEGER NOT NULL DEFAULT 0",
+}
+"""The columns of the table `plan` that the stores of earlier versions lack."""
+
 
 def create_statement(name: str, table: Table) -> str:
     """Return the SQL statement that creates `table` under the stored name `name`."""
@@ -39,6 +45,18 @@ def migration_statements(db: sqlite3.Connection, name: str, table: Table) -> lis
         for column in table.columns
         if column.name not in stored and column.default is not None
     ]
+
+
+def plan_migrations(db: sqlite3.Connection) -> list[str]:
+    """Return the SQL statements that add the missing columns of the table `plan`."""
+    stored = _stored_columns(db, "plan")
+    return [f"ALTER TABLE plan ADD COLUMN {column}" for name, column in PLAN_COLUMNS.items() if name not in stored]
+
+
+def plan_select_list(db: sqlite3.Connection) -> str:
+    """Return what a SELECT takes from the table `plan`: stage, weight, and the columns that may be missing."""
+    has_all = set(PLAN_COLUMNS) <= _stored_columns(db, "plan")
+    return f"stage, weight, {', '.join(PLAN_COLUMNS) if has_all else '1, 0'}"
 
 
 def select_list(db: sqlite3.Connection, name: str, table: Table) -> str:

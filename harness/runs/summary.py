@@ -16,11 +16,12 @@ from harness.core.spec import JobSpec
 from harness.core.text import display_name, shorten
 from harness.plugins.parameters import settings_from
 from harness.runs.errors import as_harness_error
+from harness.runs.eta import EtaBasis, eta_of, progress_of
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import Counts, job_record
 from harness.runs.machine import hardware, versions
 from harness.runs.queue import wait_of
-from harness.runs.reader import LedgerEntry, Point, Progress, RunReader
+from harness.runs.reader import LedgerEntry, Point, RunReader, StageWork
 from harness.runs.status import Status, derived_status
 from harness.runs.tags import tags_of
 
@@ -40,13 +41,14 @@ class RunSummary:
     kind: `attack` or `audit`. recall_at_cap: from the scorecard, else from the running curve; None if the round is
     blind or nothing is scored yet. exact_at_1: share of examples whose first row is correct. any_of_n: share of
     examples with any correct guess, an upper bound for every order. figures: current figures of an audit by name.
-    guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of remaining work at the
-    pace so far. in_force: the sandbox as it was applied. refused: number of refusals by what was refused. network: what
-    the job was allowed. device: the device that the job holds. parent: id of its tuning, or name of its group. changed:
-    the parameters that are not the attack's defaults. trend: recall at equally spaced moments of the run so far, the
-    last one now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the
-    queue for a device, from 1, and the number of waiting runs. waits_for: the run that holds the device.
-    wait_at_most_s: the longest wait. The last four are None for a run that does not wait, or if they are unknown.
+    guesses: committed rows. progress: 0 to 1, None before work is announced. eta_s: seconds of the remaining work.
+    eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
+    it was applied. refused: number of refusals by what was refused. network: what the job was allowed. device: the
+    device that the job holds. parent: id of its tuning, or name of its group. changed: the parameters that are not the
+    attack's defaults. trend: recall at equally spaced moments of the run so far, the last one now; in a blind round the
+    number of guesses, relative to now. queue_position, queue_length: place in the queue for a device, from 1, and the
+    number of waiting runs. waits_for: the run that holds the device. wait_at_most_s: the longest wait. The last four
+    are None for a run that does not wait, or if they are unknown.
     """
 
     id: str
@@ -90,6 +92,8 @@ class RunSummary:
     queue_length: int | None = None
     waits_for: str | None = None
     wait_at_most_s: float | None = None
+    eta_basis: EtaBasis | None = None
+    stages: tuple[StageWork, ...] = ()
 
     @property
     def shown_attack(self) -> str:
@@ -190,7 +194,7 @@ class _Stored:
     events: dict[str, dict[str, Any]]
     ledger: LedgerEntry | None
     points: list[Point]
-    progress: Progress
+    stages: tuple[StageWork, ...]
     counts: Counts
 
 
@@ -201,7 +205,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     stored = _read_store(folder, spec)
     status = _status(folder, stored.events.get("phase"), is_alive=is_alive)
     elapsed = 0.0 if stored.ledger is None else stored.ledger.spent
-    done = stored.progress.fraction
+    eta = None if status.is_over else eta_of(stored.stages)
     scorecard = _scorecard(folder) if status.is_over and status is not Status.LOST else {}
     wait = wait_of(folder.id) if status is Status.QUEUED else None
     point, worker = stored.points[-1] if stored.points else None, stored.events.get("worker", {})
@@ -223,8 +227,8 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         rows_left_out=scorecard.get("rows_left_out"),
         elapsed_s=round(elapsed, 3),
         budget_s=spec.budget,
-        progress=done,
-        eta_s=elapsed * (1 - done) / done if done and not status.is_over else None,
+        progress=progress_of(stored.stages),
+        eta_s=None if eta is None else eta.seconds,
         created_at=spec.created_at,
         directory=str(folder.path),
         submission=str(folder.submission) if folder.submission.exists() else None,
@@ -241,6 +245,8 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         queue_length=None if wait is None else wait.length,
         waits_for=None if wait is None else wait.waits_for,
         wait_at_most_s=None if wait is None else wait.at_most_s,
+        eta_basis=None if eta is None else eta.basis,
+        stages=stored.stages,
     )
 
 
@@ -256,6 +262,7 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
         current = {"directory": str(folder.path), "submission": fields["submission"] and str(folder.submission)}
         # A change of the tags changes no file of the record.
         current |= {"tags": tags_of(folder), "trend": tuple(fields["trend"]), "status": Status(fields["status"])}
+        current |= {"stages": tuple(StageWork(**stage) for stage in fields["stages"])}
         return RunSummary(**fields | current | {"recall_interval": None if interval is None else tuple(interval)})
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -263,11 +270,11 @@ def _cached_summary(folder: RunFolder, state: RecordState) -> RunSummary | None:
 
 def _read_store(folder: RunFolder, spec: JobSpec) -> _Stored:
     if not folder.store.exists():
-        return _Stored({}, None, [], Progress(0.0, 0.0), Counts(0, {}))
+        return _Stored({}, None, [], (), Counts(0, {}))
     with RunReader(folder.store) as reader:
         counts = job_record(spec).counts(reader, spec)
-        points = reader.sampled_points(_SAMPLED_POINTS)
-        return _Stored(reader.last_events(), reader.last_ledger(), points, reader.progress(), counts)
+        points, stages = reader.sampled_points(_SAMPLED_POINTS), tuple(reader.stages())
+        return _Stored(reader.last_events(), reader.last_ledger(), points, stages, counts)
 
 
 def _trend(points: list[Point], elapsed: float) -> tuple[float, ...]:

@@ -103,7 +103,12 @@ class Intake:
         """React to a batch that is begun again, which voids the rows of its earlier attempts."""
 
     def _plan(self, frame: Frame) -> None:
-        self._store.add_plan(str(frame.fields["stage"])[:MAX_NAME], _positive(frame.fields["weight"]))
+        self._store.add_plan(
+            str(frame.fields["stage"])[:MAX_NAME],
+            _positive(frame.fields["weight"]),
+            draw_weight=_positive(frame.fields["draw_weight"]),
+            is_announced=frame.fields["is_announced"] is True,
+        )
 
     def _begin(self, frame: Frame) -> None:
         key = str(frame.fields["key"])

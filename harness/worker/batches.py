@@ -19,6 +19,7 @@ class BatchLog:
         self._done = frozenset(done)
         self._engine_rows = engine_rows
         self._stages: set[str] = set()
+        self._announced: dict[str, float] = {}
         self._open: list[str] = []
         self._calls: dict[str, int] = {}
         self._has_begun_outside = False
@@ -28,18 +29,23 @@ class BatchLog:
         """The key of the open batch, or "" if none is open."""
         return self._open[-1] if self._open else OUTSIDE_ANY_BATCH
 
-    def announce(self, stage: str, weight: float) -> None:
-        """Announce the work of a stage."""
-        self._channel.send("plan", stage=stage, weight=weight)
+    def announce(self, stage: str, weight: float, *, draw_weight: float = 1.0) -> None:
+        """Announce the work of a stage before it begins. Raises HarnessError if its name is too long."""
+        _check_name(stage)
+        self._announced[stage] = draw_weight
+        self._send_plan(stage, weight)
 
     def enter(self, stage: str, weight: float, *, noun: str) -> None:
-        """Begin a stage and announce its work. Raises HarnessError if its name is used already or too long."""
+        """Begin a stage and record its work. Raises HarnessError if its name is used already or too long."""
         if stage in self._stages:
             raise HarnessError(f"the {noun} has two loops over batches of the stage {stage!r}. Rename one of them.")
-        if len(stage) > LONGEST_NAME:
-            raise HarnessError(f"the stage name {shorten(stage)!r} is longer than {LONGEST_NAME} characters.")
+        _check_name(stage)
         self._stages.add(stage)
-        self.announce(stage, weight)
+        self._send_plan(stage, weight)
+
+    def _send_plan(self, stage: str, weight: float) -> None:
+        draw_weight, is_announced = self._announced.get(stage, 1.0), stage in self._announced
+        self._channel.send("plan", stage=stage, weight=weight, draw_weight=draw_weight, is_announced=is_announced)
 
     def is_done(self, key: str) -> bool:
         """Return True if an earlier execution has done the batch."""
@@ -72,6 +78,11 @@ class BatchLog:
         call = self._calls[self.key] = self._calls.get(self.key, 0) + 1
         if self._open:
             self._channel.send("engine", key=self.key, call=call - 1, rows=rows_at_once)
+
+
+def _check_name(stage: str) -> None:
+    if len(stage) > LONGEST_NAME:
+        raise HarnessError(f"the stage name {shorten(stage)!r} is longer than {LONGEST_NAME} characters.")
 
 
 def derive_seed(seed: int, stage: str, number: int) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from harness.cli.demo import TRIALS
 from harness.core.examples import load_answers
 from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
@@ -16,6 +15,7 @@ from harness.engine.demo import ROUND_ARRAYS
 from tests.bench.inputs import run_harness
 
 SEEDS = (0, 1, 2)
+TRIALS = load_round("demo").presets["baseline"]["trials"]
 REQUIRED_RANGE = (0.20, 0.50)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from harness.core import paths
+from harness.core.attack import GUESS_STAGE
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.engine.demo import SIZES
@@ -73,3 +74,5 @@ def test_a_small_run_answers_every_example(attack: AttackFile, tiny: Target, tmp
     assert guesses.suffixes.shape[1] == round_.suffix_length and np.isfinite(guesses.score).all()
     if attack.guesses_per_example == 1:
         assert len(guesses.ids) == rows
+    # Otherwise the ETA forgets the later stages.
+    assert context.begun == [GUESS_STAGE] or set(context.begun) <= set(context.announced)

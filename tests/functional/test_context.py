@@ -28,6 +28,27 @@ def test_stages_pass_results_and_the_final_order_is_submitted(machine: Machine) 
     assert (submitted.suffixes == suffixes).all()
 
 
+@pytest.mark.parametrize("announces", [True, False])
+def test_the_eta_includes_announced_stages(announces: bool, machine: Machine) -> None:
+    gate = machine.folder / "gate"
+    gate.mkdir()
+    folder = machine.detached("stages", "--set", f"gate={gate}", "--set", f"announces={announces}")
+    waiting = wait_until(lambda: (summary := machine.summary(folder))["progress"] and summary)
+    announced = [("train", 64.0, 16.0), ("guess", 64.0, 0.0)] if announces else [("train", 64.0, 16.0)]
+    assert [(stage["stage"], stage["announced"], stage["done"]) for stage in waiting["stages"]] == announced
+    assert waiting["progress"] == (16 / (64 + 3 * 64) if announces else 0.25)
+    assert waiting["eta_basis"] == ("estimated" if announces else "stage")
+    # A draw of the second stage counts three times.
+    assert waiting["eta_s"] == pytest.approx(waiting["stages"][0]["seconds"] * (15 if announces else 3))
+    shown = machine.run("show", folder.id).stdout
+    assert ("ETA about" in shown) is announces and ("for this stage" in shown) is not announces
+    assert ("0 of 2 done, next train (25%)" in shown) is announces
+    (gate / "open").touch()
+    ended = wait_until(lambda: (summary := machine.summary(folder))["status"] == "finished" and summary)
+    assert (ended["progress"], ended["eta_s"], ended["eta_basis"]) == (1.0, None, None)
+    assert [stage["stage"] for stage in ended["stages"]] == ["train", "guess"]
+
+
 @pytest.mark.slow
 def test_a_run_killed_in_each_stage_ends_with_the_same_rows(machine: Machine) -> None:
     folder = machine.detached("stages", "--set", "pause=0.2")

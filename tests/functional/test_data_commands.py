@@ -162,6 +162,25 @@ def test_rounds_show_prints_the_rules_of_a_fold(tmp_path):
     assert f"error cap      {shown['error_cap']}\n" in harness("rounds", "show", "demo:fold0of5", data=tmp_path).stdout
 
 
+def test_rounds_show_lists_the_presets(tmp_path):
+    shown = json.loads(harness("rounds", "show", "demo", "--json", data=tmp_path).stdout)
+    assert shown["presets"]["baseline"] == {"trials": 4}
+    assert "  preset         baseline: trials=4\n" in harness("rounds", "show", "demo", data=tmp_path).stdout
+    assert "preset" not in harness("rounds", "show", "satml-dev", data=tmp_path).stdout
+
+
+def test_the_status_of_all_rounds(tmp_path):
+    rounds = json.loads(harness("data", "status", "--json", data=tmp_path).stdout)["rounds"]
+    by_name = {row["round"]: row for row in rounds}
+    assert set(by_name) >= {"demo", "satml-dev", "satml-test"}
+    assert by_name["demo"]["is_complete"] and by_name["demo"]["commands"] == []
+    missing = [file["path"] for file in by_name["satml-dev"]["files"] if file["state"] == "missing"]
+    assert str(tmp_path / "satml" / "train_prefix.npy") in missing
+    assert by_name["satml-dev"]["commands"][0] == "harness data fetch satml"
+    text = harness("data", "status", data=tmp_path).stdout
+    assert "demo: complete\n" in text and "satml-dev: files: " in text
+
+
 def test_a_title_prints_no_control_characters(small_round, tmp_path):
     small_round.write_text(small_round.read_text().replace('title = "small"', 'title = "\\u001b[2Jsmall"'))
     assert "\x1b" not in harness("rounds", "show", small_round, data=tmp_path).stdout

@@ -1,7 +1,9 @@
 """Fetch files from a local HTTP server with faults."""
 
 import hashlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.data import fetch as fetching
 from harness.data.catalog import SATML, Base, PublicFile
-from harness.data.fetch import Arrival, fetch_files
+from harness.data.fetch import Arrival, FetchProgress, fetch_files
 from tests.functional.machine import ROOT, SHARED_DATA, wait_until
 
 SHARED_SATML = SHARED_DATA / "satml"
@@ -216,6 +218,29 @@ def test_an_interrupted_fetch_of_the_challenge_keeps_complete_files(server, tmp_
     assert all(name in error for name in lacking)
     for path in (tmp_path / "satml").iterdir():
         assert path.read_bytes() == server.files[path.name]
+
+
+def test_a_fetch_without_a_terminal_prints_size_share_and_eta(server, tmp_path):
+    first, second = SATML[:2]
+    server.files = {file.name: bytes(file.size) for file in (first, second)}
+    process = harness("data", "fetch", "satml", "--from", server.address, "--json", data=tmp_path)
+    printed, error = process.communicate(timeout=120)
+    assert process.returncode == 1
+    states = {file["file"]: file["state"] for file in json.loads(printed)["files"]}
+    assert states.pop(first.name) == states.pop(second.name) == "failed" and set(states.values()) == {"lacking"}
+    lines = [line for line in error.splitlines() if line.startswith("satml: ")]
+    total = sum(file.size for file in SATML)
+    assert lines[0] == f"satml: 0.0 of {total / 1e6:.1f} MB (0%) · {first.name}"
+    share = f"{first.size / 1e6:.1f} of {total / 1e6:.1f} MB ({first.size / total:.0%})"
+    assert any(re.fullmatch(rf"satml: {re.escape(share)}, ETA \d+:\d\d · {second.name}", line) for line in lines)
+
+
+def test_existing_files_do_not_shorten_the_eta():
+    files = tuple(listed(f"{number}.npy", bytes(10_000_000)) for number in range(3))
+    progress = FetchProgress("set", files)
+    assert progress.line(files[1], 0) == "set: 10.0 of 30.0 MB (33%) · 1.npy"
+    progress.line(files[1], 10_000_000)
+    assert re.fullmatch(r"set: 20\.0 of 30\.0 MB \(67%\), ETA 0:00 · 2\.npy", progress.line(files[2], 0))
 
 
 @pytest.mark.parametrize("address", ["http://", "http://127.0.0.1:99999", "https://[::1", "http://a b"])

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from harness.cli import demo
-from harness.cli.demo import TRIALS
 from harness.cli.resolving import resolve_run
 from harness.core.examples import load_answers
 from harness.core.rounds import load_round
@@ -18,6 +17,7 @@ from harness.runs.folder import RunFolder
 from tests.functional.machine import Machine
 
 EXAMPLES = 200
+TRIALS = load_round("demo").presets["baseline"]["trials"]
 BANDS = ((1, 5), (8, 33), (33, 65))  # repetitions, half-open
 
 

@@ -36,6 +36,8 @@ class SequenceAudit(Audit[SequenceParams]):
         dataset = Dataset.from_inputs(context.inputs)
         partner = permuted_partners(dataset, context.seed)
         with self._completer(dataset, context) as completer:
+            context.announce("complete", len(completer.order))
+            context.announce("again", 0)
 
             def run_stage(stage: str, paragraphs: Ints, done: Ints) -> None:
                 completer.begin(paragraphs, done)
@@ -43,6 +45,8 @@ class SequenceAudit(Audit[SequenceParams]):
                     self._emit(context, dataset, partner, *completer.complete(batch.items, batch.seed))
                     if batch.items[-1] % _PARAGRAPHS_PER_REPORT == _PARAGRAPHS_PER_REPORT - 1:
                         _report_rates(context, dataset)
+                        if stage == "complete":
+                            context.announce("again", len(_unanswered_at_first(context.rows)))
 
             run_stage("complete", completer.order, _requested(context.rows, times=1))
             run_stage("again", _unanswered_at_first(context.rows), _requested(context.rows, times=2))

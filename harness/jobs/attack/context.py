@@ -1,5 +1,6 @@
 """The context of a running attack: inputs come from its scratch directory, guesses go to the supervisor."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.core.arrays import Ints, Tokens, token_dtype
-from harness.core.attack import Batch
+from harness.core.attack import GUESS_STAGE, Batch
 from harness.core.errors import HarnessError
 from harness.core.frames import MAX_BODY_BYTES
 from harness.core.guesses import GUESSES, Guesses, concatenate_guesses, find_fault
@@ -86,8 +87,16 @@ class AttackContext:
             )
         return self._training
 
+    def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
+        if trials < 0 or not 0 < weight < math.inf:
+            raise HarnessError(
+                f"context.announce({shorten(stage)!r}): trials must be at least 0, and weight positive and finite."
+            )
+        examples = len(self.prefixes if over is None else over.prefixes)
+        self._log.announce(stage, float(examples * trials), draw_weight=float(weight))
+
     def batches(
-        self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64
+        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int = 64
     ) -> Iterator[Batch]:
         prefixes = self.prefixes if over is None else over.prefixes
         passes = list(doubling_passes(trials)) if over is None else [trials]

@@ -86,7 +86,7 @@ def plan_attack(
         shares_device=shares_device,
         examples=round_examples if limit is None else min(limit, round_examples),
         round_examples=round_examples,
-        round=round_.model_copy(update={"error_cap": error_cap_of(round_)}),
+        round=round_.model_copy(update={"error_cap": error_cap_of(round_), "presets": {}}),
         data_sha256={str(path): file_sha256(path) for path in round_.files if path.exists()},
         target=target,
         budget=budget,

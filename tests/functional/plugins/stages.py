@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -10,6 +11,10 @@ from harness import Attack, Context, Field, Guesses, Params
 
 class StagesParams(Params):
     pause: float = Field(0.0, ge=0, description="Seconds per batch.")
+    gate: Path | None = Field(
+        None, description="Directory: the attack waits in its second batch until it contains a file."
+    )
+    announces: bool = Field(True, description="Announce the stages.")
 
 
 class Stages(Attack[StagesParams]):
@@ -17,8 +22,13 @@ class Stages(Attack[StagesParams]):
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
+        if self.params.announces:
+            context.announce("train", over=context.train)
+            context.announce("guess", weight=3)
         for batch in context.batches(stage="train", over=context.train, size=16):
             time.sleep(self.params.pause)
+            while batch.ids[0] == 16 and self.params.gate is not None and not any(self.params.gate.iterdir()):
+                time.sleep(0.05)
             total = context.kept("total")
             seen = 0 if total is None else int(total)
             # One name per batch, so that a repeated batch is not counted twice.

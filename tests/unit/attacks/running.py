@@ -31,6 +31,8 @@ class SmallContext:
     kept_arrays: dict[str, np.ndarray] = field(default_factory=dict)
     committed: list[Guesses] = field(default_factory=list)
     guesses_per_example: int = 1
+    announced: dict[str, int] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.target is not None:
@@ -49,7 +51,12 @@ class SmallContext:
         assert self.training is not None
         return self.training
 
+    def announce(self, stage: str, trials: int = 1, *, over: Training | None = None, weight: float = 1.0) -> None:
+        assert (not self.begun and weight > 0) or trials == 0
+        self.announced[stage] = trials
+
     def batches(self, trials: int = 1, *, stage: str = "guess", over: Training | None = None, size: int = 64) -> Any:
+        self.begun.append(stage)
         rows = self.prefixes if over is None else over.prefixes
         for first in range(0, len(rows), size):
             ids = np.arange(first, min(first + size, len(rows)))

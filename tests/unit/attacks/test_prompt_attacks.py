@@ -149,3 +149,6 @@ def test_training_stops_early_and_uses_the_best_prompt(neo: Target, training: Tr
     saved = {name: array[0] for name, array in context.kept_arrays.items() if name.startswith("epoch")}
     losses = [saved[f"epoch {number + 1}"] for number in range(len(saved))]
     assert len(losses) < 40 and int(np.argmin(losses)) == len(losses) - 3
+    # The ETA does not wait for the other epochs.
+    cancelled = [stage for stage, trials in context.announced.items() if trials == 0]
+    assert cancelled == [f"epoch {number + 1}" for number in range(len(losses), 40)]

@@ -120,6 +120,7 @@ def test_the_objects_of_rounds_and_data(harness: CommandLine, home: Path) -> Non
     for round_ in ("small.toml", "satml-test"):
         check(harness("rounds", "show", round_, "--json").json, "`harness rounds show`")
         check(harness("data", "status", round_, "--json").json, "`harness data status`")
+    check(harness("data", "status", "--json").json, "`harness data status` without a round")
     check(harness("data", "overlap", "small.toml", "--json").json, "`harness data overlap`")
     empty = home / "empty"
     empty.mkdir()

@@ -1,11 +1,13 @@
 """A run as a command follows it: its outcome, its exit code, its log."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.cli import watching
+from harness.runs.eta import EtaBasis
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from tests.unit.cli.command_line import CommandLine
@@ -66,6 +68,19 @@ def test_a_log_is_printed_as_json(harness: CommandLine, home: Path) -> None:
     folder = recorded_run(home).folder
     folder.log.write_text("one\ntwo\nthree\n")
     assert harness("logs", folder.id, "-n", "2", "--json").json["lines"] == ["two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("basis", "eta", "words"),
+    [
+        (EtaBasis.MEASURED, 5.0, "ETA 0:05"),
+        (EtaBasis.ESTIMATED, 5.0, "ETA about 0:05"),
+        (EtaBasis.STAGE, 90.0, "ETA 1:30 for this stage (after the budget)"),
+    ],
+)
+def test_the_eta_says_what_it_rests_on(home: Path, basis: EtaBasis, eta: float, words: str) -> None:
+    summary = dataclasses.replace(run_summary(recorded_run(home).folder), eta_s=eta, eta_basis=basis)
+    assert f" · {words} · " in watching.status_line(summary)
 
 
 def test_the_status_line_names_the_error_cap(home: Path) -> None:

@@ -16,7 +16,7 @@ from harness.core.examples import (
     load_training,
     require_fitting_files,
 )
-from harness.core.rounds import load_round, shipped_rounds
+from harness.core.rounds import load_round, preset_text, shipped_rounds
 
 PLAIN = """
 name = "small"
@@ -87,6 +87,38 @@ def test_a_round_inherits_fields_from_its_base(folder):
     assert (other.name, other.error_cap, other.answer_file) == ("other", 7, None)
     assert (other.prefix_file, other.title, other.prefix_length) == (base.prefix_file, base.title, 40)
     assert other.is_blind and not base.is_blind
+
+
+def test_presets_are_merged_over_those_of_the_base(folder):
+    base = PLAIN + "[presets.one]\ntrials = 4\nfast = true\n[presets.two]\nwidth = 1\n[presets.three]\nwidth = 2\n"
+    (folder / "small.toml").write_text(base)
+    (folder / "other.toml").write_text('base = "small.toml"\n[presets]\nthree = ""\n[presets.one]\ntrials = 9\n')
+    assert load_round(str(folder / "small.toml")).presets["one"] == {"trials": 4, "fast": True}
+    other = load_round(str(folder / "other.toml"))
+    assert other.presets == {"one": {"trials": 9}, "two": {"width": 1}}
+    assert other.derived_fold(0).presets == other.presets
+    assert preset_text({"trials": 9, "fast": True, "lengths": "50 20"}) == "trials=9, fast=true, lengths=50 20"
+
+
+def test_presets_are_no_rules(folder):
+    assert "presets" not in load_round("demo").model_dump()
+    assert load_round("demo").presets["baseline"] == {"trials": 4} and load_round("satml-dev").presets == {}
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        ("[presets]\none = 4", "one: must be a table"),
+        ("presets = 4", "must be a table of tables"),
+        ("[presets.one]\ntrials = [4]", "one.trials: must be text, a finite number, true or false"),
+        ("[presets.one]\nrate = nan", "one.rate: must be"),
+        ("[presets.one]\nwhen = 2020-01-01", "one.when: must be"),
+        ('[presets.one]\n"two words" = 4', "'two words' is not a valid name"),
+        ('[presets."no-name"]\ntrials = 4', "'no-name' is not a valid name"),
+    ],
+)
+def test_a_faulty_preset_is_named(folder, lines, fault):
+    assert f"presets: {fault}" in error_of(folder / "faulty.toml", f"{PLAIN}{lines}\n")
 
 
 def test_a_circular_base_is_refused(folder):

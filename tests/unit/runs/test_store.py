@@ -15,7 +15,7 @@ from harness.core.errors import HarnessError
 from harness.core.guesses import GUESSES
 from harness.jobs.attack.reader import GuessReader
 from harness.runs.disk import DiskFull
-from harness.runs.reader import RunReader
+from harness.runs.reader import RunReader, StageWork
 from harness.runs.store import SCHEMA_VERSION, RunStore
 
 TABLES = {"guess": GUESSES}
@@ -68,6 +68,24 @@ def test_a_column_missing_in_an_older_store_has_its_default(path: Path) -> None:
         assert reader.guesses().score.tolist() == [0.0, 0.5]
 
 
+def test_the_plan_of_an_older_store_has_no_announced_stages(path: Path) -> None:
+    open_store(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE plan")
+        db.execute("CREATE TABLE plan (seq INTEGER PRIMARY KEY, stage TEXT NOT NULL UNIQUE, weight REAL NOT NULL)")
+        db.execute("INSERT INTO plan (stage, weight) VALUES ('guess', 16)")
+    db.close()
+    older = StageWork("guess", 16.0, 0.0, 0)
+    with RunReader(path) as reader:
+        assert reader.stages() == [older]
+    store = open_store(path)
+    with store.transaction():
+        store.add_plan("train", 4.0, draw_weight=2.0, is_announced=True)
+    with RunReader(path) as reader:
+        assert reader.stages() == [older, StageWork("train", 4.0, 0.0, 0, draw_weight=2.0, is_announced=True)]
+    store.close()
+
+
 def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
     store = open_store(path)
     add_guesses(store, "a", [1, 2], 0.5, done=True)
@@ -81,7 +99,7 @@ def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
         assert committed.is_done.tolist() == [True, True, False]
         assert committed.guesses.suffixes.tolist() == [[1] * 3, [2] * 3, [4] * 3]
         assert reader.done_keys() == ["a"] and reader.row_count("guess") == 5
-        assert reader.progress().done == 1.0
+        assert reader.draws_done() == 1.0
         arrivals = reader.arrivals()
         assert arrivals.guesses.ids[arrivals.valid_rows(reader.repeated_batches())].tolist() == [1, 2, 4]
 

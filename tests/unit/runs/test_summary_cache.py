@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.runs.reader import StageWork
 from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from tests.unit.tui.recorded import Recorded, recorded_run
@@ -17,6 +18,8 @@ def run(home: Path) -> Recorded:
 
 
 def finish(run: Recorded) -> None:
+    with run.store.transaction():
+        run.store.add_plan("guess", 16.0, draw_weight=2.0, is_announced=True)
     run.event("phase", phase="finished")
     run.store.close()
 
@@ -27,7 +30,19 @@ def test_a_finished_run_is_read_from_its_cache(run: Recorded) -> None:
     cache = json.loads(run.folder.summary.read_text())
     cache["summary"]["guesses"] = 12345
     run.folder.summary.write_text(json.dumps(cache))
-    assert run_summary(run.folder).guesses == 12345 and summary.guesses == 0
+    cached = run_summary(run.folder)
+    assert cached.guesses == 12345 and summary.guesses == 0
+    assert cached.stages == summary.stages == (StageWork("guess", 16.0, 0.0, 0, draw_weight=2.0, is_announced=True),)
+
+
+def test_the_cache_of_an_earlier_version_is_read_again(run: Recorded) -> None:
+    finish(run)
+    expected = run_summary(run.folder)
+    cache = json.loads(run.folder.summary.read_text())
+    for field in ("stages", "eta_basis"):
+        del cache["summary"][field]
+    run.folder.summary.write_text(json.dumps(cache))
+    assert run_summary(run.folder) == expected
 
 
 def test_a_change_of_the_record_invalidates_the_cache(run: Recorded) -> None:

@@ -1,5 +1,6 @@
 """The facts about a run agree with its record and its round's files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
 
 def test_queries_are_counted_by_stage(home: Path) -> None:
     queries = run_facts(ended_run(home)).queries
-    assert queries.stages == (StageWork("guess", 2.0 * EXAMPLES, 1.0, 1),)
+    (stage,) = queries.stages
+    assert replace(stage, seconds=0.0) == StageWork("guess", 2.0 * EXAMPLES, 1.0, 1)
     assert (queries.engine_calls, queries.rows_at_once, queries.repeated_batches, queries.executions) == (
         1,
         (64, 64),
@@ -46,7 +48,7 @@ def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:
         recorded.store.add_plan("a", 1.0)
         recorded.store.add_plan("later", 5.0)
     with RunReader(recorded.folder.store) as reader:
-        assert reader.stages() == [
+        assert [replace(stage, seconds=0.0) for stage in reader.stages()] == [
             StageWork("a/b", 9.0, 2.0, 2),
             StageWork("a", 1.0, 1.0, 1),
             StageWork("later", 5.0, 0.0, 0),

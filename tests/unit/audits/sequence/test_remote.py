@@ -107,6 +107,7 @@ def test_an_unanswered_paragraph_is_retried_once_at_the_end(tmp_path: Path) -> N
     assert findings.figures["paragraphs"] == {"completed": 6, "unanswered": 2, "no_room": 0, "pending": 0}
     assert findings.figures["counts"]["trigram"]["corpus"]["judged"] == 6
     assert len(server.prompts) == 10
+    assert run.announced == {"complete": 8, "again": 2}
     assert any(
         "2 paragraphs without an answer" in sentence and "sends invalid JSON" in sentence
         for sentence in findings.sentences
