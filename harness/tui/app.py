@@ -36,6 +36,7 @@ from harness.tui.screens.keys import KeysScreen
 from harness.tui.screens.main import MainScreen
 from harness.tui.screens.run import RunScreen
 from harness.tui.screenshot import convert_to_png, save_svg
+from harness.tui.widgets.run_actions import RunActions
 from harness.tui.widgets.top_bar import TopBar
 
 _LOG = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ class HarnessApp(OrderedKeysApp):
             for screen in self.screen_stack:
                 for bar in screen.query(TopBar):
                     bar.show(self._overview, round_name=self._round_name)
-            self.main.show(self._overview, round_name=self._round_name)
+            self.main.show(self._overview, round_name=self._round_name, round_choice=self.round_choice)
 
     def on_screen_resume(self) -> None:
         self._show_overview()
@@ -271,6 +272,10 @@ class HarnessApp(OrderedKeysApp):
             )
         except (OSError, ValueError) as error:
             self.notify(sanitize(f"on_finish cannot be started ({error})."), severity="error", markup=False)
+
+    def on_run_actions_duplicated(self, event: RunActions.Duplicated) -> None:
+        """Open the form with the values of a run."""
+        self.main.duplicate(event.folder)
 
     def action_open_ended(self) -> None:
         if self._ended is None:

@@ -4,18 +4,23 @@ The schema comes from a plugin, so nothing about its shape is assumed.
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from harness.core.errors import HarnessError
 from harness.core.text import shorten
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import Parameter, as_mapping, members_of, parameters_in
 from harness.plugins.schema import AttackSchema
 
 MAX_PARAMETERS = 100
+MAX_RUNS = 100
+"""The most runs that one form starts."""
 FROM_ROUND = "from the round"
 _MAX_CHOICES = 200
 _MAX_DEPTH = 8
@@ -86,6 +91,12 @@ class Field:
         default = f"default {shorten(self.default)}" if self.default else ""
         return "; ".join(filter(None, (shorten(", ".join(values), 120), default)))
 
+    def alternatives(self, text: str) -> list[str]:
+        """Return the texts of each run: several for numbers with commas between them."""
+        if self.kind in (FieldKind.INTEGER, FieldKind.NUMBER) and "," in text:
+            return list(dict.fromkeys(part.strip() for part in text.split(",")))
+        return [text]
+
     def value_of(self, text: str) -> str | None:
         """Return the value that `text` stands for; None for the default, which an empty field has unless it is text."""
         value = text if self.kind is FieldKind.TEXT else text.strip()
@@ -110,6 +121,15 @@ class Form:
             if one.key in values:
                 command += [one.key, values[one.key]] if one.is_option else ["--set", f"{one.name}={values[one.key]}"]
         return command if self.attacks_folder is None else [*command, "--attacks", str(self.attacks_folder)]
+
+    def command_lines(self, texts: Mapping[str, str], *, group: str) -> list[list[str]]:
+        """Return the arguments for each combination of the alternatives; several runs are in the group `group`."""
+        choices = [one.alternatives(texts.get(one.key, one.default or "")) for one in self.fields]
+        keys = [one.key for one in self.fields]
+        if math.prod(map(len, choices)) > MAX_RUNS:
+            raise HarnessError(f"more than {MAX_RUNS} runs. Give fewer values.")
+        lines = [self.command_line(dict(zip(keys, chosen, strict=True))) for chosen in product(*choices)]
+        return lines if len(lines) == 1 else [[*line, "--group", group] for line in lines]
 
 
 def changed_values(fields: Iterable[Field], texts: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.columns import Cell, Column, Drawn, Row, Span
 from harness.tui.palette import GLYPHS
+from harness.tui.widgets.top_bar import spark
 
 HEADING = "group "
 """The beginning of the key of a heading."""
@@ -28,7 +29,7 @@ _BASELINE = "baseline"
 
 @dataclass(frozen=True)
 class ListState:
-    """How the user looks at the list. open_groups and closed_groups: what the user toggled."""
+    """How the user looks at the list. marked: ids of runs. toggled: keys of the groups that were opened or closed."""
 
     query: str = ""
     round: str | None = None
@@ -71,7 +72,8 @@ def list_rows(runs: Sequence[RunSummary], unreadable: Mapping[str, str], state: 
 def matches(run: RunSummary, state: ListState) -> bool:
     """Return True if the run is in the chosen round and has every word of the filter.
 
-    A word such as `status:running`, `round:demo`, `attack:base` or `tag:best` is about one field, any other about all.
+    A word such as `status:running`, `round:demo`, `attack:base`, `tag:best` or `group:NAME` is about one field, any
+    other about all.
     """
     if state.round is not None and run.round != state.round:
         return False
@@ -79,8 +81,10 @@ def matches(run: RunSummary, state: ListState) -> bool:
         "status": run.status.words,
         "round": run.round,
         "attack": run.attack,
+        "tag": " ".join(run.tags),
+        "group": run.parent or "",
         "id": run.id,
-        "note": run.note,
+        "note": f"{run.note} {run.changed_text}",
     }
     for word in state.query.casefold().split():
         name, colon, value = word.partition(":")
@@ -131,12 +135,16 @@ def status_cell(run: RunSummary) -> list[Span]:
         eta = "" if run.eta_s is None else f" ETA {format_duration(run.eta_s)}"
         bar = "━" * filled
         return [(bar, meaning), ("─" * (_WORK_CELLS - filled), "dim"), (f" {run.progress:.0%}{eta}", "")]
+    if run.queue_position is not None:
+        wait = "" if run.wait_at_most_s is None else f", at most {format_duration(run.wait_at_most_s)}"
+        return [(f"queued {run.queue_position} of {run.queue_length}{wait}", meaning)]
     return [(run.status.words, meaning)]
 
 
 def run_name(run: RunSummary) -> str:
-    """Return the short name of a run: the random letters that its id begins with."""
-    return run.id.partition("-")[0]
+    """Return the short name of a run: the random letters that its id begins with, and its first tag."""
+    letters = run.id.partition("-")[0]
+    return f"{letters} {run.tags[0]}" if run.tags else letters
 
 
 def _highest(run: RunSummary) -> float:
@@ -153,7 +161,7 @@ def _columns(runs: Iterable[RunSummary], scale: float) -> tuple[Column, ...]:
         Column(scale_title(0.0, scale), width=24, least=10),
         Column("status", least=16, sort_key="status"),
         Column("time", is_right=True, sort_key="elapsed"),
-        Column("", least=6),
+        Column("trend"),
         Column("started", width=14, sort_key="started"),
         Column("note", least=8, fills=True),
     )
@@ -167,15 +175,22 @@ class _Group(NamedTuple):
 
 
 def _groups(runs: Sequence[RunSummary], state: ListState) -> list[_Group]:
-    """Return the runs by round, in the order of the first run of each."""
-    if not state.is_grouped or len({run.round for run in runs}) < 2:
-        return [_Group("", "", True, list(runs))]
+    """Return the runs of each tuning or group, and the others by round, in the order of the first run of each.
+
+    Tunings and groups are closed at first, rounds are open.
+    """
     found: dict[str, list[RunSummary]] = {}
     for run in runs:
-        found.setdefault(run.round, []).append(run)
-    return [
-        _Group(f"{HEADING}{name}", name, f"{HEADING}{name}" not in state.toggled, some) for name, some in found.items()
-    ]
+        found.setdefault(f"{HEADING}{run.parent or run.round}", []).append(run)
+    if not state.is_grouped or len(found) < 2:
+        return [_Group("", "", True, list(runs))]
+    groups = []
+    for key, some in found.items():
+        parent = some[0].parent
+        title = some[0].round if parent is None else f"{parent} on {some[0].round.partition(':')[0]}"
+        is_open = (key in state.toggled) is (parent is not None)
+        groups.append(_Group(key, title, is_open, some))
+    return groups
 
 
 def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
@@ -194,12 +209,12 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
     recall = "blind" if run.is_blind else "–" if run.recall_at_cap is None else f"{run.recall_at_cap:.3f}"
     cells: list[Cell] = [
         [("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],
-        run.shown_attack,
+        [(run.attack, ""), (f" {run.changed_text}", "dim"), (f" {' '.join(_marks(run))}", "warning")],
         [(recall, "dim" if recall in ("blind", "–") else "bold")],
         _bar_of(run, scale),
         status_cell(run),
         format_duration(run.elapsed_s),
-        [(" ".join(_marks(run)), "warning")],
+        [(spark(run.trend, max(run.trend, default=0.0) or 1.0), "active")],
         [(day_and_time(run.created_at), "dim")],
         [(run.note, "dim")],
     ]

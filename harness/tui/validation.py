@@ -42,6 +42,8 @@ def validation_error(field: Field, text: str) -> str | None:
 
     Fields of `DISK_KINDS` read the disk, which may take a while.
     """
+    if len(parts := field.alternatives(text)) > 1:
+        return next((error for part in parts if (error := validation_error(field, part or "?"))), None)
     value = field.value_of(text)
     if value is None:
         return "required" if field.default is None else None

@@ -31,10 +31,10 @@ from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot import Line, Plot, PlotView
 from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
 
-_FILTER = "words, or status:running round:demo attack:base note:text"
+_FILTER = "words, or status:running round:demo attack:base tag:best group:name"
 _PREVIEW_SECONDS = 0.15
 _NEED_A_RUN = ("mark", "compare", "filter", "sort", "group", "package", "report", "note", "delete", "copy_id")
-FIRST_RUN = ["run", "baseline", "--round", "demo", "--set", "trials=4", "--detach"]
+FIRST_RUN = ["run", "baseline", "--round", "demo", "--preset", "--detach"]
 
 
 class FirstRun(Static, can_focus=True):

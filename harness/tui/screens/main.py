@@ -13,8 +13,10 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
+from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
+from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
@@ -65,6 +67,7 @@ class MainScreen(Screen[None]):
         self._tab = 1
         self._overview: Overview | None = None
         self._round: str | None = None
+        self._round_choice: str | None = None
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -77,9 +80,9 @@ class MainScreen(Screen[None]):
         self._show_tabs()
         self.query_one(RunsPage).focus_main()
 
-    def show(self, overview: Overview, *, round_name: str | None) -> None:
-        """Show the state of the machine on the page that is visible."""
-        self._overview, self._round = overview, round_name
+    def show(self, overview: Overview, *, round_name: str | None, round_choice: str | None) -> None:
+        """Show the state of the machine on the page that is visible; `round_choice` is the round's name or file."""
+        self._overview, self._round, self._round_choice = overview, round_name, round_choice
         self._page.show(overview, round_name=round_name)
 
     @property
@@ -129,10 +132,24 @@ class MainScreen(Screen[None]):
     def _new_run(self, event: AttacksPage.NewRun) -> None:
         self._open_form(event.attack)
 
-    def _open_form(self, attack: AttackFile) -> None:
-        round_name = self._round or default_round()
-        screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=round_name)
+    def _open_form(self, attack: AttackFile, *, like: RunFolder | None = None) -> None:
+        round_name = self._round_choice or default_round()
+        screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=round_name, like=like)
         self.app.push_screen(screen, self._open_run)
+
+    def duplicate(self, folder: RunFolder) -> None:
+        """Open the form with the values of a run."""
+        try:
+            name = folder.attack_spec().attack.name
+        except HarnessError as error:
+            self.notify(sanitize(str(error)), severity="error", markup=False)
+            return
+        attacks = () if self._overview is None else self._overview.attacks
+        attack = next((one for one in attacks if one.name == name and one.error is None), None)
+        if attack is None:
+            self.notify(sanitize(f"The attack {name} is not there any more."), severity="error", markup=False)
+        else:
+            self._open_form(attack, like=folder)
 
     def _open_run(self, id_: str | None) -> None:
         if id_:

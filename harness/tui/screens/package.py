@@ -25,6 +25,7 @@ from harness.tui.screens.form import FormScreen
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.checklist import Checklist
 from harness.tui.widgets.form_fields import FormFields
+from harness.tui.widgets.top_bar import TopBar
 
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
@@ -70,6 +71,7 @@ class PackageScreen(FormScreen[None]):
         self._is_closed, self._poll_now = Event(), Event()
 
     def compose(self) -> ComposeResult:
+        yield TopBar()
         with Vertical(id="header"):
             yield Static(Content(f"Package {sanitize(self._folder.id)}"), id="what")
             yield Static(Content("reading …"), id="who")

@@ -139,6 +139,7 @@ def who(snapshot: Snapshot, *, is_frozen: bool) -> Content:
         (f"{glyph} {summary.status.words}", f"bold {colour}"),
         "  ",
         (sanitize(summary.shown_attack), "bold"),
+        (sanitize(f" {summary.changed_text}") if summary.changed else "", "$foreground 55%"),
         f" on {sanitize(summary.round)}",
     ]
     if summary.is_blind:

@@ -7,6 +7,7 @@ from typing import Any
 
 from textual import work
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
 
 from harness.core import paths
@@ -14,7 +15,9 @@ from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
+from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
+from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
 from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.subprocesses import run_command
 
@@ -23,6 +26,10 @@ RUN_BINDINGS: list[BindingType] = [
     Binding("r", "resume", "Resume", show=False, tooltip="Resume the run with the rest of its budget"),
     Binding("p", "package", "Package", tooltip="Package the run for its organizers"),
     Binding("R", "report", "Report", show=False, tooltip="Write the run's report and open it in the browser"),
+    Binding("d", "duplicate", "Duplicate", show=False, tooltip="Open the form with the values of this run"),
+    Binding("t", "tag", "Tags", show=False, tooltip="Change the tags of the run"),
+    Binding("K", "queue('up')", "Up the queue", show=False, tooltip="Let a queued run start earlier"),
+    Binding("J", "queue('down')", "Down the queue", show=False, tooltip="Let a queued run start later"),
     Binding("i", "note", "Note", show=False, tooltip="Write a note about the run"),
     Binding("x,delete", "delete", "Delete", show=False, tooltip="Delete the run, or all marked runs"),
     Binding("y", "copy_id", "Copy id", show=False, tooltip="Copy the id of the run"),
@@ -31,6 +38,13 @@ RUN_BINDINGS: list[BindingType] = [
 
 class RunActions(Widget):
     """The actions of RUN_BINDINGS. A subclass says which run they are about."""
+
+    class Duplicated(Message):
+        """The user wants a form with the values of a run."""
+
+        def __init__(self, folder: RunFolder) -> None:
+            super().__init__()
+            self.folder = folder
 
     def run_under_action(self) -> RunFolder | None:
         """Return the run that the actions are about; None if there is none."""
@@ -46,7 +60,9 @@ class RunActions(Widget):
         return [] if folder is None else [folder]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable stop for a run that is over, and resume for one that is running or has no work left."""
+        """Disable what the run is not in a state for: stop after its end, resume before it, a place in no queue."""
+        if action == "queue":
+            return self.status_under_action() is Status.QUEUED
         if action in ("stop", "resume") and (status := self.status_under_action()) is not None:
             if action == "stop":
                 return not status.is_over
@@ -89,6 +105,48 @@ class RunActions(Widget):
         except (OSError, ValueError):
             note = ""
         self.app.push_screen(NameDialog(sanitize(f"Note about {folder.id}:"), sanitize(note), may_be_empty=True), named)
+
+    def action_tag(self) -> None:
+        folder = self.run_under_action()
+        if folder is None:
+            return
+        before = tags_of(folder)
+
+        def problem(text: str) -> str | None:
+            try:
+                for word in text.split():
+                    check_tag(word)
+            except HarnessError as error:
+                return str(error)
+            return None
+
+        def named(text: str | None) -> None:
+            if text is not None:
+                self._change_tags(folder, set(before), set(text.split()))
+
+        label = sanitize(f"Tags of {folder.id}, separated by spaces:")
+        self.app.push_screen(NameDialog(label, " ".join(before), problem=problem, may_be_empty=True), named)
+
+    @work(thread=True, group="verbs")
+    def _change_tags(self, folder: RunFolder, before: set[str], wanted: set[str]) -> None:
+        try:
+            add_tags(folder, wanted - before)
+            remove_tags(folder, before - wanted)
+        except (HarnessError, OSError) as error:
+            self._say(str(error), is_error=True)
+
+    @work(thread=True, group="verbs")
+    def action_queue(self, move: str) -> None:
+        folder = self.run_under_action()
+        if folder is not None:
+            try:
+                move_in_queue(folder.id, Move(move))
+            except HarnessError as error:
+                self._say(str(error), is_error=True)
+
+    def action_duplicate(self) -> None:
+        if (folder := self.run_under_action()) is not None:
+            self.post_message(self.Duplicated(folder))
 
     def action_package(self) -> None:
         # Imported here to keep the first paint fast.
