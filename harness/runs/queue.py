@@ -20,6 +20,7 @@ from harness.core.files import is_locked, try_lock, write_atomically
 from harness.core.paths import locks_home
 from harness.core.text import ordinal
 from harness.core.times import format_duration
+from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader
 
@@ -102,7 +103,7 @@ class QueuePlace:
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Enter the queue at its end. Raises HarnessError if the queue cannot be changed."""
+        """Enter the queue at its end. Raises OSError or HarnessError if the queue cannot be changed."""
         self._lock = try_lock(self._folder.queue_lock)
         self._append()
         return self
@@ -140,17 +141,17 @@ def move_in_queue(run_id: str, move: Move) -> None:
 
     Raises HarnessError if the run is not in the queue, or if the queue cannot be changed.
     """
-    with _changed_order() as order:
+    with as_harness_error(_order_file()), _changed_order() as order:
         waiting = [entry for entry in order if entry.is_waiting]
         own = _entry_of(run_id, waiting)
         if own is None:
             raise HarnessError(f"{run_id} does not wait for a device. harness runs queue lists the runs that do.")
         others = [entry for entry in waiting if entry is not own]
-        rivals = [index for index, entry in enumerate(others) if entry.competes_with(own)]
-        place = sum(index < waiting.index(own) for index in rivals)
-        target = {Move.FIRST: 0, Move.UP: max(place - 1, 0), Move.DOWN: place + 1, Move.LAST: len(rivals)}[move]
-        if target < len(rivals):
-            others.insert(rivals[target], own)
+        competing = [index for index, entry in enumerate(others) if entry.competes_with(own)]
+        place = sum(index < waiting.index(own) for index in competing)
+        target = {Move.FIRST: 0, Move.UP: max(place - 1, 0), Move.DOWN: place + 1, Move.LAST: len(competing)}[move]
+        if target < len(competing):
+            others.insert(competing[target], own)
         else:
             others.append(own)
         order[:] = others
@@ -162,7 +163,7 @@ def wait_of(run_id: str) -> Wait | None:
     own = _entry_of(run_id, queue)
     if own is None:
         return None
-    rivals = [entry for entry in queue if entry.competes_with(own)]
+    competing = [entry for entry in queue if entry.competes_with(own)]
     holders = {lock: device_holder(lock) for entry in queue for lock in entry.devices.values()}
     free_in = {lock: 0.0 if holder is None else _remaining_seconds(holder) for lock, holder in holders.items()}
     held = sorted((lock for lock in own.devices.values() if holders[lock] is not None), key=free_in.__getitem__)
@@ -173,8 +174,8 @@ def wait_of(run_id: str) -> Wait | None:
     return Wait(
         devices=tuple(own.devices),
         holders=tuple(holders[lock] or "" for lock in held),
-        position=rivals.index(own) + 1,
-        length=len(rivals),
+        position=competing.index(own) + 1,
+        length=len(competing),
         at_most_s=longest if math.isfinite(longest) else None,
     )
 
@@ -222,17 +223,14 @@ def _read_order() -> list[QueuedRun]:
 def _changed_order() -> Iterator[list[QueuedRun]]:
     """Give the entries to change, and store them when the block ends. One process at a time is inside the block.
 
-    Raises HarnessError if another process does not leave it, or if the file cannot be written.
+    Raises HarnessError if another process does not leave it, and OSError if the file cannot be written.
     """
     file = _order_file()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        mutex = try_lock(file.with_suffix(".lock"), patience=_CHANGE_SECONDS)
-        if mutex is None:
-            raise HarnessError(f"{file}: locked by another process for {_CHANGE_SECONDS:g} s. Try again.")
-        with mutex:
-            order = _read_order()
-            yield order
-            write_atomically(file, _ORDER.dump_json(order))
-    except OSError as error:
-        raise HarnessError(f"{file}: cannot be written ({error.strerror}).") from error
+    file.parent.mkdir(parents=True, exist_ok=True)
+    mutex = try_lock(file.with_suffix(".lock"), patience=_CHANGE_SECONDS)
+    if mutex is None:
+        raise HarnessError(f"{file}: locked by another process for {_CHANGE_SECONDS:g} s. Try again.")
+    with mutex:
+        order = _read_order()
+        yield order
+        write_atomically(file, _ORDER.dump_json(order))

@@ -1,5 +1,6 @@
 """A run that waits for its device names the holder, and a run that shares its device does not wait."""
 
+import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from harness.runs.status import Status
 from harness.runs.summary import run_summary
 from harness.supervisor import devices, supervisor
 from harness.supervisor.devices import Device, DeviceLock
-from harness.supervisor.execution import Ending
+from harness.supervisor.execution import DISK_FULL, Ending
 from harness.supervisor.supervisor import Supervisor
 from tests.unit.tui.recorded import recorded_run
 from tests.unit.tui.recorded_audit import MODEL
@@ -109,6 +110,17 @@ def test_a_free_device_is_left_to_the_run_that_came_first(
     folder = supervise(shares_device=False)
     assert [phase for phase, _ in _phases(folder)] == ["starting", "queued", "starting", "finishing", "finished"]
     assert used_devices == [GPU]
+
+
+def test_a_run_that_cannot_enter_the_queue_because_the_disk_is_full_says_so(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("harness.runs.queue.write_atomically", refuse)
+    assert _phases(supervise(shares_device=False))[-1] == ("crashed", DISK_FULL)
+    assert used_devices == []
 
 
 def test_a_run_that_shares_its_device_starts_while_another_run_holds_it(supervise: Supervise) -> None:
