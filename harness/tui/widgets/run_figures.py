@@ -51,7 +51,7 @@ class RunFigures(Horizontal):
         #bars { height: 2; width: 1fr; text-wrap: nowrap; }
         &.-small {
             height: 2;
-            Figure { height: 2; padding: 0 1; min-width: 18; }
+            Figure { height: 2; padding: 0 1; min-width: 22; }
             Figure Digits { display: none; }
             Figure .small { display: block; height: 1; }
             #time { display: none; }
@@ -88,7 +88,7 @@ class RunFigures(Horizontal):
             time.show(format_duration(summary.elapsed_s), summary.status.words)
         else:
             time.show(left, "left")
-        self.query_one("#bars", Static).update(bars(snapshot))
+        self.query_one("#bars", Static).update(bars(snapshot, cells=8 if self.has_class("-small") else _BAR_CELLS))
 
     def _show_recall(self, snapshot: RunSnapshot) -> None:
         summary, figures = snapshot.summary, snapshot.figures
@@ -104,12 +104,12 @@ class RunFigures(Horizontal):
         figure.show(f"{figures.recall_at_cap:.3f}", f"Recall@{summary.error_cap}{bounds}")
 
 
-def bars(snapshot: Snapshot) -> Content:
+def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:
     """Return two labelled bars: the budget that is spent, and the work that is done with the ETA."""
     summary = snapshot.summary
     spent = summary.elapsed_s / summary.budget_s
     times = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"
-    lines = [Content.assemble(("budget ", "$foreground 55%"), *_bar(spent), f" {spent:4.0%}  {times}")]
+    lines = [Content.assemble(("budget ", "$foreground 55%"), *_bar(spent, cells), f" {spent:4.0%}  {times}")]
     if summary.progress is None:
         words = "not known yet" if not summary.status.is_over else "not known"
         lines.append(Content.assemble(("work   ", "$foreground 55%"), words))
@@ -119,12 +119,12 @@ def bars(snapshot: Snapshot) -> Content:
         over = ("  over budget", "$text-warning") if late else ""
         lines.append(
             Content.assemble(
-                ("work   ", "$foreground 55%"), *_bar(summary.progress), f" {summary.progress:4.0%}{eta}", over
+                ("work   ", "$foreground 55%"), *_bar(summary.progress, cells), f" {summary.progress:4.0%}{eta}", over
             )
         )
     return Content("\n").join(lines)
 
 
-def _bar(share: float) -> list[tuple[str, str]]:
-    filled = round(min(1.0, max(0.0, share)) * _BAR_CELLS)
-    return [("━" * filled, "$text-primary"), ("─" * (_BAR_CELLS - filled), "$foreground 55%")]
+def _bar(share: float, cells: int) -> list[tuple[str, str]]:
+    filled = round(min(1.0, max(0.0, share)) * cells)
+    return [("━" * filled, "$text-primary"), ("─" * (cells - filled), "$foreground 55%")]
