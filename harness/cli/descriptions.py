@@ -6,7 +6,7 @@ from typing import Any
 from harness.analysis.candidates import VERDICTS, Example
 from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import align_columns, sanitize
-from harness.cli.watching import eta_text, score_text
+from harness.cli.watching import score_text
 from harness.core.spec import JobSpec
 from harness.core.times import date_and_time, format_duration
 from harness.jobs.attack.record import loaded_target
@@ -137,7 +137,7 @@ def _progress_rows(summary: RunSummary) -> list[tuple[str, str]]:
     if summary.progress is None:
         return []
     done = f"{summary.progress:.0%} of the announced work"
-    rows = [("progress", ", ".join(filter(None, [done, eta_text(summary)])))]
+    rows = [("progress", ", ".join(filter(None, [done, summary.eta_text])))]
     stages = [stage for stage in summary.stages if stage.announced > 0]
     if len(stages) > 1:
         complete = sum(stage.left == 0 for stage in stages)

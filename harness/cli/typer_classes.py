@@ -121,8 +121,10 @@ class HarnessGroup(_WithCommonOptions, TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         super().format_options(ctx, formatter)
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in self.panels}
-        width = max(map(len, self.commands))
+        width = max(len(name) for name, command in self.commands.items() if not command.hidden)
         for name, command in self.commands.items():
+            if command.hidden:
+                continue
             panel = getattr(command, "rich_help_panel", None) or "Commands"
             panels[panel].append((name.ljust(width), summary_of(command)))
         _write_sections(formatter, panels)
@@ -173,13 +175,14 @@ class CommandLine(typer.Typer):
         add = super().command(name, cls=HarnessCommand, **settings)
 
         def decorate(function: CommandFunction) -> CommandFunction:
-            add(_with_one_option_per_field(function))
+            add(one_option_per_field(function))
             return function
 
         return decorate
 
 
-def _with_one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
+def one_option_per_field(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with each parameter that is a dataclass replaced by the dataclass's fields."""
     parameters: list[inspect.Parameter] = []
     classes: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():

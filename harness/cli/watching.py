@@ -10,7 +10,6 @@ from harness.cli.output import pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
 from harness.core.times import format_duration
-from harness.runs.eta import EtaBasis
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
 from harness.runs.status import Status
@@ -92,7 +91,7 @@ def status_line(summary: RunSummary) -> str:
     if summary.progress is not None:
         parts.append(f"{summary.progress:.0%}")
     if summary.eta_s is not None:
-        parts.append(eta_text(summary))
+        parts.append(summary.eta_text)
     if summary.has_score:
         parts += [f"{summary.guesses:,} guesses", score_text(summary)]
     else:
@@ -100,16 +99,6 @@ def status_line(summary: RunSummary) -> str:
         figures = [(name, value) for name, value in summary.figures.items() if value is not None]
         parts += [f"{sanitize(name.replace('_', ' '))} {value:.3g}" for name, value in figures[:_FIGURES_IN_A_LINE]]
     return " · ".join(parts)
-
-
-def eta_text(summary: RunSummary) -> str:
-    """Return, for example, `ETA about 11:05 (after the budget)`; empty if the summary has no ETA."""
-    if summary.eta_s is None:
-        return ""
-    about = "about " if summary.eta_basis is EtaBasis.ESTIMATED else ""
-    scope = " for this stage" if summary.eta_basis is EtaBasis.STAGE else ""
-    is_late = summary.eta_s > summary.budget_s - summary.elapsed_s
-    return f"ETA {about}{format_duration(summary.eta_s)}{scope}{' (after the budget)' if is_late else ''}"
 
 
 def score_text(summary: RunSummary) -> str:

@@ -14,6 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
 from harness.core.text import display_name, shorten
+from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
 from harness.runs.errors import as_harness_error
 from harness.runs.eta import EtaBasis, eta_of, progress_of
@@ -109,6 +110,16 @@ class RunSummary:
     def labelled_attack(self) -> str:
         """The attack's name with the parameters that were changed, shortened for a table."""
         return f"{self.shown_attack} {shorten(self.changed_text, 40)}".rstrip()
+
+    @property
+    def eta_text(self) -> str:
+        """The ETA with what it rests on, such as `ETA about 11:05 (after the budget)`; empty without one."""
+        if self.eta_s is None:
+            return ""
+        about = "about " if self.eta_basis is EtaBasis.ESTIMATED else ""
+        scope = " for this stage" if self.eta_basis is EtaBasis.STAGE else ""
+        is_late = self.eta_s > self.budget_s - self.elapsed_s
+        return f"ETA {about}{format_duration(self.eta_s)}{scope}{' (after the budget)' if is_late else ''}"
 
     @property
     def interval_text(self) -> str:

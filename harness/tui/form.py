@@ -58,7 +58,8 @@ class Field:
 
     default: as one would type it; None if a value is required, '' if an empty field means what `empty_means` says.
     type, bounds: text. rules: the JSON schema of the value. is_optional: `none` is a valid value.
-    is_option: an option of the command (`--seed`), not a parameter of the attack (`--set seed=…`).
+    is_option: an option of the command (`--seed`), not a parameter of the attack (`--set seed=…`). is_argument: an
+    argument of the command, which has no name there.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Field:
     rules: Mapping[str, Any] = field(default_factory=dict)
     is_optional: bool = False
     is_option: bool = False
+    is_argument: bool = False
 
     @property
     def key(self) -> str:
@@ -107,19 +109,29 @@ class Field:
 
 @dataclass(frozen=True)
 class Form:
-    """The fields of a run of one attack, in the order of the screen; `omitted` counts parameters without a field."""
+    """The fields of a command that starts something, in the order of the screen.
 
-    attack: str
-    attacks_folder: Path | None
+    command: such as `run baseline`. name: under which the values are remembered. omitted: parameters without a field.
+    """
+
+    command: tuple[str, ...]
+    name: str
     fields: tuple[Field, ...]
+    attacks_folder: Path | None = None
     omitted: int = 0
 
     def command_line(self, texts: Mapping[str, str]) -> list[str]:
-        """Return the arguments of `harness` that start the same run; defaults are left out."""
-        command, values = ["run", self.attack], changed_values(self.fields, texts)
-        for one in self.fields:
-            if one.key in values:
-                command += [one.key, values[one.key]] if one.is_option else ["--set", f"{one.name}={values[one.key]}"]
+        """Return the arguments of `harness` that start the same; defaults are left out."""
+        values = changed_values(self.fields, texts)
+        given = [(one, values[one.key]) for one in self.fields if one.key in values]
+        command = [*self.command, *(value for one, value in given if one.is_argument)]
+        for one, value in given:
+            if one.is_option and one.kind is FieldKind.SWITCH:
+                command += [one.key] if value == "true" else []
+            elif one.is_option and not one.is_argument:
+                command += [one.key, value]
+            elif not one.is_argument:
+                command += ["--set", f"{one.name}={value}"]
         return command if self.attacks_folder is None else [*command, "--attacks", str(self.attacks_folder)]
 
     def command_lines(self, texts: Mapping[str, str], *, group: str) -> list[list[str]]:
@@ -143,7 +155,32 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
     parameters = tuple(_parameter_fields(schema))
     shown = parameters[:MAX_PARAMETERS]
     first, *others = _options(uses_target=attack.uses_target)
-    return Form(attack.name, attacks_folder, (first, *shown, *others), len(parameters) - len(shown))
+    fields = (first, *shown, *others)
+    omitted = len(parameters) - len(shown)
+    return Form(("run", attack.name), attack.name, fields, attacks_folder, omitted)
+
+
+def audit_form(answer: Mapping[str, Any]) -> Form:
+    """Return the form of an audit from what `harness audit options AUDIT --json` prints."""
+    audit = str(answer["audit"])
+    return Form(("audit", audit), f"audit {audit}", tuple(_audit_field(option) for option in answer["options"]))
+
+
+def _audit_field(option: Mapping[str, Any]) -> Field:
+    least, default = option["minimum"], option["default"]
+    kind = FieldKind(option["type"])
+    return Field(
+        option["name"],
+        kind,
+        "" if default is None else _as_typed(default),
+        type={FieldKind.INTEGER: "whole number", FieldKind.NUMBER: "number"}.get(kind, ""),
+        bounds=() if least is None else (f"at least {least:g}",),
+        description=option["help"],
+        empty_means="" if default is not None else "not used",
+        rules={} if least is None else {"minimum": least},
+        is_option=True,
+        is_argument=option["is_argument"],
+    )
 
 
 def _options(*, uses_target: bool) -> Iterator[Field]:

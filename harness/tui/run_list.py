@@ -132,9 +132,12 @@ def status_cell(run: RunSummary) -> list[Span]:
     meaning = GLYPHS[run.status][1]
     if run.status in (Status.RUNNING, Status.FINISHING) and run.progress is not None:
         filled = round(run.progress * _WORK_CELLS)
-        eta = "" if run.eta_s is None else f" ETA {format_duration(run.eta_s)}"
         bar = "━" * filled
-        return [(bar, meaning), ("─" * (_WORK_CELLS - filled), "dim"), (f" {run.progress:.0%}{eta}", "")]
+        return [
+            (bar, meaning),
+            ("─" * (_WORK_CELLS - filled), "dim"),
+            (f" {run.progress:.0%} {run.eta_text}".rstrip(), ""),
+        ]
     if run.queue_position is not None:
         wait = "" if run.wait_at_most_s is None else f", at most {format_duration(run.wait_at_most_s)}"
         return [(f"queued {run.queue_position} of {run.queue_length}{wait}", meaning)]

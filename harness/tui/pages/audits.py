@@ -9,6 +9,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from harness.core.paths import runs_home
+from harness.core.settings import default_round
 from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -18,6 +19,8 @@ from harness.tui.overview import Overview
 from harness.tui.palette import GLYPHS
 from harness.tui.run_list import run_name, status_cell
 from harness.tui.screens.by_job import screen_for
+from harness.tui.screens.dialogs import ChoiceDialog
+from harness.tui.screens.new_audit import AUDITS, NewAuditScreen
 from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
@@ -31,7 +34,8 @@ _COLUMNS = (
     Column("time", is_right=True),
     Column("started", width=14),
 )
-_EMPTY = "no audits yet. `harness audit sequence --round demo` starts one"
+_ACTIONS = ("stop", "resume", "tag", "note", "delete", "copy_id")
+_EMPTY = "no audits yet. n starts one"
 
 
 class AuditPanels(PanelGroup):
@@ -57,12 +61,14 @@ class AuditsPage(RunActions, Vertical):
 
     HELP = "All audits on this machine. Enter opens one."
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(one for one in RUN_BINDINGS if not (isinstance(one, Binding) and one.action in ("package", "report"))),
+        Binding("n", "new_audit", "New audit", tooltip="Choose an audit and open its form"),
+        *(one for one in RUN_BINDINGS if isinstance(one, Binding) and one.action in _ACTIONS),
     ]
 
     def __init__(self) -> None:
         super().__init__(id="audits-page")
         self._audits: dict[str, RunSummary] = {}
+        self._round: str | None = None
 
     def compose(self) -> ComposeResult:
         yield AuditPanels(id="audit-panels")
@@ -78,6 +84,7 @@ class AuditsPage(RunActions, Vertical):
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show all audits, newest first."""
+        self._round = round_name
         self._audits = {run.id: run for run in overview.runs if not run.has_score}
         self.table.show(_COLUMNS, [_row(run) for run in self._audits.values()])
         self.query_one("#audit-list", Panel).show_empty("" if self._audits else _EMPTY)
@@ -96,6 +103,17 @@ class AuditsPage(RunActions, Vertical):
     @on(ListTable.Opened, "#audits")
     def _open(self, event: ListTable.Opened) -> None:
         self.app.push_screen(screen_for(RunFolder(runs_home() / event.key)))
+
+    def action_new_audit(self) -> None:
+        def opened(id_: str | None) -> None:
+            if id_:
+                self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))
+
+        def chosen(audit: str | None) -> None:
+            if audit is not None:
+                self.app.push_screen(NewAuditScreen(audit, round_name=self._round or default_round()), opened)
+
+        self.app.push_screen(ChoiceDialog("New audit", AUDITS), chosen)
 
     def run_under_action(self) -> RunFolder | None:
         key = self.table.key_under_cursor

@@ -7,7 +7,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import shipped_rounds
@@ -77,21 +76,19 @@ class DataPage(Vertical):
         """Do nothing: files change only when they are fetched."""
 
     def action_check(self) -> None:
-        self._check(list(dict.fromkeys([*shipped_rounds(), *recent_rounds()])))
+        self._check(recent_rounds())
 
     @work(thread=True, exclusive=True, group="check")
-    def _check(self, names: list[str]) -> None:
-        worker = get_current_worker()
-        states: dict[str, dict[str, Any]] = {name: {} for name in names}
-        for name in names:
-            if worker.is_cancelled:
-                return
-            self.call_later(self._show_rounds, dict(states))
+    def _check(self, others: list[str]) -> None:
+        """Check the shipped rounds at once, and then each of the others, which are files."""
+        states: dict[str, dict[str, Any]] = {}
+        for name in ("", *(other for other in others if other not in shipped_rounds())):
             try:
-                states[name] = run_command(["data", "status", name], on_progress=lambda line: None) or {}
+                found = run_command(["data", "status", *filter(None, [name])], on_progress=lambda line: None) or {}
+                states |= {state["round"]: state for state in found["rounds"]} if not name else {name: found}
             except HarnessError as error:
-                states[name] = {"error": str(error)}
-        self.call_later(self._show_rounds, dict(states))
+                states[name or "shipped rounds"] = {"error": str(error)}
+            self.call_later(self._show_rounds, dict(states))
 
     def _show_rounds(self, states: dict[str, dict[str, Any]]) -> None:
         self._states = states

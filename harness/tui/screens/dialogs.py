@@ -1,6 +1,6 @@
 """The dialogs: a yes-or-no question, a name, and the choice of a round."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
 from textual import on
@@ -98,6 +98,37 @@ class NameDialog(Dialog[str | None]):
             words.display = True
             return
         self.dismiss(text)
+
+
+class ChoiceDialog(Dialog[str | None]):
+    """Asks for one of several things, each with a description; the result is its key, or None."""
+
+    DEFAULT_CSS = """
+    ChoiceDialog > Vertical { width: 80; }
+    """
+    HELP = "Enter chooses; Escape cancels."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Back", tooltip="Cancel"),
+    ]
+
+    def __init__(self, title: str, choices: Mapping[str, str]) -> None:
+        super().__init__()
+        self._title, self._choices = title, choices
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield ListTable(id="choices")
+
+    def on_mount(self) -> None:
+        self.query_one(Vertical).border_title = self._title
+        table = self.query_one(ListTable)
+        table.styles.height = len(self._choices) + 1
+        rows = [Row(key, [[(key, "bold")], words]) for key, words in self._choices.items()]
+        table.show((Column("", least=8), Column("", fills=True, least=10)), rows)
+
+    @on(ListTable.Opened)
+    def _choose(self, event: ListTable.Opened) -> None:
+        self.dismiss(event.key)
 
 
 class RoundDialog(Dialog[str | None]):

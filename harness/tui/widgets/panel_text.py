@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from harness.core.text import pluralize, sanitize, shorten
 from harness.core.times import time_of_day
 from harness.jobs.audit.reader import AuditFigure
+from harness.runs.reader import StageWork
 from harness.tui.columns import Cell
 from harness.tui.snapshot import AuditRow, AuditSnapshot, RunSnapshot
 
@@ -34,6 +35,11 @@ def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
         ("examples", f"{figures.guessed:,}"),
         ("submission", f"{figures.rows:,} rows"),
     ]
+    if len(summary.stages) > 1:
+        facts += [
+            (shorten(f"stage {work.stage}", _MAX_STAGE), f"{_bar(share_done(work))} {share_done(work):.0%}")
+            for work in summary.stages
+        ]
     if snapshot.loaded < 1:
         facts.append(("reading", f"{snapshot.loaded:.0%}"))
     return facts
@@ -65,7 +71,7 @@ def progress_lines(snapshot: AuditSnapshot) -> list[str]:
     width = max((len(name) for name, _ in stages), default=0)
     lines = []
     for name, work in stages:
-        share = min(1.0, work.done / work.announced) if work.announced > 0 else 1.0
+        share = share_done(work)
         lines.append(f"{name:<{width}}  {_bar(share)} {share:>4.0%}  {work.batches_done:,} done")
     if not stages:
         lines.append("no stage has started")
@@ -88,6 +94,11 @@ def warning_lines(warnings: Sequence[str]) -> list[str]:
 def row_line(row: AuditRow) -> str:
     """Return one row of an audit as one line: `14:03:59 reply · document 3 · text …`."""
     return sanitize(f"{time_of_day(row.at)} {row.table} · {row.text}")
+
+
+def share_done(work: StageWork) -> float:
+    """Return the share of a stage's work that is done."""
+    return min(1.0, work.done / work.announced) if work.announced > 0 else 1.0
 
 
 def _bar(share: float) -> str:

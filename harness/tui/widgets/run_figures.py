@@ -114,12 +114,11 @@ def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:
         words = "not known yet" if not summary.status.is_over else "not known"
         lines.append(Content.assemble(("work   ", "$foreground 55%"), words))
     else:
-        eta = "" if summary.eta_s is None else f"  ETA {format_duration(summary.eta_s)}"
-        late = summary.eta_s is not None and summary.eta_s > summary.budget_s - summary.elapsed_s
-        over = ("  over budget", "$text-warning") if late else ""
         lines.append(
             Content.assemble(
-                ("work   ", "$foreground 55%"), *_bar(summary.progress, cells), f" {summary.progress:4.0%}{eta}", over
+                ("work   ", "$foreground 55%"),
+                *_bar(summary.progress, cells),
+                f" {summary.progress:4.0%}  {summary.eta_text}",
             )
         )
     return Content("\n").join(lines)

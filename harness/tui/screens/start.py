@@ -1,0 +1,237 @@
+"""The base of the forms that start a run or an audit: it loads the fields, validates and starts the command."""
+
+import math
+import secrets
+from abc import abstractmethod
+from enum import Enum
+from functools import partial
+from threading import Event
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Button, Static
+
+from harness.core.errors import HarnessError
+from harness.core.text import pluralize
+from harness.tui.form import Form, changed_values
+from harness.tui.form_history import save_values
+from harness.tui.screens.form import FormScreen, show_text
+from harness.tui.subprocesses import run_command
+from harness.tui.validation import validation_error
+from harness.tui.widgets.form_fields import FormFields
+from harness.tui.widgets.top_bar import TopBar
+
+Sources = list[tuple[str, dict[str, str]]]
+"""The values that a form can show, by field key, each with its name; the first ones are shown first."""
+
+
+class Phase(Enum):
+    """The event that the screen waits for: the fields, a retry, the user, or the run."""
+
+    LOADING = "loading"
+    FAILED = "failed"
+    EDITING = "editing"
+    STARTING = "starting"
+
+
+_ACTION_PHASES = {
+    "start": (Phase.EDITING,),
+    "next_values": (Phase.EDITING,),
+    "copy_command": (Phase.EDITING, Phase.STARTING),
+    "retry": (Phase.FAILED,),
+}
+
+
+class StartScreen(FormScreen[str | None]):
+    """Asks for the values of a command and runs it, or several times for numbers with commas between them.
+
+    The result is the id of what was started if it is one, or None.
+    """
+
+    CSS_PATH = ["form.tcss", "new_run.tcss"]  # noqa: RUF012  as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (14, "-high"), (36, "-tall")]  # noqa: RUF012
+    # Chords, because letters are typed into fields. Terminals use ctrl+s and ctrl+q for flow control, and an editor
+    # around the terminal may use F5; ctrl+r and ctrl+y reach a full-screen program everywhere.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "start", "Start", tooltip="Validate the values and start the run"),
+        Binding("ctrl+t", "next_values", "Preset | defaults", tooltip="Use the preset, last values or defaults"),
+        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line of this run"),
+        Binding("r", "retry", "Retry", tooltip="Read the attack's parameters again"),
+        Binding("escape", "cancel", "Back", tooltip="Cancel the start, or close the form"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sources: Sources = []
+        self._source = 0
+        self._phase = Phase.LOADING
+        self._form = Form((), "", ())
+        self._run_id: str | None = None
+
+    @abstractmethod
+    def heading(self) -> Content:
+        """Return what is started."""
+
+    @abstractmethod
+    def load(self, *, is_retry: bool) -> tuple[Form, Sources]:
+        """Return the form and its values; called in a thread. Raises HarnessError if there is none."""
+
+    def compose(self) -> ComposeResult:
+        yield TopBar()
+        yield Static(self.heading(), id="title")
+        yield Static(Content(""), id="state")
+        yield FormFields(id="fields", can_focus=False)
+        yield from self.compose_foot("Start the run")
+
+    def on_mount(self) -> None:
+        self._load(is_retry=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action not in _ACTION_PHASES or self._phase in _ACTION_PHASES[action]
+
+    # The form.
+
+    def action_retry(self) -> None:
+        self._load(is_retry=True)
+
+    def _load(self, *, is_retry: bool) -> None:
+        self._enter(Phase.LOADING)
+        self._show_state("Reading the parameters …")
+        self._fetch(is_retry=is_retry)
+
+    @work(thread=True, exclusive=True, group="schema")
+    def _fetch(self, *, is_retry: bool) -> None:
+        try:
+            form, sources = self.load(is_retry=is_retry)
+        except (HarnessError, OSError) as error:
+            self.call_later(self._show_load_error, str(error))
+            return
+        self.call_later(self._show_form, form, sources)
+
+    def _show_load_error(self, reason: str) -> None:
+        self._enter(Phase.FAILED)
+        self._show_state(reason, is_error=True)
+
+    async def _show_form(self, form: Form, sources: Sources) -> None:
+        self._form, self._sources, self._source = form, sources, 0
+        await self._fill()
+        self._enter(Phase.EDITING)
+        self.show_command()
+
+    async def action_next_values(self) -> None:
+        self._source = (self._source + 1) % len(self._sources)
+        await self._fill()
+        self.show_command()
+
+    async def _fill(self) -> None:
+        """Show the fields with the values of the present source."""
+        name, values = self._sources[self._source]
+        other = self._sources[(self._source + 1) % len(self._sources)][0]
+        facts = [f"Values: {name}." + (f" ctrl+t: {other}." if len(self._sources) > 1 else "")]
+        if self._form.command[0] == "run":
+            facts.append("Several numbers with commas start several runs.")
+        if self._form.omitted:
+            facts.append(f"{self._form.omitted} more parameters have no field: use --set name=value.")
+        self._show_state(" ".join(facts))
+        fields = self.query_one(FormFields)
+        await fields.remove_children()
+        await fields.show(self._form.fields, values)
+
+    @on(FormFields.Edited)
+    def _update_command(self) -> None:
+        runs = math.prod(
+            len(field.alternatives(text))
+            for field in self._form.fields
+            if (text := self.query_one(FormFields).values().get(field.key)) is not None
+        )
+        self.show_message(f"starts {runs} runs" if runs > 1 else "")
+        self.show_command()
+
+    # The run.
+
+    @on(Button.Pressed, "#submit")
+    def action_start(self) -> None:
+        self._cancelled = Event()
+        values = self.query_one(FormFields).values()
+        self._enter(Phase.STARTING)
+        self.show_message("starting …")
+        self._start(self._form, values, self._cancelled)
+
+    @work(thread=True, exclusive=True, group="start")
+    def _start(self, form: Form, values: dict[str, str], cancelled: Event) -> None:
+        errors = {field.key: error for field in form.fields if (error := validation_error(field, values[field.key]))}
+        if errors:
+            self.call_later(self._show_start_error, f"{pluralize(len(errors), 'invalid value')}.", errors)
+            return
+        started: list[str] = []
+        try:
+            group = f"{form.command[-1]}-{secrets.token_hex(2)}"
+            commands = form.command_lines(values, group=group)
+            save_values(form.name, changed_values(form.fields, values))
+            for number, command in enumerate(commands, 1):
+                place = f"{number} of {len(commands)}: " if len(commands) > 1 else ""
+                on_progress = partial(self.call_later, self._show_progress, place)
+                on_progress("")
+                answer = run_command([*command, "--detach"], on_progress=on_progress, cancelled=cancelled)
+                if answer is None:
+                    break
+                started.append(str(answer["id"]))
+        except HarnessError as error:
+            if not cancelled.is_set():
+                more = f" {pluralize(len(started), 'run')} before it started." if started else ""
+                self.call_later(self._show_start_error, f"{error}{more}", {})
+            return
+        if len(started) == 1 and len(commands) == 1:
+            self.call_later(self._close_with_run, started[0])
+        elif started:
+            self.app.notify(f"Started {pluralize(len(started), 'run')} in the group {group}.", markup=False)
+            self.call_later(self._close_with_run, "")
+
+    def _show_progress(self, place: str, line: str) -> None:
+        if self._phase is Phase.STARTING:
+            self.show_message(f"starting {place}{line or '…'}")
+
+    def _show_start_error(self, reason: str, errors: dict[str, str]) -> None:
+        self._return_to_form(reason, is_error=True)
+        self.query_one(FormFields).show_errors(errors)
+
+    def _close_with_run(self, run_id: str) -> None:
+        self._run_id = run_id
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """Close the form once the run has started; only the topmost screen can be dismissed."""
+        if self._run_id is not None and self.is_current:
+            self.dismiss(self._run_id or None)
+
+    def action_cancel(self) -> None:
+        if self._phase is Phase.STARTING:
+            self._cancelled.set()
+            self._return_to_form("cancelled before the run started.")
+        else:
+            self.dismiss(None)
+
+    def command_line(self) -> list[str]:
+        """Return the arguments of `harness` that start the same run."""
+        try:
+            return self._form.command_lines(self.query_one(FormFields).values(), group="GROUP")[0]
+        except HarnessError:
+            return list(self._form.command)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self.set_class(phase in (Phase.EDITING, Phase.STARTING), "-form")
+        self.query_one(FormFields).disabled = phase is Phase.STARTING
+        self.query_one("#submit", Button).disabled = phase is not Phase.EDITING
+        self.refresh_bindings()
+
+    def _return_to_form(self, message: str, *, is_error: bool = False) -> None:
+        self._enter(Phase.EDITING)
+        self.show_message(message, is_error=is_error)
+        self.query_one("#submit", Button).focus()
+
+    def _show_state(self, text: str, *, is_error: bool = False) -> None:
+        show_text(self.query_one("#state", Static), text, is_error=is_error)
