@@ -34,6 +34,8 @@ _WIDE = 100
 """A span is searched on a log scale if its end is this many times its beginning."""
 _UNPRUNED = 4
 """Number of settings that are tried on every fold before any is pruned."""
+_LEAST_FOR_IMPORTANCE = 4
+"""Number of complete settings from which the importance of parameters is estimated."""
 _ASKED = 20
 """The number of times that Optuna is asked for a setting that was not tried before."""
 
@@ -147,6 +149,27 @@ def best_of(past: Sequence[Setting]) -> Setting | None:
     done = [one for one in past if one.recall is not None and not one.has_failed]
     most = max((len(one.runs) for one in done), default=0)
     return max((one for one in done if len(one.runs) == most), key=lambda one: one.recall or 0.0, default=None)
+
+
+def is_pruned(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> bool:
+    """Return True if the last setting of `past` ended before its last fold because it was below the median."""
+    return len(past[-1].runs) < len(folds) and not past[-1].has_failed and _is_pruned(space, past, folds)
+
+
+def importances(space: Mapping[str, Span], past: Sequence[Setting], folds: Sequence[str]) -> dict[str, float]:
+    """Return how much of the variance of recall each parameter explains, largest first (fANOVA, Hutter et al. 2014).
+
+    The shares sum to 1. The result is empty as long as there are too few complete settings, or if Optuna is missing.
+    """
+    try:
+        library = require_optuna()
+        study = _study(space, past, folds, seed=0)
+        complete = [trial.value for trial in study.trials if trial.state is library.trial.TrialState.COMPLETE]
+        if len(complete) < _LEAST_FOR_IMPORTANCE or len(set(complete)) < 2:
+            return {}
+        return dict(library.importance.get_param_importances(study))
+    except (HarnessError, ValueError, RuntimeError):
+        return {}
 
 
 def require_optuna() -> Any:

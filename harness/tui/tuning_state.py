@@ -8,21 +8,35 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.plugins.parameter_space import Span, space_of
 from harness.plugins.schema import fetch_schema
-from harness.runs.tuning import Tried, Tuning, all_tuning_ids, runs_of, settings_tried, tuning_named
+from harness.runs.tuning import (
+    Tried,
+    Tuning,
+    all_tuning_ids,
+    importances,
+    is_pruned,
+    runs_of,
+    settings_tried,
+    tuning_named,
+)
 
 
 @dataclass(frozen=True)
 class SettingView:
-    """One choice of parameters. recall: the mean over its folds. recalls: on each fold, as text."""
+    """One choice of parameters.
 
+    number: from 1, in the order of the tuning. recall: the mean over its folds. recalls: on each fold, as text.
+    """
+
+    number: int
     params: dict[str, Any]
     recall: float | None
     recalls: tuple[str, ...]
+    is_pruned: bool
 
 
 @dataclass(frozen=True)
 class TuningView:
-    """A tuning, with its settings, best first."""
+    """A tuning, with its settings, best first. importances: the share of each parameter, largest first."""
 
     id: str
     attack: str
@@ -33,6 +47,7 @@ class TuningView:
     parameters: tuple[str, ...]
     folds: tuple[str, ...]
     settings: tuple[SettingView, ...]
+    importances: dict[str, float]
 
 
 def read_tunings() -> list[TuningView]:
@@ -43,14 +58,13 @@ def read_tunings() -> list[TuningView]:
 def _view(tuning: Tuning) -> TuningView:
     runs = runs_of(tuning.id)
     space = _space(tuning, runs)
+    past = settings_tried(space, runs)
     settings = []
-    for tried in settings_tried(space, runs):
+    for number, tried in enumerate(past, 1):
         recalls = {run.fold: run.recall for run in tried.runs}
-        shown = tuple(
-            "" if fold not in recalls else "–" if recalls[fold] is None else f"{recalls[fold]:.3f}"
-            for fold in tuning.folds
-        )
-        settings.append(SettingView(tried.params, tried.recall, shown))
+        shown = tuple(_recall_text(recalls[fold]) if fold in recalls else "" for fold in tuning.folds)
+        pruned = is_pruned(space, past[:number], tuning.folds)
+        settings.append(SettingView(number, tried.params, tried.recall, shown, pruned))
     settings.sort(key=lambda one: -1.0 if one.recall is None else one.recall, reverse=True)
     best = settings[0].recall if settings else None
     return TuningView(
@@ -63,6 +77,7 @@ def _view(tuning: Tuning) -> TuningView:
         tuple(space),
         tuning.folds,
         tuple(settings),
+        importances(space, past, tuning.folds),
     )
 
 
@@ -74,3 +89,7 @@ def _space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
             schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
             return dict(space_of(schema.schema, tuning.settings, tuning.vary))
     return {}
+
+
+def _recall_text(recall: float | None) -> str:
+    return "–" if recall is None else f"{recall:.3f}"

@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
+from harness.core.settings import default_round
 from harness.core.times import format_duration
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
@@ -63,12 +64,11 @@ class LeaderboardPage(Vertical):
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Rank again if the round or a bundle has changed."""
+        round_name = round_name or default_round()
         self._overview, self._round = overview, round_name
         bundles = tuple((file, file.stat().st_mtime_ns) for file in sorted(_FOLDER.glob("*.zip")))
-        if round_name is None:
-            self._empty("choose a round with `b`")
-        elif not bundles:
-            self._empty(f"{_FOLDER} contains no bundles. `p` on a run packages it")
+        if not bundles:
+            self._empty(f"no bundles in ./{_FOLDER}. p on a run packages it")
         elif (round_name, bundles) != self._ranked:
             self._ranked = (round_name, bundles)
             self.action_rank()

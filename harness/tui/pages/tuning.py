@@ -2,19 +2,24 @@
 
 from typing import ClassVar
 
+import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.times import day_and_time
+from harness.tui.axes import axis_up_to
 from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
 from harness.tui.tuning_state import TuningView, read_tunings
+from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
+from harness.tui.widgets.plot import Line, Plot, PlotView
 
 _COLUMNS = (
     Column("tuning", least=8),
@@ -24,19 +29,31 @@ _COLUMNS = (
     Column("best", is_right=True),
     Column("started", width=14),
 )
+_BAR_CELLS = 20
 _EMPTY = "no tunings yet. `harness tune ATTACK` starts one"
 
 
 class TuningPanels(PanelGroup):
-    """The tunings at the left, the settings at the right."""
+    """The tunings, the importance of the parameters and the progress at the left, the settings at the right."""
 
-    DEFAULT_CSS = "TuningPanels { &.-all > Horizontal { height: 1fr; } }"
+    DEFAULT_CSS = """
+    TuningPanels {
+        &.-all > Horizontal { height: 1fr; }
+        &.-all #importance { height: auto; max-height: 30%; }
+        &.-all #importance.-empty { height: 1; }
+        #importance-text { height: auto; padding: 0 1; }
+    }
+    """
 
     IS_NUMBERED = False
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(ListTable(id="tunings"), id="tuning-list", label="Tunings")
+            with Vertical():
+                yield Panel(ListTable(id="tunings"), id="tuning-list", label="Tunings")
+                importance = Static("", id="importance-text")
+                yield Panel(importance, id="importance", label="Importance", title="Importance of parameters (fANOVA)")
+                yield Panel(PlotView(id="best-plot"), id="best", label="Best so far")
             yield Panel(ListTable(id="settings"), id="setting-list", label="Settings")
 
 
@@ -107,20 +124,41 @@ class TuningPage(Vertical):
         if view is None:
             return
         panel.set_title(f"{view.id} · {len(view.settings)} settings")
+        self._show_progress(view)
         columns = [
+            Column("#", is_right=True),
             Column("recall", is_right=True),
             *(Column(name, least=6) for name in view.parameters),
             *(Column(fold, is_right=True) for fold in view.folds),
+            Column(""),
         ]
         rows = [
             Row(
-                str(number),
+                str(one.number),
                 [
+                    str(one.number),
                     [("–" if one.recall is None else f"{one.recall:.3f}", "bold good" if number == 0 else "bold")],
                     *(str(one.params.get(name)) for name in view.parameters),
                     *one.recalls,
+                    [("pruned" if one.is_pruned else "", "dim")],
                 ],
             )
             for number, one in enumerate(view.settings)
         ]
         self.query_one("#settings", ListTable).show(columns, rows)
+
+    def _show_progress(self, view: TuningView) -> None:
+        """Show the importances, and the recall of each setting with the best so far."""
+        bars = [(name, f"{'━' * round(share * _BAR_CELLS)} {share:.0%}") for name, share in view.importances.items()]
+        self.query_one("#importance-text", Static).update(labelled(bars))
+        self.query_one("#importance", Panel).show_empty("" if bars else "needs four complete settings")
+        tried = sorted((one.number, one.recall) for one in view.settings if one.recall is not None)
+        plot = self.query_one("#best-plot", PlotView)
+        if not tried:
+            plot.show_text("No setting is complete yet.")
+            return
+        numbers, recalls = np.array(tried, np.float64).T
+        best = np.maximum.accumulate(recalls)
+        lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, best, 0, "best so far")]
+        x = axis_up_to("setting", [numbers], least=2.0)
+        plot.show(Plot(x, axis_up_to("Recall", [recalls], least=0.05), lines))

@@ -84,7 +84,7 @@ class StartScreen(FormScreen[str | None]):
         yield Static(self.heading(), id="title")
         yield Static(Content(""), id="state")
         yield FormFields(id="fields", can_focus=False)
-        yield from self.compose_foot("Start the run")
+        yield from self.compose_foot("Start")
 
     def on_mount(self) -> None:
         self._load(is_retry=False)

@@ -60,7 +60,7 @@ class FormFields(VerticalScroll):
     def _validate_in_thread(self, row: FieldRow, text: str) -> None:
         error, note = validation_error(row.field, text), ""
         values: Mapping[str, str] = {}
-        if error is None and row.field.kind is FieldKind.ROUND:
+        if error is None and text.strip() and row.field.kind is FieldKind.ROUND:
             try:
                 note, values = round_description(text), round_values(text)
             except HarnessError as unreadable:
@@ -73,7 +73,7 @@ class FormFields(VerticalScroll):
         if checked.text != text:
             return
         checked.show_error(error, note=note)
-        if checked.field.kind is FieldKind.ROUND:
+        if checked.field.key == "--round":
             for row in self.query(FieldRow):
                 if row.field.empty_means == FROM_ROUND:
                     value = round_values.get(row.field.key)
