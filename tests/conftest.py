@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from harness.sandbox.backends import BACKENDS
 from harness.sandbox.launching import is_available
+from tests.browser import chromium
 
 # Thousands of tests and the modules that they load are never garbage, and searching them takes a sixth of the time.
 gc.set_threshold(100_000)
@@ -54,10 +55,16 @@ def require_backend(name: str) -> None:
         _skip(f"the sandbox backend {name} does not work on this machine.")
 
 
-def require_tool(name: str) -> None:
-    """Skip the test if the program `name` is not installed."""
+def require_tool(name: str, *, package: str | None = None) -> None:
+    """Skip the test if the program `name` is not installed. `package` contains it, if it has another name."""
     if shutil.which(name) is None:
-        _skip(f"{name} is not installed.")
+        _skip(f"{name} is not installed (Debian and Ubuntu: apt-get install {package or name}).")
+
+
+def require_chromium() -> None:
+    """Skip the test if no Chromium is installed."""
+    if chromium() is None:
+        _skip("Chromium is not installed (Debian and Ubuntu: apt-get install chromium).")
 
 
 @functools.cache

@@ -9,8 +9,8 @@ from harness.analysis.comparison import Comparison, Trajectory
 from harness.analysis.contrast import MCNEMAR_CAVEAT, Contrast
 from harness.analysis.parts import Part
 from harness.analysis.replay import BUDGET_SHARES
-from harness.core.intervals import Interval
 from harness.core.scoring import Score
+from harness.core.text import NO_VALUE, format_interval, format_number, format_p_value, format_score
 from harness.core.times import format_duration
 
 Table = list[tuple[str, ...]]
@@ -26,7 +26,7 @@ def scores_and_pace(comparison: Comparison) -> Table:
             run.status.words,
             *_score_cells(run.whole.score),
             f"{format_duration(run.elapsed_s)}/{format_duration(run.budget_s)}",
-            "–" if run.suffixes_per_s is None else f"{run.suffixes_per_s:,.1f}",
+            format_number(run.suffixes_per_s),
         )
         for run in comparison.runs
     ]
@@ -56,7 +56,7 @@ def recall_over_budget(comparison: Comparison) -> Table:
     """Return a header row and one row per run with its recall after each of BUDGET_SHARES, on all examples and on the
     unreachable part.
     """
-    header = ("run", *(f"{share:.0%}" for share in BUDGET_SHARES))
+    header = ("run", *(f"{100 * share:g} %" for share in BUDGET_SHARES))
     on_part = [f"{header_cell} unreachable" for header_cell in header[1:]] if comparison.unreachable else []
     rows = [
         (run.id, *_recalls(run.whole), *([] if run.unreachable is None else _recalls(run.unreachable)))
@@ -89,8 +89,9 @@ def contrast_lines(comparison: Comparison, contrast: Contrast, where: str) -> li
     difference, interval = contrast.difference
     return [
         f"{first} − {second}, on {where}",
-        f"difference {difference:+.3f} {_bounds(interval, '+.3f')} ({interval.unit})",
-        f"McNemar's exact test p = {contrast.mcnemar_p:.3g} ({MCNEMAR_CAVEAT})",
+        f"difference {format_score(difference, is_signed=True)} "
+        f"{format_interval(interval.low, interval.high, is_signed=True)} ({interval.unit})",
+        f"McNemar's exact test {format_p_value(contrast.mcnemar_p)} ({MCNEMAR_CAVEAT})",
     ]
 
 
@@ -104,7 +105,7 @@ def contrasts(comparison: Comparison) -> list[tuple[str, Contrast]]:
 
 
 def _recalls(trajectory: Trajectory) -> list[str]:
-    return ["–" if recall is None else f"{recall:.3f}" for recall in trajectory.recall_at_shares]
+    return [format_score(recall) for recall in trajectory.recall_at_shares]
 
 
 def _score_header(part: Part) -> tuple[str, str]:
@@ -112,12 +113,9 @@ def _score_header(part: Part) -> tuple[str, str]:
 
 
 def _score_cells(score: Score) -> tuple[str, str]:
-    return f"{score.recall_at_cap:.3f} {_bounds(score.interval, '.3f')}", f"{score.precision_at_cap:.3f}"
-
-
-def _bounds(interval: Interval, form: str) -> str:
-    return f"[{interval.low:{form}}, {interval.high:{form}}]"
+    interval = format_interval(score.interval.low, score.interval.high)
+    return f"{format_score(score.recall_at_cap)} {interval}", format_score(score.precision_at_cap)
 
 
 def _cell(value: Any) -> str:
-    return "–" if value is None else str(value)
+    return NO_VALUE if value is None else str(value)

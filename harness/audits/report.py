@@ -11,6 +11,7 @@ import numpy as np
 from harness.core.arrays import Floats
 from harness.core.findings import BarChart, FoundTable
 from harness.core.intervals import wilson
+from harness.core.text import format_percent
 
 NORMAL_975 = NormalDist().inv_cdf(0.975)
 Row = Mapping[str, Any]
@@ -25,7 +26,7 @@ class Share(NamedTuple):
     of: int
 
     def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}] of {self.of:,}"
+        return f"{format_percent(self.value)} [{format_percent(self.low)}, {format_percent(self.high)}] of {self.of:,}"
 
 
 def share_of(number: float, of: int) -> Share:
@@ -63,9 +64,14 @@ def json_ready(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def p_value_words(p: float) -> str:
-    """Return a p-value as a reader expects it: "p = 0.0123", "p < 0.0001"."""
-    return "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
+def corrected(p: float, tests: int) -> float:
+    """Return the smallest of the p-values of `tests` tests, corrected for their number (Bonferroni)."""
+    return min(1.0, p * tests)
+
+
+def likelihood_words(p: float) -> str:
+    """Return the answer that a p-value allows: "Probably" below 0.01, "Possibly" below 0.05, else "No evidence"."""
+    return "Probably" if p < 0.01 else "Possibly" if p < 0.05 else "No evidence"
 
 
 def table_of(
@@ -88,6 +94,7 @@ def bar_chart(
     labels: Sequence[str],
     *,
     reference: float | None = None,
+    controls: tuple[str, ...] = (),
 ) -> BarChart:
     """Return a bar chart of `groups`: for each label anything with `value`, `low` and `high`, or nothing."""
     absent = Share(math.nan, math.nan, math.nan, 0)
@@ -96,7 +103,7 @@ def bar_chart(
         np.array([[getattr(bar, part) for bar in row] for row in bars], float).reshape(len(bars), len(labels))
         for part in ("value", "low", "high")
     )
-    return BarChart(name, title, y_label, labels, list(groups), values, low, high, reference)
+    return BarChart(name, title, y_label, labels, list(groups), values, low, high, reference, controls)
 
 
 def model_names(models: Sequence[str]) -> list[str]:

@@ -47,20 +47,33 @@ def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: b
         say(f"wrote {pluralize(len(files), 'file')} to {out}; open {out / 'index.html'}")
     shown = redact_findings(findings) if redact else findings
     if json:
-        print_json(shown.figures)
+        conclusion = None if shown.conclusion is None else shown.conclusion.as_json()
+        print_json({"conclusion": conclusion, **shown.figures})
     else:
         print(findings_in_words(shown))
 
 
 def findings_in_words(findings: Findings) -> str:
-    """Return the headline figures, the tables without details, and the sentences."""
+    """Return the conclusion, the definitions, the headline figures, the tables without details, and the sentences."""
     width = max(40, shutil.get_terminal_size((_PAGE_WIDTH, 24)).columns)
-    sections = [_figures(findings)]
+    wrapped = min(width, _PAGE_WIDTH)
+    sections = [_conclusion(findings, wrapped), _figures(findings)]
     sections += [_table(table, width) for table in findings.tables if not table.is_detail]
-    sections.append(
-        "\n".join(textwrap.fill(sanitize(sentence), min(width, _PAGE_WIDTH)) for sentence in findings.sentences)
-    )
+    sections.append("\n".join(textwrap.fill(sanitize(sentence), wrapped) for sentence in findings.sentences))
     return "\n\n".join(filter(None, sections))
+
+
+def _conclusion(findings: Findings, width: int) -> str:
+    """Return the question with its answer as the first line, what it does not show, and the meaning of the terms."""
+    conclusion = findings.conclusion
+    if conclusion is None:
+        return ""
+    lines = [
+        conclusion.sentence,
+        conclusion.caveat,
+        *(f"{term}: {text}" for term, text in findings.definitions.items()),
+    ]
+    return "\n".join(textwrap.fill(sanitize(line), width) for line in lines if line)
 
 
 def _figures(findings: Findings) -> str:

@@ -13,6 +13,7 @@ from harness.cli.resolving import require_device
 from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
+from harness.core.text import format_number
 from harness.engine.resolving import require_capacity, resolve_target
 from harness.runs.machine import usable_cores
 
@@ -66,7 +67,7 @@ def bench(
 def measured_text(measured: "Measured") -> str:
     """Return a measurement as text: the rates of the machine, a table, and the ratios."""
     rates = [
-        f"{dtype}: {rate.matmul / 1e9:,.0f} GFLOP/s in products, {rate.copy / 1e9:.1f} GB/s copied"
+        f"{dtype}: {format_number(rate.matmul / 1e9)} GFLOP/s in products, {format_number(rate.copy / 1e9)} GB/s copied"
         for dtype, rate in measured.rates.items()
     ]
     header = [
@@ -85,14 +86,14 @@ def measured_text(measured: "Measured") -> str:
         (
             row.what,
             row.dtype,
-            f"{row.suffixes_a_second:.4g}",
-            f"{row.lowest:.4g}",
-            f"{row.highest:.4g}",
-            f"{row.times_official:.1f}",
-            f"{row.evaluations_a_suffix:.1f}",
+            format_number(row.suffixes_a_second),
+            format_number(row.lowest),
+            format_number(row.highest),
+            format_number(row.times_official),
+            format_number(row.evaluations_a_suffix),
             f"{row.peak_bytes / 2**20:,.0f}",
-            " + ".join(f"{part / 1e3:.3g}" for part in astuple(row.roofline)) + " ms",
-            f"{row.of_roofline:.2f}",
+            " + ".join(format_number(part / 1e3) for part in astuple(row.roofline)) + " ms",
+            format_number(row.of_roofline),
         )
         for row in measured.rows
     ]
@@ -101,7 +102,7 @@ def measured_text(measured: "Measured") -> str:
         f"{measured.prefixes} prefixes in {measured.turns} turns",
         *rates,
         align_columns([header, *rows]),
-        align_columns([(name, f"{ratio:.1f}") for name, ratio in measured.ratios.items()]),
+        align_columns([(name, format_number(ratio)) for name, ratio in measured.ratios.items()]),
         "¹ time of a suffix at the rates above: weights + attention's keys and values + head",
     ]
     if measured.device == "cpu":

@@ -8,6 +8,7 @@ from harness.analysis.decoded_text import text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.watching import score_text
 from harness.core.spec import JobSpec
+from harness.core.text import format_number, format_score
 from harness.core.times import date_and_time, format_duration
 from harness.jobs.attack.record import loaded_target
 from harness.jobs.attack.spec import AttackSpec
@@ -89,7 +90,7 @@ def describe_example(folder: RunFolder, example: Example) -> str:
             (
                 f"{place}",
                 VERDICTS[candidate.is_right],
-                f"{candidate.score:.4f}",
+                format_number(candidate.score),
                 f"× {candidate.times}",
                 text.text(candidate.suffix.tolist()),
             )
@@ -126,7 +127,8 @@ def _job_rows(folder: RunFolder, spec: JobSpec, summary: RunSummary) -> list[tup
     if summary.recall_interval_unit:
         rows.append(("interval", f"95 %, bootstrap over {summary.recall_interval_unit}s"))
     if summary.exact_at_1 is not None and summary.any_of_n is not None:
-        rows.append(("candidates", f"exact@1 {summary.exact_at_1:.3f}, upper bound (any guess) {summary.any_of_n:.3f}"))
+        bound = f"upper bound (any guess) {format_score(summary.any_of_n)}"
+        rows.append(("candidates", f"exact@1 {format_score(summary.exact_at_1)}, {bound}"))
     if summary.rows_left_out:
         rows.append(("left out", f"{summary.rows_left_out:,} rows beyond the row cap"))
     return rows

@@ -12,6 +12,7 @@ from harness.cli.verify import prepare, verified
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
 from harness.core.rounds import load_round
+from harness.core.text import format_interval, format_number, format_score
 from harness.submit.judging import load_judging_data
 from harness.submit.leaderboard import Entry, leaderboard_csv
 from harness.submit.leaderboard import leaderboard as ranked
@@ -97,12 +98,12 @@ def _print(entries: list[Entry]) -> None:
 def _row(entry: Entry) -> tuple[str, ...]:
     recall, difference, time = "blind", "", "–"
     if entry.recall_at_cap is not None and entry.recall_interval is not None:
-        recall = f"{entry.recall_at_cap:.3f} [{entry.recall_interval[0]:.3f}, {entry.recall_interval[1]:.3f}]"
+        recall = f"{format_score(entry.recall_at_cap)} {format_interval(*entry.recall_interval)}"
     if entry.difference is not None and entry.difference_interval is not None:
-        low, high = entry.difference_interval
-        difference = f"{entry.difference:+.3f} [{low:+.3f}, {high:+.3f}]{' tie' if entry.ties else ''}"
+        interval = format_interval(*entry.difference_interval, is_signed=True)
+        difference = f"{format_score(entry.difference, is_signed=True)} {interval}{' tie' if entry.ties else ''}"
     if entry.elapsed_s is not None:
-        time = f"{entry.elapsed_s:.0f} s"
-        time += "" if entry.time_of_leader is None else f", × {entry.time_of_leader:.2f}"
+        time = f"{format_number(entry.elapsed_s)} s"
+        time += "" if entry.time_of_leader is None else f", × {format_number(entry.time_of_leader)}"
     place = "–" if entry.place is None else str(entry.place)
     return (place, entry.team, entry.attack, recall, difference, time, entry.verified, entry.hardware)

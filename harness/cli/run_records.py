@@ -29,6 +29,7 @@ from harness.cli.watching import log_lines
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.submission import write_submission
+from harness.core.text import format_score
 from harness.core.times import date_and_time, format_duration
 from harness.jobs.attack.results import every_guess, submission_now
 from harness.runs.folder import RunFolder, all_run_folders, remove_run, run_folder
@@ -107,7 +108,7 @@ def _table(summaries: list[RunSummary]) -> str:
 
 
 def _row(summary: RunSummary) -> tuple[str, ...]:
-    recall = "blind" if summary.is_blind else "–" if summary.recall_at_cap is None else f"{summary.recall_at_cap:.3f}"
+    recall = "blind" if summary.is_blind else format_score(summary.recall_at_cap)
     return (
         summary.id,
         summary.status.words,

@@ -13,6 +13,7 @@ from harness.core.examples import error_cap_of, load_answers, load_clusters, loa
 from harness.core.rounds import load_round
 from harness.core.scoring import ERROR_COUNTS, Score, correct_rows, score_rows
 from harness.core.submission_reader import SubmissionRules, read_submission, submission_faults, vocabulary_of
+from harness.core.text import format_interval, format_score
 from harness.jobs.attack.results import submission_now
 from harness.runs.folder import run_folder
 
@@ -180,11 +181,11 @@ def _read_answers(path: Path, last: int | None) -> Tokens:
 def _print_score(scored: Score) -> None:
     low, high, unit = scored.interval
     print(
-        f"Recall@{scored.cap:,}: {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] ({unit})\n"
+        f"Recall@{scored.cap:,}: {format_score(scored.recall_at_cap)} {format_interval(low, high)} ({unit})\n"
         f"solved {scored.solved:,} of {pluralize(scored.examples, 'example')}; read {scored.rows_read:,} of "
         f"{pluralize(scored.rows, 'row')}, {scored.wrong_rows_read:,} of them wrong; ignored {scored.rows_ignored:,}"
         "\n\nerrors  recall  precision"
     )
     for errors in ERROR_COUNTS:
         at = scored.at_errors(errors)
-        print(f"{at.errors:>6,}  {at.recall:>6.3f}  {at.precision:>9.3f}")
+        print(f"{at.errors:>6,}  {format_score(at.recall):>6}  {format_score(at.precision):>9}")

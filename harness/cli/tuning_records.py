@@ -4,6 +4,7 @@ from typing import Any
 
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.core.errors import HarnessError
+from harness.core.text import format_score
 from harness.core.times import date_and_time
 from harness.plugins.parameter_space import space_of
 from harness.plugins.schema import fetch_schema
@@ -87,7 +88,7 @@ def print_tunings(*, json: bool) -> None:
 
 def recall_text(recall: float | None) -> str:
     """Return a recall with three digits, or a dash."""
-    return "–" if recall is None else f"{recall:.3f}"
+    return format_score(recall)
 
 
 def _row(setting: Setting, folds: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import typer
 from harness.cli.output import pluralize, print_json, sanitize, say
 from harness.cli.progress import StatusLine
 from harness.core.errors import HarnessError
+from harness.core.text import format_number, format_score
 from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
@@ -97,7 +98,9 @@ def status_line(summary: RunSummary) -> str:
     else:
         parts.append(pluralize(summary.guesses, "row"))
         figures = [(name, value) for name, value in summary.figures.items() if value is not None]
-        parts += [f"{sanitize(name.replace('_', ' '))} {value:.3g}" for name, value in figures[:_FIGURES_IN_A_LINE]]
+        parts += [
+            f"{sanitize(name.replace('_', ' '))} {format_number(value)}" for name, value in figures[:_FIGURES_IN_A_LINE]
+        ]
     return " · ".join(parts)
 
 
@@ -108,7 +111,7 @@ def score_text(summary: RunSummary) -> str:
     if summary.recall_at_cap is None:
         return "no score yet"
     part = " (a part of the round)" if summary.is_partial else ""
-    return f"Recall@{summary.error_cap:,}: {summary.recall_at_cap:.3f}{summary.interval_text}{part}"
+    return f"Recall@{summary.error_cap:,}: {format_score(summary.recall_at_cap)}{summary.interval_text}{part}"
 
 
 def log_lines(folder: RunFolder, *, last: int, follow: bool) -> Iterator[str]:

@@ -1,14 +1,18 @@
-"""The findings of an audit as data: figures, sentences, tables, charts and passages, independent of their rendering."""
+"""The findings of an audit as data: conclusion, figures, tables, charts, passages. They say nothing of rendering."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 
 class Series(NamedTuple):
-    """A line through points. x, y: [points]; low, high: [points] bounds of a shaded interval. A reference is dashed."""
+    """A line through points. x, y: [points]; low, high: [points] bounds of a shaded interval. A reference is dashed.
+
+    Series with the same `key`, or name if it has none, have the same colour in all charts of an audit.
+    """
 
     name: str
     x: NDArray[Any]
@@ -16,6 +20,7 @@ class Series(NamedTuple):
     low: NDArray[Any] | None = None
     high: NDArray[Any] | None = None
     is_dashed: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,10 @@ class LineChart:
 
 @dataclass(frozen=True)
 class BarChart:
-    """A value per label and group. values, and low and high, the ends of the intervals: [groups, labels]."""
+    """A value per label and group. values, and low and high, the ends of the intervals: [groups, labels].
+
+    `controls` are the groups to compare with. Like a dashed series, they are drawn in the colour of references.
+    """
 
     name: str
     title: str
@@ -46,6 +54,7 @@ class BarChart:
     high: NDArray[Any] | None = None
     reference: float | None = None
     """The height of a horizontal line, such as chance."""
+    controls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,13 @@ class HeatMap:
 Chart = LineChart | BarChart | HeatMap
 
 
+class Marked(StrEnum):
+    """The meaning of the marked parts of a passage."""
+
+    DIFFERENT = "different"
+    EQUAL = "equal"
+
+
 class Stretch(NamedTuple):
     """A part of a text. A report highlights the marked ones."""
 
@@ -73,10 +89,46 @@ class Stretch(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """Texts that belong together, each with a label, such as a prompt, its suffix and the model's completion."""
+    """Texts that belong together, each with a label, such as a prompt, its suffix and the model's completion.
+
+    `marked` tells whether the marked parts are those that differ or those that are equal.
+    """
 
     title: str
     texts: Sequence[tuple[str, Sequence[Stretch]]]
+    marked: Marked = Marked.DIFFERENT
+
+
+class KeyFigure(NamedTuple):
+    """One of the few figures that sum up an audit or a run: its name, its value, and details such as an interval."""
+
+    name: str
+    value: str
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The question of an audit and its answer, the first line wherever an audit is shown.
+
+    `answer` is a word or two, such as "Probably". `evidence` is a clause with the figures behind it. `caveat` states
+    what cannot be concluded.
+    """
+
+    question: str
+    answer: str
+    evidence: str
+    caveat: str = ""
+    key_figures: Sequence[KeyFigure] = ()
+
+    def as_json(self) -> dict[str, str]:
+        """Return the texts as a JSON object."""
+        return {"question": self.question, "answer": self.answer, "evidence": self.evidence, "caveat": self.caveat}
+
+    @property
+    def sentence(self) -> str:
+        """The question with its answer and the evidence."""
+        return f"{self.question} {self.answer}: {self.evidence}."
 
 
 @dataclass(frozen=True)
@@ -96,10 +148,16 @@ class FoundTable:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that an audit reports. figures: the output of `--json`; sentences: how to read the findings."""
+    """Everything that an audit reports.
+
+    figures: the output of `--json`, with the conclusion; sentences: how to read the findings; conclusion: None if the
+    audit asks no question; definitions: the meaning of each technical term in titles, labels and columns.
+    """
 
     figures: Mapping[str, Any]
     sentences: Sequence[str] = ()
     tables: Sequence[FoundTable] = ()
     charts: Sequence[Chart] = ()
     passages: Sequence[Passage] = ()
+    conclusion: Conclusion | None = None
+    definitions: Mapping[str, str] = field(default_factory=dict)

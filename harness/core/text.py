@@ -1,5 +1,15 @@
-"""Turn values into text for people: safe model text, shortened text, counts, ordinals, aligned columns, names."""
+"""Turn values into text for people: safe model text, shortened text, numbers, ordinals, aligned columns, names.
 
+Every report, table and screen formats numbers with the functions of this module:
+
+- A score is recall, precision or another share that is compared row by row. `format_score` gives it three decimals, so
+  that a column of scores aligns.
+- A share inside a sentence is a percentage (`format_percent`).
+- Every other measured number has 3 significant digits (`format_number`), counts keep all their digits, and nothing is
+  written in scientific notation: what is too small reads `< 0.0001`.
+"""
+
+import math
 import unicodedata
 from collections.abc import Sequence
 
@@ -11,6 +21,8 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
     chr(code) for codes in _VARIATION_SELECTORS for code in codes
 }
 _MAX_COMBINING = 3
+_DIGITS, _MOST_DECIMALS = 3, 4
+NO_VALUE = "–"
 
 
 def sanitize(text: str) -> str:
@@ -52,6 +64,48 @@ def ordinal(number: int) -> str:
     """Return a positive number as `1st`, `2nd`, `3rd`, `4th`."""
     is_teen = number % 100 in (11, 12, 13)
     return f"{number:,}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def format_number(value: float | None) -> str:
+    """Return a number with 3 significant digits: `0.369`, `12.3`, `1,235`, `< 0.0001`; a dash for None and NaN.
+
+    An int keeps all its digits. A float has at most 4 decimals, and none from 100 on.
+    """
+    if value is None or math.isnan(value):
+        return NO_VALUE
+    if isinstance(value, int):
+        return f"{value:,}"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    smallest = 10.0**-_MOST_DECIMALS
+    if 0 < abs(value) < smallest:
+        return f"{'< ' if value > 0 else '> -'}{smallest:.{_MOST_DECIMALS}f}"
+    # Rounding decides how many digits stand before the point: 99.96 is 100.
+    exponent = int(f"{value:.{_DIGITS - 1}e}".partition("e")[2])
+    return f"{value:,.{min(_MOST_DECIMALS, max(0, _DIGITS - 1 - exponent))}f}" if value else "0"
+
+
+def format_score(value: float | None, *, is_signed: bool = False) -> str:
+    """Return recall, precision or another score with three decimals, a dash for None and NaN; `is_signed`: `+0.028`."""
+    return NO_VALUE if value is None or math.isnan(value) else f"{value:{'+' if is_signed else ''}.3f}"
+
+
+def format_interval(low: float, high: float, *, is_signed: bool = False) -> str:
+    """Return the ends of the interval of a score: `[0.338, 0.400]`."""
+    return f"[{format_score(low, is_signed=is_signed)}, {format_score(high, is_signed=is_signed)}]"
+
+
+def format_percent(share: float | None) -> str:
+    """Return a share as a percentage with 3 significant digits: `36.9 %`, `100 %`, `< 0.01 %`."""
+    if share is None or math.isnan(share):
+        return NO_VALUE
+    return "< 0.01 %" if 0 < share < 1e-4 else f"{format_number(100 * float(share))} %"
+
+
+def format_p_value(p: float) -> str:
+    """Return a p-value with its name: `p = 0.0123`, `p < 0.0001`."""
+    number = format_number(float(p))
+    return f"p {number}" if number.startswith("<") else f"p = {number}"
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:

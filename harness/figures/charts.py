@@ -1,7 +1,7 @@
 """Draw the charts of an audit as SVG: line charts and bar charts. Heat maps are in harness.figures.heat_maps."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from harness.core.arrays import Floats
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
-from harness.figures.curves import line_styles
 from harness.figures.heat_maps import draw_heat_map
+from harness.figures.palette import COLOURS, REFERENCE, line_style, numbered
 from harness.figures.sheet import (
     CHARACTER,
     INK,
     NARROW,
-    SOFT,
     WIDE,
     Drawing,
+    PositionLocator,
     draw_placeholder,
     drawable_text,
     format_log_ticks,
@@ -39,18 +39,39 @@ _REFERENCES = ((0, (5, 2.5)), (0, (1.2, 1.8)), (0, (6, 2, 1.2, 2)), (0, (2.5, 1.
 _MARGIN = 0.75  # inches beside the axes, for their label and tick labels
 
 
+def draw_charts(charts: Sequence[Chart]) -> list[Drawing]:
+    """Draw the charts of one page as SVG, without their titles. A name has the same colour in all of them.
+
+    Equal charts give equal text.
+    """
+    styles = numbered(name for chart in charts for name in _styled_names(chart))
+    return [_draw_chart(chart, styles) for chart in charts]
+
+
 def draw_chart(chart: Chart) -> Drawing:
-    """Draw a chart as SVG, without its title; equal charts give equal text."""
+    """Draw a chart that stands alone, as `draw_charts` does."""
+    return draw_charts([chart])[0]
+
+
+def _styled_names(chart: Chart) -> Iterator[str]:
+    match chart:
+        case LineChart():
+            yield from (one.key or one.name for one in chart.series if not one.is_dashed)
+        case BarChart():
+            yield from (group for group in chart.groups if group not in chart.controls)
+
+
+def _draw_chart(chart: Chart, styles: Mapping[str, int]) -> Drawing:
     match chart:
         case HeatMap():
             return draw_heat_map(chart)
         case BarChart():
-            return _draw_bars(chart)
+            return _draw_bars(chart, styles)
         case LineChart():
-            return _draw_lines(chart)
+            return _draw_lines(chart, styles)
 
 
-def _draw_lines(chart: LineChart) -> Drawing:
+def _draw_lines(chart: LineChart, styles: Mapping[str, int]) -> Drawing:
     names = [one.name for one in chart.series]
     reserved = _legend_height(names, NARROW)
     height = _HEIGHT + reserved
@@ -60,11 +81,16 @@ def _draw_lines(chart: LineChart) -> Drawing:
             draw_placeholder(axes)
         else:
             axes.grid(True)
-            for one, style in zip(drawn_series, _styles_of_series(chart), strict=True):
+            for one, style in zip(drawn_series, _styles_of_series(chart, styles), strict=True):
                 axes.plot(one.x, one.y, **style)
                 if one.low is not None and one.high is not None:
                     axes.fill_between(one.x, one.low, one.high, color=style["color"], alpha=0.16, linewidth=0)
-            _scale(axes.xaxis, [one.x for one in drawn_series], is_logarithmic=chart.is_x_logarithmic)
+            _scale(
+                axes.xaxis,
+                [one.x for one in drawn_series],
+                is_logarithmic=chart.is_x_logarithmic,
+                may_be_positions=True,
+            )
             # Lines show changes, so the axis need not start at zero.
             heights = [bound for one in drawn_series for bound in (one.y, one.low, one.high) if bound is not None]
             _scale(axes.yaxis, heights, is_logarithmic=chart.is_y_logarithmic)
@@ -76,7 +102,7 @@ def _draw_lines(chart: LineChart) -> Drawing:
     return Drawing(svg.getvalue(), is_wide=False)
 
 
-def _draw_bars(chart: BarChart) -> Drawing:
+def _draw_bars(chart: BarChart, styles: Mapping[str, int]) -> Drawing:
     values = np.asarray(chart.values, np.float64).reshape(len(chart.groups), len(chart.labels))
     is_wide = len(chart.labels) > 16 or values.size > 36
     width = WIDE if is_wide else NARROW
@@ -89,9 +115,9 @@ def _draw_bars(chart: BarChart) -> Drawing:
             draw_placeholder(axes)
         else:
             axes.grid(True, axis="y")
-            _draw_groups(axes, chart, values)
+            _draw_groups(axes, chart, values, styles)
             if chart.reference is not None and math.isfinite(chart.reference):
-                axes.axhline(chart.reference, color=INK, linewidth=0.9, linestyle=_REFERENCES[0])
+                axes.axhline(chart.reference, color=REFERENCE, linewidth=0.9, linestyle=_REFERENCES[0])
             label_axis(axes.xaxis, chart.labels, inches=inches, most=longest)
             axes.set_xlim(-0.6, len(chart.labels) - 0.4)
             bounds = [values, *(np.asarray(bound) for bound in (chart.low, chart.high) if bound is not None)]
@@ -102,18 +128,18 @@ def _draw_bars(chart: BarChart) -> Drawing:
     return Drawing(svg.getvalue(), is_wide)
 
 
-def _draw_groups(axes: Axes, chart: BarChart, values: Floats) -> None:
+def _draw_groups(axes: Axes, chart: BarChart, values: Floats, styles: Mapping[str, int]) -> None:
     """Draw the bars of each label side by side, with their intervals. values: [groups, labels]."""
     groups, labels = values.shape
     each = 0.78 / groups
-    for number, (group, style) in enumerate(zip(chart.groups, line_styles(groups), strict=True)):
+    for number, group in enumerate(chart.groups):
         places = np.arange(labels) + (number - (groups - 1) / 2) * each
         heights = values[number]
         axes.bar(
             places,
             np.nan_to_num(heights),
             each * 0.94,
-            color=style["color"],
+            color=REFERENCE if group in chart.controls else line_style(styles[group])["color"],
             alpha=0.82,
             label=drawable_text(group, _NAME),
         )
@@ -162,26 +188,27 @@ def _sampled_points(points: int, *, is_logarithmic: bool) -> NDArray[np.int64]:
     return np.unique(spaced.astype(np.int64))
 
 
-def _styles_of_series(chart: LineChart) -> list[dict[str, Any]]:
-    """Return the style of each series: a colour, dashes after the seventh, and grey dashes for references."""
-    solid = iter(line_styles(len(chart.series)))
+def _styles_of_series(chart: LineChart, styles: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the style of each series: a colour, dashes once all colours are used, and grey dashes for references."""
     references = cycle(_REFERENCES)
-    styles = []
-    for number, one in enumerate(chart.series):
+    found = []
+    for one in chart.series:
         label = drawable_text(one.name, _NAME)
         if one.is_dashed:
-            styles.append({"color": SOFT, "linestyle": next(references), "linewidth": 1.1, "label": label})
+            found.append({"color": REFERENCE, "linestyle": next(references), "linewidth": 1.1, "label": label})
             continue
-        style = next(solid)
+        number = styles[one.key or one.name]
+        style = line_style(number)
         line = {"color": style["color"], "label": label, "solid_capstyle": "round"}
-        line["linestyle"] = "solid" if number < 7 else style["linestyle"]
+        line["linestyle"] = "solid" if number < len(COLOURS) else style["linestyle"]
         if chart.has_markers:
             line |= {"marker": style["marker"], "markersize": 3.5, "markeredgewidth": 0}
-        styles.append(line)
-    return styles
+        found.append(line)
+    return found
 
 
-def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool) -> None:
+def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool, may_be_positions: bool = False) -> None:
+    """Set the scale and the ticks. An axis of whole numbers from 1 on, if it may show positions, starts at 1."""
     known = np.concatenate([numbers[np.isfinite(numbers)] for numbers in values])
     if is_logarithmic:
         known = known[known > 0]
@@ -191,7 +218,11 @@ def _scale(axis: Axis, values: Sequence[Floats], *, is_logarithmic: bool) -> Non
         return
     largest = float(np.abs(known).max(initial=0.0))
     if len(known) and (known == np.round(known)).all():
-        axis.set_major_locator(MaxNLocator(integer=True))
+        if may_be_positions and known.min() == 1 < largest:
+            axis.set_major_locator(PositionLocator())
+            axis.set_view_interval(1 - 0.02 * (largest - 1), 1 + 1.02 * (largest - 1), ignore=True)
+        else:
+            axis.set_major_locator(MaxNLocator(integer=True))
     if 1_000 <= largest < 1e7:
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 

@@ -1,8 +1,7 @@
 """Plot recall vs. errors and recall over time: on given axes, as SVG text for a document, or in a file."""
 
 import io
-from collections.abc import Sequence
-from itertools import cycle, islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +13,12 @@ from matplotlib.figure import Figure
 from harness.core import files
 from harness.core.errors import HarnessError
 from harness.core.scoring import Score
+from harness.core.text import format_interval, format_score
+from harness.figures.palette import COLOURS, REFERENCE, line_style
 from harness.figures.sheet import format_log_ticks, sheet
 
 FORMATS = (".svg", ".png")
 _POINTS = 480
-_RED, _GREY = "#b03a2e", "#777777"
-# Distinguishable with colour blindness (Okabe and Ito 2008). 7 colours, 8 markers and 5 dashes give 280 styles.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (7, 2, 1, 2, 1, 2)))
 _MINUTE, _HOUR = 60.0, 3600.0
 # Ids inside an SVG come from a random salt unless it is set. A $ in a name must not start mathematics.
 _REPRODUCIBLE = {"svg.hashsalt": "harness", "text.parse_math": False}
@@ -61,17 +57,28 @@ def write_comparison(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedRu
         _write(comparison_figure(runs, unreachable, title=title), path)
 
 
-def recall_panel(scores: Sequence[tuple[str, Score]], *, size: tuple[float, float]) -> str:
-    """Draw recall vs. errors of each labelled score on the same examples, as SVG text. `size` is in inches."""
+def recall_panel(
+    scores: Sequence[tuple[str, Score]], *, size: tuple[float, float], styles: Mapping[str, int] | None = None
+) -> str:
+    """Draw recall vs. errors of each labelled score on the same examples, as SVG text.
+
+    `size` is in inches. `styles` maps labels to numbers of line styles, so that a run looks alike in every panel.
+    """
     with sheet(*size) as (axes, svg):
-        draw_recall(axes, scores)
+        draw_recall(axes, scores, styles)
     return svg.getvalue()
 
 
-def history_panel(histories: Sequence[tuple[str, History]], *, label: str, size: tuple[float, float]) -> str:
-    """Draw a value over time for each labelled history, as SVG text. `size` is in inches."""
+def history_panel(
+    histories: Sequence[tuple[str, History]],
+    *,
+    label: str,
+    size: tuple[float, float],
+    styles: Mapping[str, int] | None = None,
+) -> str:
+    """Draw a value over time for each labelled history, as SVG text. `size` and `styles` are as in `recall_panel`."""
     with sheet(*size) as (axes, svg):
-        draw_in_time(axes, histories, label=label)
+        draw_in_time(axes, histories, label=label, styles=styles)
     return svg.getvalue()
 
 
@@ -102,7 +109,7 @@ def comparison_figure(runs: Sequence[PlottedRun], unreachable: Sequence[PlottedR
     return figure
 
 
-def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
+def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]], styles: Mapping[str, int] | None = None) -> None:
     """Draw recall vs. errors of each labelled score on the same examples, with the intervals and the cap.
 
     x is the error at which the walk ends, from 1 to wrong rows + 1; y is recall there.
@@ -110,7 +117,8 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
     cap, examples = scores[0][1].cap, scores[0][1].examples
     # The intervals are moved apart, so that they do not hide each other.
     offsets = 1.05 ** (np.arange(len(scores)) - (len(scores) - 1) / 2)
-    for (label, score), offset, style in zip(scores, offsets, _styles(len(scores)), strict=True):
+    looks = _styles([label for label, _ in scores], styles)
+    for (label, score), offset, style in zip(scores, offsets, looks, strict=True):
         curve = score.recall_curve(_POINTS)
         axes.step(curve.errors, curve.recall, where="post", label=label, **style)
         recall, (low, high, _) = score.recall_at_cap, score.interval
@@ -119,13 +127,13 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
             [recall],
             # A percentile interval need not contain the recall, but an error bar has no negative length.
             yerr=[[max(0.0, recall - low)], [max(0.0, high - recall)]],
-            color=_RED if len(scores) == 1 else style["color"],
+            color=style["color"],
             fmt="o",
             markersize=3,
             capsize=2.5,
             linewidth=1,
         )
-    axes.axvline(cap, color=_GREY, linestyle="--", linewidth=0.8)
+    axes.axvline(cap, color=REFERENCE, linestyle="--", linewidth=0.8)
     axes.set_xscale("log")
     highest = max(max(float(score.curve[-1] / examples), score.interval.high) for _, score in scores)
     longest = 1.25 * max(max(len(score.curve), score.cap) for _, score in scores)
@@ -137,10 +145,13 @@ def draw_recall(axes: Axes, scores: Sequence[tuple[str, Score]]) -> None:
     _finish(axes, scores[0][0])
 
 
-def draw_in_time(axes: Axes, histories: Sequence[tuple[str, History]], *, label: str) -> None:
+def draw_in_time(
+    axes: Axes, histories: Sequence[tuple[str, History]], *, label: str, styles: Mapping[str, int] | None = None
+) -> None:
     """Draw a value over time for each labelled history. `label` names the value."""
     unit, seconds = _unit_of_time(max((spent for _, history in histories for spent, _ in history), default=0.0))
-    for (name, history), style in zip(histories, _styles(len(histories)), strict=True):
+    looks = _styles([name for name, _ in histories], styles)
+    for (name, history), style in zip(histories, looks, strict=True):
         spent, value = np.array(history, np.float64).reshape(-1, 2).T
         axes.step(spent / seconds, value, where="post", label=name, **style)
     axes.set_xlim(left=0)
@@ -152,7 +163,7 @@ def draw_in_time(axes: Axes, histories: Sequence[tuple[str, History]], *, label:
 
 def _recall_at_cap(score: Score) -> str:
     low, high, _ = score.interval
-    return f"{score.recall_at_cap:.3f} [{low:.3f}, {high:.3f}]"
+    return f"{format_score(score.recall_at_cap)} {format_interval(low, high)}"
 
 
 def _unit_of_time(latest: float) -> tuple[str, float]:
@@ -162,25 +173,12 @@ def _unit_of_time(latest: float) -> tuple[str, float]:
     return ("minutes", _MINUTE) if latest > 2 * _MINUTE else ("seconds", 1.0)
 
 
-def _styles(count: int) -> list[dict[str, Any]]:
+def _styles(names: Sequence[str], styles: Mapping[str, int] | None) -> list[dict[str, Any]]:
+    """Return the style of each line: the one with its number in `styles`, or else in order."""
     # A single line needs no marker.
-    return [{"color": _COLOURS[0]}] if count == 1 else line_styles(count)
-
-
-def line_styles(count: int) -> list[dict[str, Any]]:
-    """Return `count` line styles that differ in colour, marker and dashes."""
-    styles = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
-    return [
-        # Markers are evenly spaced, and the first one differs from line to line.
-        {
-            "color": colour,
-            "marker": marker,
-            "linestyle": dashes,
-            "markersize": 4,
-            "markevery": (0.03 * (place % 5), 0.15),
-        }
-        for place, (colour, marker, dashes) in enumerate(islice(styles, count))
-    ]
+    if len(styles or names) == 1:
+        return [{"color": COLOURS[0]}] * len(names)
+    return [line_style(number if styles is None else styles[name]) for number, name in enumerate(names)]
 
 
 def _finish(axes: Axes, first_label: str) -> None:

@@ -25,7 +25,7 @@ from harness.figures.sheet import (
 
 _RISING = LinearSegmentedColormap.from_list("rising", ["#f1f6fa", "#9ecae4", "#2f8cc4", "#0b4f86", "#062b4d"])
 _DIVERGING = LinearSegmentedColormap.from_list(
-    "diverging", ["#7c1f16", "#d0705f", "#f6ece9", "#f7f7f7", "#e8f0f6", "#4f9bcb", "#0b4f86"]
+    "diverging", ["#6b4300", "#d18f1f", "#f6eddb", "#f7f7f7", "#e8f0f6", "#4f9bcb", "#0b4f86"]
 )
 _MOST_VECTORS = 2_500  # with more cells, an image is smaller than their outlines
 _ROW_LABEL, _COLUMN_LABEL, _WORD = 36, 24, 14

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import matplotlib.style
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from harness.core.text import sanitize, shorten
 from harness.figures.glyphs import drawable_characters
@@ -130,6 +131,20 @@ def _place_labels(labels: Sequence[str], inches: float, most: int) -> _Labels:
         )
     depth = longest * CHARACTER * 0.9 + 0.1
     return _Labels(words, {"rotation": 90, "fontsize": 7}, depth, max(1, math.ceil(0.13 / room)))
+
+
+class PositionLocator(MaxNLocator):
+    """Ticks for positions that are counted from 1: the first tick is 1, the others are round numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(integer=True)
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        """Return the ticks of an axis from `vmin` to `vmax`."""
+        ticks = np.asarray(super().tick_values(vmin, vmax))
+        step = ticks[1] - ticks[0] if len(ticks) > 1 else 1.0
+        # A round number next to 1 would leave no room for both labels.
+        return [1.0, *ticks[ticks > 1 + step / 2].tolist()]
 
 
 def format_log_ticks(axis: Axis, low: float, high: float) -> None:

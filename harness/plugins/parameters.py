@@ -56,7 +56,7 @@ def parameters_in(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
         Parameter(
             name=name,
             type=" or ".join(dict.fromkeys(_types(as_mapping(described), definitions, _MAX_DEPTH))),
-            default=_typed(described["default"]) if "default" in as_mapping(described) else None,
+            default=typed_value(described["default"]) if "default" in as_mapping(described) else None,
             bounds=tuple(dict.fromkeys(_bounds(as_mapping(described), definitions, _MAX_DEPTH))),
             description=str(as_mapping(described).get("description", "")),
         )
@@ -79,8 +79,9 @@ def settings_from(params: Mapping[str, Any]) -> list[str]:
     return [f"{name}={setting_text(value)}" for name, value in params.items()]
 
 
-def _typed(value: Any) -> str:
-    return shorten(setting_text(value))
+def typed_value(value: Any, limit: int = 60) -> str:
+    """Return a value as a user types it, cut to `limit` characters."""
+    return shorten(setting_text(value), limit)
 
 
 def members_of(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -97,9 +98,9 @@ def _types(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: 
         for member in members:
             yield from _types(member, definitions, depth - 1)
     elif isinstance(described.get("enum"), list):
-        yield from (_typed(value) for value in described["enum"])
+        yield from (typed_value(value) for value in described["enum"])
     elif "const" in described:
-        yield _typed(described["const"])
+        yield typed_value(described["const"])
     elif described.get("type") == "array":
         items = as_mapping(described.get("items"))
         inner = " or ".join(dict.fromkeys(_types(items, definitions, depth - 1))) if items and depth else "values"
@@ -113,7 +114,7 @@ def _types(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: 
 def _bounds(described: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> Iterator[str]:
     for keyword, clause in _BOUNDS.items():
         if keyword in described:
-            yield clause.format(_typed(described[keyword]))
+            yield clause.format(typed_value(described[keyword]))
     if depth:
         for member in members_of(described, definitions):
             yield from _bounds(member, definitions, depth - 1)

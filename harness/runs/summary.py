@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.spec import JobSpec
-from harness.core.text import display_name, shorten
+from harness.core.text import display_name, format_interval, shorten
 from harness.core.times import format_duration
 from harness.plugins.parameters import settings_from
 from harness.runs.errors import as_harness_error
@@ -124,7 +124,7 @@ class RunSummary:
     @property
     def interval_text(self) -> str:
         """The recall's interval with a space before it, such as ` [0.256, 0.357]`; empty without an interval."""
-        return "" if self.recall_interval is None else " [{:.3f}, {:.3f}]".format(*self.recall_interval)
+        return "" if self.recall_interval is None else f" {format_interval(*self.recall_interval)}"
 
     @property
     def has_score(self) -> bool:

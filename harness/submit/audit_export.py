@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, Passage
-from harness.figures.charts import draw_chart
+from harness.figures.charts import draw_charts
 from harness.submit.audit_page import AuditHeader, PageChart, audit_page
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import write_csv, write_parquet
@@ -75,9 +75,8 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
         write_csv(table, folder / tables[-1][1])
         write_parquet(table, folder / tables[-1][2])
     charts = []
-    for chart in findings.charts:
+    for chart, drawing in zip(findings.charts, draw_charts(findings.charts), strict=True):
         file = _FIGURES / f"{chart.name}.svg"
-        drawing = draw_chart(chart)
         (folder / file).write_text(drawing.svg, encoding="utf-8")
         charts.append(PageChart(chart.title, *drawing, file))
     page = audit_page(findings, header, charts=charts, files=tables, is_redacted=is_redacted)
@@ -88,6 +87,8 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
         "format": _FORMAT,
         "audit": _header_as_json(header),
         "is_redacted": is_redacted,
+        "conclusion": findings.conclusion and findings.conclusion.as_json(),
+        "definitions": dict(findings.definitions),
         "figures": dict(findings.figures),
         "sentences": list(findings.sentences),
         "warnings": list(header.warnings),
@@ -155,4 +156,4 @@ def _passage_as_json(passage: Passage) -> dict[str, Any]:
                 marked.append([position, position + len(stretch.text)])
             position += len(stretch.text)
         texts.append({"label": label, "text": "".join(stretch.text for stretch in stretches), "marked": marked})
-    return {"title": passage.title, "texts": texts}
+    return {"title": passage.title, "marked": passage.marked.value, "texts": texts}

@@ -1,17 +1,29 @@
 """The HTML page of an audit: sentences, charts, tables, passages, and the record of the run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from harness.core.findings import Findings, FoundTable, Passage
+from markupsafe import Markup
+
+from harness.core.findings import (
+    BarChart,
+    Chart,
+    Findings,
+    FoundTable,
+    HeatMap,
+    LineChart,
+    Marked,
+    Passage,
+)
+from harness.core.spec import TargetRecord
 from harness.core.text import pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.status import Status
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
-from harness.submit.html_page import inline_svg, page
+from harness.submit.html_page import explained, inline_svg, page, terms_of
 from harness.submit.run_tables import Monospace, Rows
 
 _MAX_ROWS = 60
@@ -50,12 +62,17 @@ class PageChart(NamedTuple):
 
 
 class PageTable(NamedTuple):
-    """A table on the page. `numeric` marks the columns that are aligned right. `rows` counts the whole table."""
+    """A table on the page.
 
-    title: str
-    header: Sequence[str]
+    `numeric` marks the columns that are aligned right. `terms` are the definitions that the page has not given
+    before. `rows` counts the whole table.
+    """
+
+    title: Markup
+    header: Sequence[Markup]
     cells: Sequence[Sequence[str]]
     numeric: Sequence[bool]
+    terms: Sequence[tuple[str, str]]
     rows: int
     csv: PurePosixPath
     parquet: PurePosixPath
@@ -70,30 +87,74 @@ def audit_page(
     is_redacted: bool,
 ) -> str:
     """Return the page. `files` are the tables with their CSV and Parquet files. Equal findings give equal pages."""
+    definitions = findings.definitions
+    terms = _Terms(definitions)
     return page(
         "audit.html.j2",
+        conclusion=findings.conclusion,
+        # In the order of the page, which defines a term where it appears first.
+        terms=terms.new_in(findings.sentences),
         header=header,
-        model=", ".join(model.id for model in header.spec.models) or header.endpoint or "the target",
+        model=", ".join(map(_short_name, header.spec.models)) or header.endpoint or "the target",
         caution=_caution(header),
         sentences=findings.sentences,
         figures=named_figures(findings.figures),
-        charts=[(chart, inline_svg(chart.svg, f"{chart.file.stem}-", chart.title)) for chart in charts],
-        tables=[_page_table(*file) for file in files if not file[0].is_detail],
-        details=[_page_table(*file) for file in files if file[0].is_detail],
+        charts=[
+            (
+                chart,
+                explained(chart.title, definitions),
+                inline_svg(chart.svg, f"{chart.file.stem}-", chart.title),
+                terms.new_in(_words_of(found)),
+            )
+            for found, chart in zip(findings.charts, charts, strict=True)
+        ],
+        tables=[_page_table(*file, terms) for file in files if not file[0].is_detail],
+        details=[_page_table(*file, terms) for file in files if file[0].is_detail],
+        marks=_MARKS[findings.passages[0].marked] if findings.passages else "",
         passages=[_without_empty_stretches(passage) for passage in findings.passages],
         record=_record(header),
         is_redacted=is_redacted,
     )
 
 
-def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath) -> PageTable:
+_MARKS = {
+    Marked.DIFFERENT: "Red marks what differs.",
+    Marked.EQUAL: "Green marks what is equal, word for word.",
+}
+
+
+class _Terms:
+    """The definitions, and those that the page still has to give."""
+
+    def __init__(self, definitions: Mapping[str, str]) -> None:
+        self.all, self._open = definitions, dict(definitions)
+
+    def new_in(self, texts: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the terms in `texts` that were not returned before, with their meaning."""
+        return [(term, self._open.pop(term)) for term in terms_of(texts, self._open)]
+
+
+def _words_of(chart: Chart) -> list[str]:
+    """Return the texts on a chart that may contain a defined term."""
+    match chart:
+        case LineChart():
+            return [chart.title, chart.x_label, chart.y_label, *(one.name for one in chart.series)]
+        case BarChart():
+            return [chart.title, chart.y_label, *chart.labels, *chart.groups]
+        case HeatMap():
+            return [chart.title]
+
+
+def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, terms: _Terms) -> PageTable:
+    definitions, names = terms.all, [name.replace("_", " ") for name in table.columns]
     rows = len(next(iter(table.columns.values()), ()))
     first = [list(cells[:_MAX_ROWS]) for cells in table.columns.values()]
     return PageTable(
-        table.title,
-        [name.replace("_", " ") for name in table.columns],
+        explained(table.title, definitions),
+        [explained(name, definitions) for name in names],
         [[shorten(cell, _MAX_CELL) for cell in row] for row in zip(*map(format_column, first), strict=True)],
         [is_numeric_column(cells) for cells in first],
+        [] if table.is_detail else terms.new_in([table.title, *names]),
         rows,
         csv,
         parquet,
@@ -102,7 +163,12 @@ def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath) -
 
 def _without_empty_stretches(passage: Passage) -> Passage:
     texts = [(label, [stretch for stretch in stretches if stretch.text]) for label, stretches in passage.texts]
-    return Passage(passage.title, texts)
+    return passage._replace(texts=texts)
+
+
+def _short_name(model: TargetRecord) -> str:
+    """Return the name of a model, without the directories before it."""
+    return PurePosixPath(model.id).name if model.id.startswith(("/", ".", "~")) else model.id
 
 
 def _caution(header: AuditHeader) -> str:

@@ -1,11 +1,22 @@
 """Redact the findings of an audit: replace the text of the corpus and of the model with its length and hash."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.core.findings import BarChart, Chart, Findings, FoundTable, HeatMap, LineChart, Passage, Stretch
+from harness.core.findings import (
+    BarChart,
+    Chart,
+    Conclusion,
+    Findings,
+    FoundTable,
+    HeatMap,
+    LineChart,
+    Passage,
+    Series,
+    Stretch,
+)
 from harness.core.redaction import redact_text
 from harness.submit.audit_tables import plain_value
 
@@ -27,6 +38,7 @@ def redact_findings(findings: Findings) -> Findings:
         tables=[_redact_table(table) for table in findings.tables],
         charts=[_redact_chart(chart, redactor) for chart in findings.charts],
         passages=[_redact_passage(passage, redactor) for passage in findings.passages],
+        conclusion=findings.conclusion and _redact_conclusion(findings.conclusion, redactor),
     )
 
 
@@ -54,21 +66,35 @@ def _redact_cell(cell: Any) -> Any:
 
 def _redact_passage(passage: Passage, redactor: "_Redactor") -> Passage:
     texts = [(label, (Stretch(redact_text(_joined(stretches))),)) for label, stretches in passage.texts]
-    return Passage(redactor.redact_label(passage.title), texts)
+    return passage._replace(title=redactor.redact_label(passage.title), texts=texts)
+
+
+def _redact_conclusion(conclusion: Conclusion, redactor: "_Redactor") -> Conclusion:
+    question, evidence = redactor.redact_quotes(conclusion.question), redactor.redact_quotes(conclusion.evidence)
+    return replace(conclusion, question=question, evidence=evidence)
 
 
 def _redact_chart(chart: Chart, redactor: "_Redactor") -> Chart:
     redact = redactor.redact_label
     match chart:
         case LineChart():
-            return replace(chart, series=[series._replace(name=redact(series.name)) for series in chart.series])
+            return replace(chart, series=[_redact_series(series, redact) for series in chart.series])
         case BarChart():
-            return replace(chart, labels=[*map(redact, chart.labels)], groups=[*map(redact, chart.groups)])
+            return replace(
+                chart,
+                labels=[*map(redact, chart.labels)],
+                groups=[*map(redact, chart.groups)],
+                controls=(*map(redact, chart.controls),),
+            )
         case HeatMap():
             # The words in cells are a text in its order, although each word alone reveals nothing.
             are_numbers = all(_NUMBER.fullmatch(word) for row in chart.words or () for word in row)
             rows, columns = [*map(redact, chart.row_labels)], [*map(redact, chart.column_labels)]
             return replace(chart, words=chart.words if are_numbers else None, row_labels=rows, column_labels=columns)
+
+
+def _redact_series(series: Series, redact: Callable[[str], str]) -> Series:
+    return series._replace(name=redact(series.name), key=redact(series.key))
 
 
 def _joined(stretches: Sequence[Stretch]) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.core.findings import FoundTable
+from harness.core.text import NO_VALUE, format_number, format_score
 
 if TYPE_CHECKING:
     import pyarrow
 
-_DIGITS = 4
 _INTERVAL = ("value", "low", "high")
 # A spreadsheet reads text that begins like this as a formula, which can open a URL or start a program.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -31,28 +31,29 @@ def plain_value(value: Any) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """Return a cell as readable text: `1,234`, `0.1235`, or a dash for None."""
+    """Return a cell as readable text: `1,234`, `0.124`, or a dash for None."""
     value = plain_value(value)
     if value is None:
-        return "–"
+        return NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.{_DIGITS}g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    if isinstance(value, int | float):
+        return format_number(value)
     if isinstance(value, list):
         return ", ".join(map(format_value, value))
     return str(value)
 
 
 def format_column(cells: Sequence[Any]) -> list[str]:
-    """Return the cells of a column as readable text. Fractions get equal decimals unless that would hide a value."""
+    """Return the cells of a column as readable text.
+
+    A column of shares, all from 0.001 to 1 or 0, is written like scores, so that it aligns. Any other has 3 significant
+    digits.
+    """
     plain = [plain_value(cell) for cell in cells]
-    fractions = [abs(cell) for cell in plain if isinstance(cell, float) and cell]
-    if fractions and max(fractions) < 1_000 and min(fractions) >= 0.0001:
-        decimals = 3 if min(fractions) >= 0.001 else 4
-        return [f"{cell:.{decimals}f}" if isinstance(cell, float) else format_value(cell) for cell in plain]
+    fractions = [abs(cell) for cell in plain if isinstance(cell, float)]
+    if fractions and all(cell == 0 or 0.001 <= cell <= 1 for cell in fractions):
+        return [format_score(cell) if isinstance(cell, float) else format_value(cell) for cell in plain]
     return list(map(format_value, plain))
 
 
@@ -73,9 +74,9 @@ def named_figures(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _named_figures(figures: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if path and all(name in figures for name in _INTERVAL):
-        value, low, high = (format_value(figures[name]) for name in _INTERVAL)
+        value, low, high = format_column([figures[name] for name in _INTERVAL])
         of = f", of {format_value(figures['of'])}" if "of" in figures else ""
-        yield " ".join(path), (value if low == "–" else f"{value} [{low}, {high}]") + of
+        yield " ".join(path), (value if low == NO_VALUE else f"{value} [{low}, {high}]") + of
         return
     for name, value in figures.items():
         here = (*path, str(name).replace("_", " "))

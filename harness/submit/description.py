@@ -12,7 +12,7 @@ from harness.submit import run_tables
 from harness.submit.markdown_to_typst import markdown_to_typst
 from harness.submit.run_facts import RunFacts
 from harness.submit.run_tables import Monospace, Rows
-from harness.submit.shown_examples import ShownExample, select_examples
+from harness.submit.shown_examples import ExampleSelection, ShownExample, select_examples
 from harness.submit.team import Team
 from harness.submit.typesetting import array, content, markup, string, typeset
 
@@ -22,7 +22,8 @@ PDF, MAIN, TEMPLATE = "description.pdf", "description.typ", "template.typ"
 _MARKDOWN, _METHOD = "method.md", "method.typ"
 _LEFT_FIGURE, _RIGHT_FIGURE = "recall.svg", "time.svg"
 _PANEL = (3.35, 2.3)
-_EXAMPLES = 1
+_MOST_EXAMPLES = 12
+"""Examples of each kind that are shown at most, where the last page has room for them."""
 _HEADER = f"`typst compile --ignore-system-fonts {MAIN}` gives the same {PDF}, byte for byte."
 
 
@@ -37,9 +38,8 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
     for name, svg in _figures(facts).items():
         write_atomically(folder / name, svg)
     write_atomically(folder / _MARKDOWN, markdown)
-    write_atomically(folder / MAIN, _document(facts, team, redact=redact))
     write_atomically(folder / _METHOD, '#import "template.typ": *\n\n' + markdown_to_typst(markdown))
-    pdf, pages = typeset(folder / MAIN)
+    pdf, pages = _fill_pages(facts, team, folder, redact=redact)
     write_atomically(folder / PDF, pdf)
     if pages > MAX_PAGES:
         raise HarnessError(
@@ -47,6 +47,26 @@ def write_description(facts: RunFacts, team: Team | None, markdown: str, folder:
             f"Markdown by about {pluralize(pages - MAX_PAGES, 'page')}."
         )
     return pages
+
+
+def _fill_pages(facts: RunFacts, team: Team | None, folder: Path, *, redact: bool) -> tuple[bytes, int]:
+    """Write and compile the document with as many examples as its last page has room for."""
+    examples = select_examples(facts, most=_MOST_EXAMPLES, redact=redact)
+
+    def compiled(most: int) -> tuple[bytes, int]:
+        shown = ExampleSelection(*(kind[:most] for kind in examples))
+        write_atomically(folder / MAIN, _document(facts, team, shown, redact=redact))
+        return typeset(folder / MAIN)
+
+    pages = compiled(1)[1]
+    fitting, too_many = 1, max(map(len, examples)) + 1
+    while too_many - fitting > 1:
+        middle = (fitting + too_many) // 2
+        if compiled(middle)[1] > pages:
+            too_many = middle
+        else:
+            fitting = middle
+    return compiled(fitting)
 
 
 def _figures(facts: RunFacts) -> dict[str, str]:
@@ -59,7 +79,7 @@ def _figures(facts: RunFacts) -> dict[str, str]:
     }
 
 
-def _document(facts: RunFacts, team: Team | None, *, redact: bool) -> str:
+def _document(facts: RunFacts, team: Team | None, examples: ExampleSelection, *, redact: bool) -> str:
     """Return the Typst source of the description. It includes the file with the team's Markdown."""
     sections = {
         "Method": _method(facts),
@@ -68,7 +88,7 @@ def _document(facts: RunFacts, team: Team | None, *, redact: bool) -> str:
         "Parameters": _parameters(facts),
         "Training data": _training(facts),
         "Target, hardware and time": "#" + _facts("Target and machine.", run_tables.target_and_machine(facts)),
-        "Examples": _examples(facts, redact=redact),
+        "Examples": _examples(facts, examples, redact=redact),
         "Record": "#" + _facts("Identity, status and inputs of the run.", run_tables.record(facts)),
     }
     body = "\n\n".join(f"= {markup(title)}\n\n{text}" for title, text in sections.items())
@@ -104,7 +124,7 @@ def _results(facts: RunFacts) -> str:
         return f"#{table}\n\n#half({_captioned_figure(_RIGHT_FIGURE, 'Rows of the submission vs. time.')})"
     others = _numbers("Other error caps.", run_tables.at_errors(facts.score))
     cap = f"{facts.score.cap:,}"
-    left = _captioned_figure(_LEFT_FIGURE, f"Recall vs. errors. The bar is the 95 % interval at {cap} errors.")
+    left = _captioned_figure(_LEFT_FIGURE, "Recall vs. errors, with the interval at the cap.")
     right = _captioned_figure(_RIGHT_FIGURE, f"Recall@{cap} vs. time.")
     return f"#side-by-side({table}, {others}, columns: (1.9fr, 1fr))\n\n#floating(side-by-side({left}, {right}))"
 
@@ -117,7 +137,10 @@ def _queries(facts: RunFacts) -> str:
 
 def _parameters(facts: RunFacts) -> str:
     rows = run_tables.parameters(facts)
-    return "#" + _facts("Parameters of the run.", rows) if rows else "The attack has no parameters\\."
+    if len(rows) == 1:
+        return "The attack has no parameters\\."
+    caption = "Parameters of the run, and what they mean." if len(rows[0]) > 2 else "Parameters of the run."
+    return "#" + _table("described", caption, rows)
 
 
 def _training(facts: RunFacts) -> str:
@@ -128,15 +151,14 @@ def _training(facts: RunFacts) -> str:
     return f"{words}\n\n#{_facts('Overlap of the attacked examples with the training rows.', overlap)}"
 
 
-def _examples(facts: RunFacts, *, redact: bool) -> str:
-    chosen = select_examples(facts, most=_EXAMPLES, redact=redact)
+def _examples(facts: RunFacts, chosen: ExampleSelection, *, redact: bool) -> str:
     verdicts = (("correct", chosen.correct), ("wrong", chosen.wrong), ("unknown", chosen.unknown))
     shown = [_example(example, verdict) for verdict, examples in verdicts for example in examples]
     if not shown:
         return "The submission has no rows\\."
-    caption = "The first correct row and the first wrong row."
+    caption = "The first correct rows and the first wrong rows of the submission."
     if facts.score is None:
-        caption = "The first row of the submission."
+        caption = "The first rows of the submission."
     if redact:
         caption += " Suffixes are replaced with their length and hash."
     elif facts.score is not None:
@@ -162,8 +184,13 @@ def _facts(caption: str, rows: Rows) -> str:
 
 
 def _numbers(caption: str, rows: Rows) -> str:
+    return _table("numbers", caption, rows)
+
+
+def _table(function: str, caption: str, rows: Rows) -> str:
+    """Return the call of a table function of the template, whose first row is the header."""
     header, *body = ([_cell(cell) for cell in row] for row in rows)
-    return f"numbers({content(caption)}, {array(header)}, {array([array(row) for row in body])})"
+    return f"{function}({content(caption)}, {array(header)}, {array([array(row) for row in body])})"
 
 
 def _captioned_figure(file: str, caption: str) -> str:

@@ -1,6 +1,7 @@
 """Render self-contained HTML pages: nothing on a page is fetched, and no script runs."""
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -8,12 +9,15 @@ from markupsafe import Markup
 
 from harness import __version__
 from harness.core import paths
-from harness.core.text import sanitize
+from harness.core.text import format_interval, format_number, format_score, sanitize
 from harness.submit.run_tables import Monospace
 
 _TEMPLATES = paths.PACKAGE / "submit" / "templates"
 _ID = re.compile(r'(?<=\sid=")(?=[^"]*")')
 _REFERENCE = re.compile(r'(?<=href="#)|(?<=url\(#)')
+_HEADING = re.compile(r"<h2>(.*?)</h2>")
+_NO_BREAK = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[<=] \d)|(?<=\bp [<=]) (?=\d)")
+_CONTENTS, _FEWEST_SECTIONS = "<!-- contents -->", 3
 _REMOVED = re.compile(r"<style\b.*?</style>|<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*</defs>", re.DOTALL)
 
 
@@ -26,12 +30,55 @@ def page(template: str, **context: Any) -> str:
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: _shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"number": format_number, "score": format_score, "interval": format_interval}
     environment.tests["monospace"] = lambda value: isinstance(value, Monospace)
-    return environment.get_template(template).render(context | {"version": __version__})
+    return _with_contents(environment.get_template(template).render(context | {"version": __version__}))
+
+
+def _shown(text: str) -> str:
+    """Return `text` with visible control characters, and no line break inside a percentage or a p-value."""
+    return _NO_BREAK.sub("\u00a0", sanitize(text))
+
+
+def explained(text: str, definitions: Mapping[str, str]) -> Markup:
+    """Return `text` as Markup in which every defined term shows its meaning under the pointer."""
+    text = _shown(text)
+    meanings = {term.casefold(): meaning for term, meaning in definitions.items()}
+    found, last = Markup(), 0
+    for term in _terms_in(text, definitions):
+        title, name = Markup.escape(sanitize(meanings[term.group().casefold()])), Markup.escape(term.group())
+        found += Markup.escape(text[last : term.start()]) + Markup('<abbr title="{}">{}</abbr>').format(title, name)
+        last = term.end()
+    return found + Markup.escape(text[last:])
+
+
+def terms_of(texts: Iterable[str], definitions: Mapping[str, str]) -> list[str]:
+    """Return the defined terms that occur in `texts`, in any case, in the order of their definitions."""
+    found = {term.group().casefold() for text in texts for term in _terms_in(text, definitions)}
+    return [term for term in definitions if term.casefold() in found]
+
+
+def _terms_in(text: str, definitions: Mapping[str, str]) -> Iterator[re.Match[str]]:
+    if not definitions:
+        return iter(())
+    longest_first = sorted(definitions, key=len, reverse=True)
+    return re.finditer(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])", text, re.IGNORECASE)
+
+
+def _with_contents(text: str) -> str:
+    """Return the page with an id for each section, and links to them if there are several."""
+    titles: list[str] = _HEADING.findall(text)
+    numbers = iter(range(1, len(titles) + 1))
+    text = _HEADING.sub(lambda heading: f'<h2 id="section-{next(numbers)}">{heading[1]}</h2>', text)
+    if len(titles) < _FEWEST_SECTIONS:
+        return text.replace(_CONTENTS, "", 1)
+    links = "".join(f'<li><a href="#section-{number}">{title}</a></li>' for number, title in enumerate(titles, 1))
+    text = text.replace(_CONTENTS, f'<nav aria-label="Contents"><ol>{links}</ol></nav>', 1)
+    return text.replace("<body>", '<body class="has-contents">', 1)
 
 
 def inline_svg(svg: str, name: str, label: str) -> Markup:

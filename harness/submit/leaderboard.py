@@ -14,6 +14,7 @@ from harness.core.intervals import paired_difference
 from harness.core.scoring import Score
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import SubmissionRules, read_submission
+from harness.core.text import format_score
 from harness.core.walk import JudgedRows
 from harness.submit.audit_tables import spreadsheet_safe
 from harness.submit.bundle_checks import error_in_bundle, open_bundle, read_submitted
@@ -187,5 +188,5 @@ def _verified(verdict: Verdict | None) -> str:
         return "not verified"
     submitted = verdict.scores.get("submitted", {}).get("recall_at_cap")
     if verdict.outcome is Outcome.MEASURED and isinstance(submitted, float):
-        return f"measured, {submitted:.3f} submitted"
+        return f"measured, {format_score(submitted)} submitted"
     return verdict.outcome.words

@@ -1,17 +1,20 @@
 """The HTML report on one run, or on several runs of one round side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
 from harness.analysis import comparison_tables
 from harness.analysis.comparison import Comparison, compare_runs, require_one_round
 from harness.core.errors import HarnessError
+from harness.core.text import NO_VALUE, format_interval, format_score
 from harness.core.times import format_duration
 from harness.figures.curves import history_panel, recall_panel
+from harness.figures.palette import numbered
 from harness.runs.folder import RunFolder
 from harness.submit import run_tables
 from harness.submit.html_page import inline_svg, page
+from harness.submit.report_summary import report_summary
 from harness.submit.run_facts import RunFacts, run_facts
 from harness.submit.run_tables import Monospace, Rows
 from harness.submit.shown_examples import differing_examples, select_examples
@@ -35,12 +38,14 @@ def report_page(folders: Sequence[RunFolder], *, redact: bool) -> str:
     runs = [run_facts(folder) for folder in folders]
     comparisons, no_comparison = _comparisons(runs)
     rules = runs[0].spec.round
+    styles = numbered(run.spec.id for run in runs)
     return page(
         "report.html.j2",
+        summary=report_summary(runs, styles),
         round=rules.name,
         round_title=rules.title,
         scores=_scores(runs),
-        figures=_figures(runs),
+        figures=_figures(runs, styles),
         comparisons=comparisons,
         no_comparison=no_comparison,
         differing=differing_examples(runs, most=_DIFFERING, redact=redact) if len(runs) > 1 else (),
@@ -59,11 +64,11 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
     rows: Rows = [("Run", "Attack", "Status", *recall_names, "Rows", "Time")]
     for run in runs:
         summary, score = run.summary, run.score
-        figures = ("blind", "–", "–", "–")
+        figures: tuple[str, ...] = ("blind", NO_VALUE, NO_VALUE, NO_VALUE)
         if score is not None:
-            recall = f"{score.recall_at_cap:.3f} [{score.interval.low:.3f}, {score.interval.high:.3f}]"
-            precision = f"{score.precision_at_cap:.3f}"
-            figures = (recall, precision, _fraction(run.exact_at_1), _fraction(run.any_guess_correct))
+            recall = f"{format_score(score.recall_at_cap)} {format_interval(score.interval.low, score.interval.high)}"
+            others = (score.precision_at_cap, run.exact_at_1, run.any_guess_correct)
+            figures = (recall, *map(format_score, others))
         time = f"{format_duration(summary.elapsed_s)} of {format_duration(summary.budget_s)}"
         status = summary.status.words
         if run.spec.is_partial:
@@ -74,25 +79,29 @@ def _scores(runs: Sequence[RunFacts]) -> Rows:
     return rows
 
 
-def _figures(runs: Sequence[RunFacts]) -> list[Figure]:
+def _figures(runs: Sequence[RunFacts], styles: Mapping[str, int]) -> list[Figure]:
     """Return the curves of all runs with as many examples as the first: recall, or the number of rows if blind."""
     drawn = [run for run in runs if run.spec.examples == runs[0].spec.examples]
     scores = [(run.spec.id, run.score) for run in drawn if run.score is not None]
     in_time = [(run.spec.id, run.curve) for run in drawn]
     if len(scores) < len(drawn):
-        svg = history_panel(in_time, label="rows of the submission", size=_PANEL)
+        svg = history_panel(in_time, label="rows of the submission", size=_PANEL, styles=styles)
         return [_figure(svg, "rows", "Rows of the submission vs. time.")]
     cap = scores[0][1].cap
     only = " Only runs with as many examples as the first are drawn." if len(drawn) < len(runs) else ""
     recall_caption = f"Recall vs. errors, with the 95 % interval at the error cap of {cap:,}.{only}"
     figures = [
-        _figure(recall_panel(scores, size=_PANEL), "recall", recall_caption),
-        _figure(history_panel(in_time, label=f"Recall@{cap}", size=_PANEL), "time", f"Recall@{cap:,} vs. time."),
+        _figure(recall_panel(scores, size=_PANEL, styles=styles), "recall", recall_caption),
+        _figure(
+            history_panel(in_time, label=f"Recall@{cap}", size=_PANEL, styles=styles),
+            "time",
+            f"Recall@{cap:,} vs. time.",
+        ),
     ]
     parts = [(run.spec.id, run.unreachable_score) for run in drawn if run.unreachable_score is not None]
     if parts:
         caption = "Recall vs. errors on the examples whose answers are not in the training rows."
-        figures.append(_figure(recall_panel(parts, size=_PANEL), "unreachable", caption))
+        figures.append(_figure(recall_panel(parts, size=_PANEL, styles=styles), "unreachable", caption))
     return figures
 
 
@@ -114,7 +123,3 @@ def _comparisons(runs: Sequence[RunFacts]) -> tuple[list[Comparison], str]:
     except HarnessError as error:
         # The rest of the page is valid in a blind round, and for runs with different --limit.
         return [], str(error)
-
-
-def _fraction(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -14,6 +14,8 @@ from harness.jobs.attack.reader import GuessReader
 from harness.jobs.attack.results import Submission, any_of_n, submission_of
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.declarations import declaration_in
+from harness.plugins.parameters import Parameter, parameters_in
+from harness.plugins.schema import fetch_schema
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.reader import RunReader, StageWork
@@ -42,15 +44,17 @@ class Queries:
 class RunFacts:
     """The state of one run. Everything that needs answers is None in a blind round.
 
-    `method` is the first line of the attack's documentation. `answers` has shape [examples, length]. `curve` has pairs
-    of seconds spent and recall at the cap, or number of rows in a blind round, ascending. `read_training` is True if
-    the attack read the training rows. `target_as_loaded` is the worker's report.
+    `method` is the first line of the attack's documentation, `parameters` its parameters with their
+    defaults; both are empty if the run's copy of the code cannot be read. `answers` has shape [examples, length].
+    `curve` has pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending.
+    `read_training` is True if the attack read the training rows. `target_as_loaded` is the worker's report.
     """
 
     folder: RunFolder
     spec: AttackSpec
     summary: RunSummary
     method: str
+    parameters: tuple[Parameter, ...]
     submission: Submission
     answers: Tokens | None
     walk: JudgedRows | None
@@ -101,6 +105,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         spec=spec,
         summary=summary,
         method=_method(folder, spec),
+        parameters=_parameters(folder, spec),
         submission=submission,
         answers=answers,
         walk=walk,
@@ -126,6 +131,16 @@ def _queries(reader: RunReader) -> Queries:
         repeated_batches=len(reader.repeated_batches()),
         executions=sum(name == "execution" for _, _, name, _ in reader.events()),
     )
+
+
+def _parameters(folder: RunFolder, spec: AttackSpec) -> tuple[Parameter, ...]:
+    if not spec.params:
+        return ()
+    try:
+        schema = fetch_schema(folder.code / spec.attack.file, digest=spec.attack.sha256)
+        return parameters_in(schema.schema)
+    except (OSError, HarnessError):
+        return ()  # A run whose code is gone or cannot be imported here is described without defaults.
 
 
 def _method(folder: RunFolder, spec: AttackSpec) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 from harness.core.arrays import Bools
 from harness.core.intervals import Interval
 from harness.core.scoring import ERROR_COUNTS, Score
-from harness.core.text import pluralize, shorten
+from harness.core.text import NO_VALUE, format_interval, format_number, format_percent, format_score, pluralize
 from harness.core.times import format_duration, utc_date_and_time
+from harness.plugins.parameters import Parameter, typed_value
 from harness.sandbox import backend_named
 from harness.submit.run_facts import RunFacts
 
@@ -43,8 +44,8 @@ def headline(facts: RunFacts) -> str:
             "not known, so there is no score."
         )
     return (
-        f"{first} Its Recall@{score.cap:,} is {score.recall_at_cap:.3f} (95 % interval {_bounds(score.interval)}, by "
-        f"{score.interval.unit}): {score.solved:,} of {score.examples:,} examples solved."
+        f"{first} Its Recall@{score.cap:,} is {format_score(score.recall_at_cap)} (95 % interval "
+        f"{_bounds(score.interval)}, by {score.interval.unit}): {score.solved:,} of {score.examples:,} examples solved."
     )
 
 
@@ -79,19 +80,19 @@ def results(facts: RunFacts) -> Rows:
         submitted = f"{len(facts.submission.ids):,}"
         return [("Score", "unknown: the round is blind"), ("Rows submitted", submitted), *guesses]
     rows: Rows = [
-        (f"Recall@{score.cap:,}", f"{score.recall_at_cap:.3f}"),
+        (f"Recall@{score.cap:,}", format_score(score.recall_at_cap)),
         ("95 % interval", f"{_bounds(score.interval)}, bootstrap by {score.interval.unit}"),
-        (f"Precision@{score.cap:,}", f"{score.precision_at_cap:.3f}"),
+        (f"Precision@{score.cap:,}", format_score(score.precision_at_cap)),
         ("Examples solved", f"{score.solved:,} of {score.examples:,}"),
         ("Rows read", f"{score.rows_read:,} of {score.rows:,}, {score.wrong_rows_read:,} of them wrong"),
         *guesses,
     ]
     if facts.exact_at_1 is not None and facts.any_guess_correct is not None:
-        rows.append(("exact@1", f"{facts.exact_at_1:.3f}"))
-        rows.append(("Upper bound (any guess)", f"{facts.any_guess_correct:.3f}"))
+        rows.append(("exact@1", format_score(facts.exact_at_1)))
+        rows.append(("Upper bound (any guess)", format_score(facts.any_guess_correct)))
     part, part_score = facts.parts.unreachable, facts.unreachable_score
     if part is not None and part_score is not None:
-        recall = f"{part_score.recall_at_cap:.3f} {_bounds(part_score.interval)}"
+        recall = f"{format_score(part_score.recall_at_cap)} {_bounds(part_score.interval)}"
         where = f"{len(part):,} examples whose answers are not in the training rows"
         rows.append((f"Recall@{part.cap:,}", f"{recall} on the {where}"))
     return rows
@@ -100,21 +101,34 @@ def results(facts: RunFacts) -> Rows:
 def at_errors(score: Score) -> Rows:
     """Return a header, and recall and precision at other error caps."""
     found = [score.at_errors(errors) for errors in ERROR_COUNTS]
-    rows = [(f"{at.errors:,}", f"{at.recall:.3f}", f"{at.precision:.3f}") for at in found]
+    rows = [(f"{at.errors:,}", format_score(at.recall), format_score(at.precision)) for at in found]
     return [("Errors", "Recall", "Precision"), *rows]
 
 
 def parameters(facts: RunFacts) -> Rows:
-    """Return name and value of each parameter. A path is shown as its last part and the hash of its content."""
+    """Return a header, and name and value of each parameter, with its default and meaning if the code is known.
+
+    A path is shown as its last part and the hash of its content.
+    """
     spec = facts.spec
-    rows: Rows = []
+    known = {parameter.name: parameter for parameter in facts.parameters}
+    rows: Rows = [("Parameter", "Value", "Default", "Meaning") if known else ("Parameter", "Value")]
     for name, value in spec.params.items():
         if name in spec.paths:
             record = spec.paths[name]
-            rows.append((Monospace(name), f"{record.path.name}, sha256 {record.sha256[:12]}"))
+            shown = f"{record.path.name}, sha256 {record.sha256[:12]}"
         else:
-            rows.append((Monospace(name), shorten(str(value), _MAX_VALUE)))
+            shown = typed_value(value, _MAX_VALUE)
+        rows.append((Monospace(name), shown, *(_default_and_meaning(known.get(name)) if known else ())))
     return rows
+
+
+def _default_and_meaning(parameter: Parameter | None) -> tuple[str, str]:
+    if parameter is None:
+        return NO_VALUE, ""
+    default = "required" if parameter.default is None else parameter.default or "empty"
+    bounds = f" ({', '.join(parameter.bounds)})." if parameter.bounds else ""
+    return default, f"{parameter.description.rstrip('.')}{bounds}".strip() if bounds else parameter.description
 
 
 def stages(facts: RunFacts) -> Rows:
@@ -173,7 +187,7 @@ def training_overlap(facts: RunFacts) -> Rows:
         if flags is None:
             return "unknown: the round is blind"
         count = int(flags[:examples].sum())
-        return f"{count:,} of {examples:,} ({count / examples:.1%})"
+        return f"{count:,} of {examples:,} ({format_percent(count / examples)})"
 
     rows: Rows = [
         ("Prefix occurs in a training row", share(found.has_known_prefix)),
@@ -243,13 +257,13 @@ def reproducibility(facts: RunFacts) -> str:
 
 
 def _bounds(interval: Interval) -> str:
-    return f"[{interval.low:.3f}, {interval.high:.3f}]"
+    return format_interval(interval.low, interval.high)
 
 
 def _loaded(loaded: dict[str, Any]) -> str:
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
     return (
-        f"{loaded['architecture']}, {loaded['parameters'] / 1e6:,.1f} M parameters, {loaded['dtype']} on "
+        f"{loaded['architecture']}, {format_number(loaded['parameters'] / 1e6)} M parameters, {loaded['dtype']} on "
         f"{loaded['device']}{name}, {pluralize(int(loaded['threads']), 'thread')}"
     )
 
@@ -258,6 +272,6 @@ def _machine(hardware: dict[str, Any]) -> str:
     gpus = ", ".join(map(str, hardware["gpus"]))
     return (
         f"{hardware['processor'] or hardware['machine']}, {pluralize(int(hardware['cores']), 'usable core')}, "
-        f"{int(hardware['memory']) / _GIB:.1f} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
+        f"{format_number(int(hardware['memory']) / _GIB)} GiB of memory, {f'GPU {gpus}' if gpus else 'no GPU'}; "
         f"{hardware['system']}, {hardware['machine']}"
     )

@@ -13,7 +13,7 @@ from harness.core.files import file_sha256
 from harness.core.rounds import Round
 from harness.core.submission_block import SubmissionRows
 from harness.core.submission_reader import read_submission
-from harness.core.text import shorten
+from harness.core.text import format_interval, format_score, shorten
 from harness.core.times import format_duration
 from harness.runs.machine import hardware, versions
 from harness.sandbox import detect_backend
@@ -228,7 +228,7 @@ class Verification:
         _, scored = judged
         self._report.setdefault("scores", {})[name] = scored.as_json()
         low, high, unit = scored.interval
-        sentence = f"Recall@{scored.cap:,} {scored.recall_at_cap:.3f} [{low:.3f}, {high:.3f}] by {unit}"
+        sentence = f"Recall@{scored.cap:,} {format_score(scored.recall_at_cap)} {format_interval(low, high)} by {unit}"
         self._log.note(f"score, {name}", sentence)
 
     def _compare(self, submitted: SubmissionRows, produced: SubmissionRows, reasons: list[str]) -> Verdict:
@@ -245,7 +245,7 @@ class Verification:
         recalls = [score["recall_at_cap"] for score in self._report.get("scores", {}).values()]
         sentence = agreement.summary
         if recalls:
-            sentence += f"; recall {recalls[1]:.3f} submitted, {recalls[0]:.3f} produced"
+            sentence += f"; recall {format_score(recalls[1])} submitted, {format_score(recalls[0])} produced"
         # The code itself claims which rows are ties, so ties must not change the submission's score.
         if agreement.likeness is Likeness.TIES and len(set(recalls)) < 2:
             self._log.record("agreement", sentence)

@@ -15,6 +15,7 @@ NAMES = ("audit", "leakage", "--names", "--threads", "1", "--prefix-lengths", "2
 def test_a_sweep_writes_findings_tables_and_figures(machine: Machine) -> None:
     findings = machine.json(*NAMES, "--out", "whole")
     assert findings["is_complete"] and len(findings["settings"]) == 6
+    assert findings["conclusion"]["question"] == "How likely is the model to leak these sequences?"
     assert set(findings["esp"]) == {"greedy", "plain", "temperature", "top_k", "top_p", "typical_p"}
     assert machine.json("audit", "show", "latest", "--out", "again") == findings
     names = {path.name: path for path in (machine.folder / "whole" / "tables").iterdir()}

@@ -76,6 +76,7 @@ def test_csv_table_and_page_agree(entered: Bundler, tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(output)))
     assert [row["team"] for row in rows] == ["team also half", "team half", "team quarter", "team none"]
     assert all(f'<td class="first">{row["team"]}</td>' in page.read_text() for row in rows)
+    assert "<h1>2 bundles share the first place with Recall@5 0.500</h1>" in page.read_text()
     shown = entered.machine.run("leaderboard", "entries", *entered.round).stdout
     assert [line.split("team ")[1].split("  ")[0] for line in shown.splitlines()[1:]] == [
         *("also half", "half", "quarter", "none")

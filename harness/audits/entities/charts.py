@@ -9,6 +9,7 @@ from harness.audits.entities.results import ModelResult
 from harness.audits.entities.statistics import GroupMean
 from harness.audits.report import Share, bar_chart, normal_interval
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
+from harness.core.text import format_score
 
 _CHANCE = 0.5
 _Y_LABEL = "M-MEM, test half"
@@ -88,16 +89,17 @@ def _importance(result: ModelResult, chain: Chain, title: str, ending: str) -> H
 def _attention_to_names(result: ModelResult, title: str, ending: str) -> BarChart:
     """Return both lists side by side, with intervals over names."""
     dev = dict(zip(result.measured.used.tolist(), result.measured.dev_m_mem.tolist(), strict=True))
-    labels = [f"#{one.prompt + 1} ({dev.get(one.prompt, float('nan')):.2f})" for one in result.attention]
+    labels = [f"#{one.prompt + 1} ({format_score(dev.get(one.prompt))})" for one in result.attention]
+    inside, outside = "in-train names", "out-of-train names"
     groups = {
         name: {
             label: Share(*normal_interval(getattr(one, side)), 0)
             for label, one in zip(labels, result.attention, strict=True)
         }
-        for name, side in (("in-train names", "inside"), ("out-of-train names", "outside"))
+        for name, side in ((inside, "inside"), (outside, "outside"))
     }
     title = f"Attention to the name by prompt (and its M-MEM on dev){title}"
-    return bar_chart(f"attention{ending}", title, "attention from the other words", groups, labels)
+    return bar_chart(f"attention{ending}", title, "attention from the other words", groups, labels, controls=(outside,))
 
 
 def _attention_of_words(result: ModelResult, title: str, ending: str) -> HeatMap:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.audits.entities.charts import entities_charts
+from harness.audits.entities.conclusion import DEFINITIONS, NOT_MEASURED, entities_conclusion
 from harness.audits.entities.inputs import PARTS
 from harness.audits.entities.measurements import all_names
 from harness.audits.entities.ranking import PairScore, chance_error
@@ -16,6 +17,7 @@ from harness.audits.entities.statistics import GroupMean, rank_correlation
 from harness.audits.report import Row, finite_mean, json_ready, model_names, table_of
 from harness.core.audit import AuditInputs, RowsOf
 from harness.core.findings import Findings, FoundTable
+from harness.core.text import format_interval, format_number, format_percent, pluralize
 
 
 def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
@@ -37,9 +39,16 @@ def entities_findings(inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]
         "left_out": notes,
     }
     if not results:
-        return Findings(json_ready(figures), notes)
+        return Findings(json_ready(figures), notes, conclusion=NOT_MEASURED)
     sentences = [*(sentence for result in results for sentence in _sentences(result)), *_how_to_read(results), *notes]
-    return Findings(json_ready(figures), sentences, entities_tables(inputs, results, between), entities_charts(results))
+    return Findings(
+        json_ready(figures),
+        sentences,
+        entities_tables(inputs, results, between),
+        entities_charts(results),
+        conclusion=entities_conclusion(results),
+        definitions=DEFINITIONS,
+    )
 
 
 def _between_models(results: Sequence[ModelResult]) -> list[dict[str, Any]]:
@@ -105,23 +114,25 @@ def _sentences(result: ModelResult) -> Iterator[str]:
     so_far = "" if measured.is_complete else f" (so far {len(measured.used)} of {measured.given} prompts)"
     test = measured.test_m_mem
     yield (
-        f"{name}{so_far}: averaged over {len(measured.used)} prompts, the trained name has the higher confidence in "
-        f"{test.mean():.1%} of {pairs:,} test pairs; from {test.min():.1%} to {test.max():.1%} by prompt. A model "
-        f"without memorization stays within 50% ± {4 * error:.1%} (four standard errors)."
+        f"{name}{so_far}: averaged over {pluralize(len(measured.used), 'prompt')}, the trained name has the higher "
+        f"confidence in {format_percent(test.mean())} of {pairs:,} test pairs; from {format_percent(test.min())} to "
+        f"{format_percent(test.max())} by prompt. Without memorization, 50 % are expected, with a standard error of at "
+        f"most {format_percent(error)}."
     )
     methods = {method.name: method.test.m_mem for method in result.methods}
     # A single prompt has no order, and equal prompts have none.
     tau = result.dev_to_test.tau
-    correlation = f" The orders of the prompts correlate with τ = {tau:.2f}." if math.isfinite(tau) else ""
+    correlation = f" The orders of the prompts correlate with τ = {format_number(tau)}." if math.isfinite(tau) else ""
     yield (
-        f"{name}: the best prompt on the dev half has an M-MEM of {methods['best prompt on dev']:.1%} on the test "
-        f"half, the worst {methods['worst prompt on dev']:.1%}.{correlation}"
+        f"{name}: the best prompt on the dev half has an M-MEM of "
+        f"{format_percent(methods['best prompt on dev'])} on the test half, the worst "
+        f"{format_percent(methods['worst prompt on dev'])}.{correlation}"
     )
     if (best := methods.get("best modified prompt (BM-PT)")) is not None:
         worst = methods["worst modified prompt (WM-PT)"]
         yield (
-            f"{name}: of the prompts with words dropped, the best on the dev half has an M-MEM of {best:.1%} on the "
-            f"test half, the worst {worst:.1%}."
+            f"{name}: of the prompts with words dropped, the best on the dev half has an M-MEM of "
+            f"{format_percent(best)} on the test half, the worst {format_percent(worst)}."
         )
     if lost := int((~measured.uses_name).sum()):
         yield f"{name}: names left out because the vocabulary or most prompts lack them: {lost}."
@@ -192,7 +203,7 @@ def _method_rows(result: ModelResult) -> Iterator[Row]:
 
 def _analysis_rows(result: ModelResult) -> Iterator[Row]:
     spread, tau = result.spread, result.dev_to_test
-    lead = f"best − worst prompt, 95 % interval {spread.low:.3f} to {spread.high:.3f}; p: all prompts equal"
+    lead = f"best − worst prompt, 95 % interval {format_interval(spread.low, spread.high)}; p: all prompts equal"
     for analysis, value, p, note in (
         ("Cochran's Q, all pairs", *result.all_pairs[::2], "assumes independent pairs, as the source does"),
         ("Cochran's Q, disjoint pairs", *result.disjoint_pairs[::2], "each name in one random pair"),

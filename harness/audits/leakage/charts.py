@@ -15,6 +15,7 @@ from harness.audits.leakage.results import (
 from harness.audits.leakage.trends import CLASSES, class_name
 from harness.audits.report import bar_chart, share_of
 from harness.core.findings import Chart, HeatMap, LineChart, Series
+from harness.core.text import format_percent, format_score
 
 _FEW_POSITIONS = 10
 
@@ -40,7 +41,7 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
     grid = query_grid()
     logs = {scheme: results.reference.log_esp(scheme) for scheme in Scheme}
     rates = {scheme: extraction_rate(each) for scheme, each in logs.items()}
-    labels = {scheme: f"{results.label(scheme)}, rate {rate:.2%}" for scheme, rate in rates.items()}
+    labels = {scheme: f"{results.label(scheme)}, rate {format_percent(rate)}" for scheme, rate in rates.items()}
     flat = [
         Series(name, grid, np.full(len(grid), rates[scheme]), is_dashed=True)
         for scheme, name in (
@@ -54,7 +55,13 @@ def _leak_curves(results: LeakageResults) -> list[Chart]:
             f"{title}, {results.where}",
             "queries X per sequence",
             "share of sequences",
-            [*(Series(labels[scheme], grid, share(logs[scheme], grid)) for scheme in RANDOM_SCHEMES), *flat],
+            [
+                *(
+                    Series(labels[scheme], grid, share(logs[scheme], grid), key=results.label(scheme))
+                    for scheme in RANDOM_SCHEMES
+                ),
+                *flat,
+            ],
             is_x_logarithmic=True,
         )
         for name, title, share in (
@@ -146,5 +153,5 @@ def _settings_chart(results: LeakageResults) -> Chart:
         [results.names[model] for model in models],
         [f"{length} tokens" for length in lengths],
         values,
-        [["" if np.isnan(value) else f"{value:.3f}" for value in row] for row in values],
+        [["" if np.isnan(value) else format_score(value) for value in row] for row in values],
     )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from harness.audits.leakage.charts import leakage_charts
+from harness.audits.leakage.conclusion import DEFINITIONS, NOT_MEASURED, leakage_conclusion
 from harness.audits.leakage.pairs import Pairs, TokenDecoder
 from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme, describe_matches
 from harness.audits.leakage.probabilities import extraction_rate, share_over
@@ -28,6 +29,7 @@ from harness.audits.report import Row, Share, json_ready, model_names, table_of
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch
+from harness.core.text import format_number
 
 _SETTING_COLUMNS = ("model", "parameters", "prefix_tokens", "sequences")
 _SHOWN_MATCHES = 20
@@ -47,7 +49,8 @@ def leakage_findings(
     names = model_names(models)
     results = leakage_results(params, pairs, read_measurements(rows, len(names)), names, lengths)
     if results is None:
-        return Findings({"esp": {}, "sequences": 0, "is_complete": False}, ["Nothing has been measured yet."])
+        figures: dict[str, Any] = {"esp": {}, "sequences": 0, "is_complete": False}
+        return Findings(figures, ["Nothing has been measured yet."], conclusion=NOT_MEASURED)
     reference = results.reference
     settings = [_setting_figures(one, results) for one in results.measured.settings]
     figures = {
@@ -74,6 +77,8 @@ def leakage_findings(
         tables=leakage_tables(results, settings),
         charts=leakage_charts(results),
         passages=_passages(results),
+        conclusion=leakage_conclusion(results),
+        definitions=DEFINITIONS,
     )
 
 
@@ -86,8 +91,8 @@ def _passages(results: LeakageResults) -> list[Passage]:
 
     return [
         Passage(
-            f"sequence {match.sequence + 1}: probability {match.probability:.4f} under {results.label(match.scheme)}; "
-            f"the sequence itself has {match.esp:.4f}",
+            f"sequence {match.sequence + 1}: probability {format_number(match.probability)} under "
+            f"{results.label(match.scheme)}; the sequence itself has {format_number(match.esp)}",
             (
                 ("end of the prefix", [Stretch(decoder.text(results.pairs.prefixes[match.sequence][-_CONTEXT:]))]),
                 ("suffix", marked(results.pairs.suffixes[match.sequence], match.wrong)),

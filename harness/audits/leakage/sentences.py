@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from harness.audits.leakage.params import LONGEST_FOLLOWED, RANDOM_SCHEMES, Scheme, describe_matches
 from harness.audits.leakage.results import LeakageResults, Trend, wrong_positions
 from harness.audits.leakage.trends import CLASSES
-from harness.core.text import pluralize
+from harness.core.text import format_number, format_percent, pluralize
 
 _SHOWN = 0.005
 """The smallest number that two decimals do not show as 0."""
@@ -35,9 +35,9 @@ def _leakage(results: LeakageResults) -> Iterator[str]:
     schemes = {one.scheme: one for one in results.schemes}
     greedy, top_k, label = schemes[Scheme.GREEDY], schemes[Scheme.TOP_K], results.label(Scheme.TOP_K)
     yield (
-        f"{results.where}: greedy decoding leaks {greedy.mean:.1%} of the sequences. One query each under {label} is "
-        f"expected to leak {top_k.mean:.1%}. {top_k.over_1_in_1000} sequences have a probability above 1/1000 under "
-        f"{label}."
+        f"{results.where}: greedy decoding leaks {format_percent(greedy.mean)} of the sequences. One query each under "
+        f"{label} is expected to leak {format_percent(top_k.mean)}. {top_k.over_1_in_1000} sequences have a "
+        f"probability above 1/1000 under {label}."
     )
     exceeding = [one.exceeds_greedy for one in results.schemes if one.exceeds_greedy is not None]
     if exceeding:
@@ -47,11 +47,11 @@ def _leakage(results: LeakageResults) -> Iterator[str]:
         )
     if never := len(RANDOM_SCHEMES) - len(exceeding):
         yield f"{pluralize(never, 'scheme')} did not exceed greedy decoding within a million queries."
-    factors = [one.factors[0] for one in results.schemes if one.factors[0] >= _SHOWN]
-    if factors:
+    factor = max((one.factors[0] for one in results.schemes if one.factors[0] >= _SHOWN), default=None)
+    if factor is not None:
         yield (
-            f"After {results.params.queries} queries up to {max(factors):.2f} times as many sequences have leaked as "
-            "the extraction rate says."
+            f"After {results.params.queries} queries up to {format_number(factor)} times as many sequences have leaked "
+            "as the extraction rate says."
         )
 
 
@@ -59,8 +59,9 @@ def _positions(results: LeakageResults) -> Iterator[str]:
     plain = next(one for one in results.schemes if one.scheme is Scheme.PLAIN)
     if plain.first >= _SHOWN:
         yield (
-            f"Under plain sampling the mean probability of the suffix's first token is {plain.first:.2f}, and "
-            f"{plain.last:.2f} for its last token, {plain.last_to_first:.2f} times as much."
+            "Under plain sampling the mean probability of the suffix's first token is "
+            f"{format_number(plain.first)}, and {format_number(plain.last)} for its last token, "
+            f"{format_number(plain.last_to_first)} times as much."
         )
 
 
@@ -68,12 +69,13 @@ def _trend(results: LeakageResults, trend: Trend) -> str:
     place = RANDOM_SCHEMES.index(Scheme.TOP_K)
     parts = trend.parts[place]
     decreasing = [number for number, (_, is_up) in enumerate(CLASSES) if not is_up]
-    in_classes = float(trend.classes[place, decreasing].sum())
+    decreases = format_percent(float(parts[[1, 3, 5, 7]].sum()))
+    in_classes = format_percent(float(trend.classes[place, decreasing].sum()))
+    in_two_classes = format_percent(float(parts[6] + parts[7]))
     return (
-        f"Over {trend.settings} {trend.over}, the probability of {parts[[1, 3, 5, 7]].sum():.1%} of "
+        f"Over {trend.settings} {trend.over}, the probability of {decreases} of "
         f"{pluralize(trend.sequences, 'sequence')} decreases from first to last under {results.label(Scheme.TOP_K)}. "
-        f"The source's classes count {in_classes:.1%}: the {parts[6] + parts[7]:.1%} with both extremes inside are in "
-        "two classes."
+        f"The source's classes count {in_classes}: the {in_two_classes} with both extremes inside are in two classes."
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from harness.audits.report import Row, bar_chart, json_ready, share_of, table_of
 from harness.audits.sequence.completion import State
+from harness.audits.sequence.conclusion import DEFINITIONS, sequence_conclusion
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.audits.sequence.measures import TOO_SHORT, Results, read_results
 from harness.audits.sequence.params import SequenceParams
@@ -25,7 +26,7 @@ from harness.audits.sequence.similarity import mark_common_runs
 from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.arrays import Ints
 from harness.core.audit import RowsOf
-from harness.core.findings import Chart, Findings, FoundTable, LineChart, Passage, Series, Stretch
+from harness.core.findings import Chart, Findings, FoundTable, LineChart, Marked, Passage, Series, Stretch
 from harness.core.text import pluralize
 
 _MOST_PASSAGES = 10
@@ -51,6 +52,8 @@ def sequence_findings(params: SequenceParams, dataset: Dataset, rows: RowsOf, mo
         tables=[rates_table(dataset, contrasts), *document_tables(dataset, results), paragraph_table(dataset, results)],
         charts=sequence_charts(dataset, results, contrasts),
         passages=_passages(dataset, results),
+        conclusion=sequence_conclusion(dataset, results, contrasts),
+        definitions=DEFINITIONS,
     )
 
 
@@ -134,6 +137,7 @@ def _passage(dataset: Dataset, results: Results, paragraph: int) -> Passage:
             ("suffix", mark_common_runs(suffix, completion)),
             ("completion", mark_common_runs(completion, suffix)),
         ),
+        Marked.EQUAL,
     )
 
 
@@ -248,7 +252,9 @@ def sequence_charts(dataset: Dataset, results: Results, contrasts: Contrasts) ->
         groups[side] = {TITLES[threshold]: one.control.share for threshold, one in contrasts.items()}
     labels = [TITLES[threshold] for threshold in contrasts]
     return [
-        bar_chart("rates", "Completions that pass each threshold", "share of completions", groups, labels),
+        bar_chart(
+            "rates", "Completions that pass each threshold", "share of completions", groups, labels, controls=(side,)
+        ),
         LineChart(
             "verbatim_runs",
             "Longest verbatim run of each completion",

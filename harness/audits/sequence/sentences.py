@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from harness.audits.report import p_value_words
 from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Control, Dataset, ReadCounts
 from harness.audits.sequence.measures import Results
@@ -11,7 +10,7 @@ from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.rates import SIDES, Contrasts
 from harness.audits.sequence.similarity import RUN
 from harness.audits.sequence.thresholds import TITLES
-from harness.core.text import pluralize
+from harness.core.text import format_p_value, pluralize
 
 
 def sequence_sentences(
@@ -50,7 +49,7 @@ def _method(params: SequenceParams, dataset: Dataset, results: Results, model: s
 def _rates(dataset: Dataset, contrasts: Contrasts) -> Iterator[str]:
     for threshold, one in contrasts.items():
         if one.corpus.judged and one.control.judged:
-            p_value = "" if one.p_value is None else f" ({p_value_words(one.p_value)})"
+            p_value = "" if one.p_value is None else f" ({format_p_value(one.p_value)})"
             title, side = TITLES[threshold].capitalize(), SIDES[dataset.control]
             yield f"{title}: {one.corpus.share} on the corpus, {one.control.share} on the {side}{p_value}."
 

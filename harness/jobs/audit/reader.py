@@ -7,6 +7,7 @@ import numpy as np
 
 from harness.core.arrays import Floats, Ints
 from harness.core.rows import Table
+from harness.core.text import format_number
 from harness.runs.errors import as_harness_error
 from harness.runs.reader import LAST_ATTEMPTS, RunReader
 from harness.runs.stored_tables import column_from
@@ -24,8 +25,10 @@ class AuditFigure(NamedTuple):
     @property
     def text(self) -> str:
         """The figure as text, such as "memorized 0.31 [0.28, 0.34], n = 1,000"."""
-        value = "not a number" if self.value is None else f"{self.value:.4g}"
-        interval = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
+        value = "not a number" if self.value is None else format_number(self.value)
+        interval = (
+            "" if self.low is None or self.high is None else f" [{format_number(self.low)}, {format_number(self.high)}]"
+        )
         return f"{self.name} {value}{interval}{f', n = {self.of:,}' if self.of else ''}"
 
 

@@ -1,9 +1,11 @@
 """Findings on a terminal: lines fit, and control characters are replaced."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.cli.audit_findings import findings_in_words
-from harness.core.findings import Findings, FoundTable
+from harness.core.findings import Conclusion, Findings, FoundTable
 from harness.core.redaction import redact_text
 from harness.submit.audit_redaction import redact_findings
 
@@ -25,11 +27,17 @@ def test_figures_tables_and_sentences_are_printed_and_details_are_not() -> None:
     words = findings_in_words(FOUND)
     lines = [line.split("  ") for line in words.splitlines()]
     assert ["pairs", "1,200"] in [[line[0], line[-1].strip()] for line in lines]
-    assert ["rates trigram", "0.5 [0.25, 0.75]"] in [[line[0], line[-1].strip()] for line in lines]
+    assert ["rates trigram", "0.500 [0.250, 0.750]"] in [[line[0], line[-1].strip()] for line in lines]
     assert "A sentence." in words
     assert "Empty\nno rows" in words
     assert "… 60 further rows: --out writes them" in words
     assert "detail" not in words
+
+
+def test_the_first_line_answers_the_question() -> None:
+    conclusion = Conclusion("Was it seen?", "Probably", "3 of 4 paragraphs pass", "A caveat.")
+    lines = findings_in_words(replace(FOUND, conclusion=conclusion, definitions={"ESP": "a probability"})).splitlines()
+    assert lines[:4] == ["Was it seen? Probably: 3 of 4 paragraphs pass.", "A caveat.", "ESP: a probability", ""]
 
 
 def test_numbers_are_right_aligned() -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from harness.core.findings import BarChart, Chart, HeatMap, LineChart, Series
-from harness.figures.charts import draw_chart
-from harness.figures.sheet import Drawing
+from harness.figures.charts import draw_chart, draw_charts
+from harness.figures.palette import COLOURS, REFERENCE
+from harness.figures.sheet import Drawing, PositionLocator
 
 HOSTILE = "</svg><script>x</script> & -- \x1b[31m\u202e\x00\ud800 $x_{ \\frac 漢字 " + "long " * 400
 NUMBERS = np.arange(1, 11)
@@ -94,3 +95,25 @@ def test_a_chart_with_many_labels_is_wide() -> None:
 
 def test_a_chart_has_a_white_background() -> None:
     assert "fill: #ffffff" in drawn("bars").svg
+
+
+@pytest.mark.parametrize("last", [2, 4, 50, 400, 100_000])
+def test_ticks_of_positions_begin_at_one(last: int) -> None:
+    ticks = np.array(PositionLocator().tick_values(1 - 0.02 * last, 1.02 * last))
+    assert ticks[0] == 1 and (np.diff(ticks) >= 1).all() and len(ticks) > 1
+
+
+def test_a_name_has_one_colour_in_all_charts_of_a_page() -> None:
+    first = lines([Series("a", NUMBERS, NUMBERS), Series("b, rate 3", NUMBERS, NUMBERS, key="b")])
+    second = lines([Series("b", NUMBERS, NUMBERS)])
+    third = BarChart("c", "c", "c", ["x"], ["chance", "b"], np.ones((2, 1)), controls=("chance",))
+    drawings = [drawing.svg for drawing in draw_charts([first, second, third])]
+    assert COLOURS[0] in drawings[0] and COLOURS[0] not in drawings[1] + drawings[2]
+    assert all(COLOURS[1] in svg for svg in drawings)
+    assert f"fill: {REFERENCE}" in drawings[2]
+
+
+def test_no_line_or_bar_is_red_or_green() -> None:
+    for colour in COLOURS:
+        red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+        assert not (red > 1.6 * green and red > 1.6 * blue) and not (green > 1.3 * red and green > 1.3 * blue)

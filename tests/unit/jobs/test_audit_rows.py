@@ -72,7 +72,7 @@ def test_rows_of_an_earlier_attempt_are_void(store: RunStore, tmp_path: Path) ->
             ("rate", 0.2, None, 1.0, 7),
             ("other", None, None, 1.0, 7),
         ]
-        assert reader.newest_figures()[0].text == "rate 0.2, n = 7"
+        assert reader.newest_figures()[0].text == "rate 0.200, n = 7"
 
 
 def test_undeclared_tables_and_events_are_refused(store: RunStore) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
+from harness.core.files import file_sha256
 from harness.jobs.attack.results import write_results
 from harness.jobs.attack.spec import AttackRecord
 from harness.runs.folder import RunFolder
@@ -52,6 +53,27 @@ def close(recorded: Recorded) -> None:
     """Close the store and write the results as a supervisor does."""
     recorded.store.close()
     write_results(recorded.folder, recorded.folder.attack_spec())
+
+
+CODE = """from harness import Attack, Field, Params
+class SomeParams(Params):
+    trials: int = Field(100, ge=1, description="Suffixes sampled per prefix.")
+    note: str = Field("", description="A remark.")
+class Some(Attack[SomeParams]):
+    name = "some"
+    def run(self, context):
+        yield from ()
+"""
+
+
+def add_code(run: RunFolder, code: str = CODE, **params: Any) -> None:
+    """Give the run a copy of an attack with parameters, as every run has one, and values for them."""
+    run.code.mkdir()
+    file = run.code / "some.py"
+    file.write_text(code)
+    spec = run.attack_spec()
+    attack = spec.attack.model_copy(update={"file": file.name, "sha256": file_sha256(file)})
+    run.spec_file.write_text(spec.model_copy(update={"attack": attack, "params": params}).model_dump_json())
 
 
 def make_hostile(run: RunFolder) -> None:

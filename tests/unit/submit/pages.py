@@ -39,7 +39,8 @@ class ParsedPage(HTMLParser):
 
     @property
     def text(self) -> str:
-        return "".join(self.words)
+        """The words, with an ordinary space before each percent sign."""
+        return "".join(self.words).replace("\u00a0", " ")
 
 
 def parsed_page(text: str) -> ParsedPage:

@@ -12,52 +12,28 @@ import pyarrow.parquet
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, LineChart, Passage, Series, Stretch
+from harness.core.findings import (
+    BarChart,
+    Conclusion,
+    Findings,
+    FoundTable,
+    HeatMap,
+    KeyFigure,
+    LineChart,
+    Marked,
+    Passage,
+    Series,
+    Stretch,
+)
 from harness.core.redaction import redact_text
-from harness.core.spec import PathRecord, TargetRecord
-from harness.jobs.audit.spec import AuditSpec
 from harness.runs.status import Status
-from harness.submit.audit_export import AuditHeader, check_audit_folder, write_audit
+from harness.submit.audit_export import check_audit_folder, write_audit
+from tests.unit.submit.audit_header import HEADER
 from tests.unit.submit.pages import parsed_page
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\ud800 $x_{ & 'quoted' \"so\""
 SECRETS = ("Wilhelmina Featherstone", "keeps the copper kettle", "behind a loose brick")
 TEXT = " ".join(SECRETS)
-MODEL = TargetRecord(
-    id="demo",
-    revision="1",
-    commit=None,
-    path=Path("/somewhere"),
-    weights_sha256="ab" * 32,
-    bytes=3,
-    device="cpu",
-    dtype="float32",
-    threads=2,
-)
-HEADER = AuditHeader(
-    spec=AuditSpec(
-        id="abcd-demo",
-        created_at=1_700_000_000.0,
-        params={"prompt_length": 35},
-        paths={"corpus": PathRecord(path=Path("/home/me/corpus.jsonl"), sha256="cd" * 32)},
-        seed=7,
-        budget=600.0,
-        versions={"harness": "0.1"},
-        hardware={},
-        audit="sequence",
-        subject="corpus",
-        tables=(),
-        inputs_sha256="",
-        models=(MODEL,),
-    ),
-    title="Sequence extraction",
-    reference="A paper",
-    status=Status.FINISHED,
-    reason="",
-    elapsed=42.0,
-    sandbox="bubblewrap",
-    warnings=["One document was empty."],
-)
 
 
 def findings(text: str = TEXT) -> Findings:
@@ -159,7 +135,7 @@ def test_the_page_runs_no_script_and_links_only_to_its_own_files(text: str, reda
 
 def test_the_page_marks_passages_and_shows_empty_texts(written: Path) -> None:
     page = (written / "index.html").read_text(encoding="utf-8")
-    assert f"{TEXT[:10]}<mark>{TEXT[10:]}</mark>" in page
+    assert f'{TEXT[:10]}<mark class="different">{TEXT[10:]}</mark>' in page and "Red marks what differs." in page
     assert '<span class="note">empty</span>' in page
 
 
@@ -167,9 +143,12 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
     header = replace(HEADER, status=Status.OUT_OF_TIME)
     write_audit(tmp_path / "out", WITHOUT_CHARTS, header, redact=False)
     words = parsed_page((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
-    sentences = ("The audit is out of time.", "40 % of the paragraphs pass.", "0.4 [0.3, 0.5]", "ab" * 32, "cd" * 32)
     for sentence in (
-        *sentences,
+        "The audit is out of time.",
+        "40 % of the paragraphs pass.",
+        "0.400 [0.300, 0.500]",
+        "ab" * 32,
+        "cd" * 32,
         "0:42 of 10:00",
         "bubblewrap",
         "harness 0.1",
@@ -178,6 +157,52 @@ def test_the_page_shows_findings_models_inputs_and_settings(tmp_path: Path) -> N
     ):
         assert sentence in words
     assert "rate" in words and "is known" in words  # a table shown, and a detailed one by its columns
+
+
+CONCLUSION = Conclusion(
+    "Was it seen?", "Probably", f"3 of 4 paragraphs pass like “{TEXT}”", "A caveat.", [KeyFigure("ESP", "0.400")]
+)
+CONCLUDED = replace(
+    WITHOUT_CHARTS,
+    conclusion=CONCLUSION,
+    definitions={"rate": "the share of paragraphs that pass", "ESP": "a probability"},
+    passages=[WITHOUT_CHARTS.passages[0]._replace(marked=Marked.EQUAL)],
+)
+
+
+def test_the_page_begins_with_the_question_and_its_answer(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=False)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "<title>Was it seen?</title>" in page and "<h1>Was it seen?</h1>" in page
+    words = parsed_page(page).text
+    answer, caveat, first_section = (words.index(text) for text in ("Probably:", "A caveat.", "40 % of the"))
+    assert words.index("Was it seen?") < answer < caveat < first_section
+    record = json.loads((tmp_path / "out" / "findings.json").read_bytes())
+    assert record["conclusion"]["answer"] == "Probably" and record["definitions"]["ESP"] == "a probability"
+    assert record["passages"][0]["marked"] == "equal"
+
+
+def test_a_term_is_defined_where_it_appears_first(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=False)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    shown = page.index("<b>rate</b>: the share of paragraphs that pass.")
+    assert page.index("<h3>Rates</h3>") < shown < page.index("<td>trigram</td>")
+    assert page.count("<b>rate</b>") == 1
+    assert '<abbr title="the share of paragraphs that pass">rate</abbr></th>' in page
+
+
+def test_the_page_links_to_each_of_its_sections(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=False)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    titles = re.findall(r'<h2 id="(section-\d)">([^<]*)</h2>', page)
+    assert [title for _, title in titles] == ["Findings", "Tables", "Passages", "Figures", "Files", "Record"]
+    assert re.findall(r'<li><a href="#(section-\d)">([^<]*)</a></li>', page) == titles
+
+
+def test_a_redacted_conclusion_quotes_no_text(tmp_path: Path) -> None:
+    write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=True)
+    record = json.loads((tmp_path / "out" / "findings.json").read_bytes())
+    assert record["conclusion"]["evidence"] == f"3 of 4 paragraphs pass like “{redact_text(TEXT)}”"
 
 
 def test_no_file_of_a_redacted_audit_contains_the_text(written: Path, tmp_path: Path) -> None:

@@ -18,14 +18,15 @@ from harness.submit.audit_tables import (
 
 def test_cells_are_formatted() -> None:
     cells = [None, np.nan, True, np.int64(12_345), np.float64(0.123456), 1e-9, 123_456.7, "text", np.array([1.0, 0.5])]
-    words = ["–", "–", "yes", "12,345", "0.1235", "1e-09", "123,457", "text", "1, 0.5"]
+    words = ["–", "–", "yes", "12,345", "0.123", "< 0.0001", "123,457", "text", "1.00, 0.500"]
     assert list(map(format_value, cells)) == words
 
 
-def test_fractions_in_a_column_have_equal_decimals() -> None:
-    assert format_column([0.5, 0.25, None, 0.0]) == ["0.500", "0.250", "–", "0.000"]
-    assert format_column([0.5, 0.00025]) == ["0.5000", "0.0003"]
-    assert format_column([0.5, 1e-7]) == ["0.5", "1e-07"]
+def test_shares_in_a_column_have_three_decimals() -> None:
+    assert format_column([0.5, 0.25, None, 0.0, 1.0]) == ["0.500", "0.250", "–", "0.000", "1.000"]
+    assert format_column([0.5, 0.00025]) == ["0.500", "0.0003"]
+    assert format_column([0.5, 1e-7]) == ["0.500", "< 0.0001"]
+    assert format_column([0.5, 2372.4, 12.34]) == ["0.500", "2,372", "12.3"]
 
 
 def test_numeric_columns_are_recognized() -> None:
@@ -60,6 +61,6 @@ def test_figures_are_named_by_path_with_their_interval() -> None:
     }
     assert named_figures(figures) == [
         ("pairs", "12"),
-        ("rates first 5", "0.5 [0.25, 0.75], of 9"),
+        ("rates first 5", "0.500 [0.250, 0.750], of 9"),
         ("rates none", "1"),
     ]

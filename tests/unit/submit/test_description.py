@@ -5,18 +5,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typst
+from matplotlib.image import imread
 
 from harness.core.errors import HarnessError
 from harness.core.redaction import redact_suffix
 from harness.jobs.attack.results import submission_now
+from harness.submit import run_tables
 from harness.submit.description import write_description
 from harness.submit.run_facts import run_facts
 from harness.submit.team import Member, Team
+from tests.conftest import require_tool
 from tests.functional.machine import ROOT
 from tests.tiers import first_is_fast
-from tests.unit.submit.ended import HOSTILE, ended_run, make_hostile
+from tests.unit.submit.ended import HOSTILE, add_code, ended_run, make_hostile
 from tests.unit.tui.recorded import recorded_run
 
 METHOD = "# Idea\n\nSample, *then* rank.\n\n| a | b |\n|---|--:|\n| x | 1 |\n"
@@ -95,6 +99,48 @@ def test_a_blind_run_has_no_recall(home: Path) -> None:
 def test_a_partial_run_is_marked(home: Path) -> None:
     source = (described(home / "out", home, limit=10) / "description.typ").read_text()
     assert "Only the first 10 of the round" in source and "not a result of the round" in source
+
+
+def test_parameters_are_explained_with_their_defaults(home: Path) -> None:
+    run = ended_run(home)
+    add_code(run, trials=7, note="x")
+    facts = run_facts(run)
+    assert run_tables.parameters(facts) == [
+        ("Parameter", "Value", "Default", "Meaning"),
+        ("trials", "7", "100", "Suffixes sampled per prefix (at least 1)."),
+        ("note", "x", "empty", "A remark."),
+    ]
+    (home / "out").mkdir()
+    write_description(facts, None, "", home / "out", redact=False)
+    assert "Suffixes sampled per prefix" in (home / "out" / "description.typ").read_text()
+
+
+def test_parameters_of_code_that_cannot_be_imported_have_no_default(home: Path) -> None:
+    run = ended_run(home)
+    add_code(run, "raise ImportError", trials=7)
+    assert run_tables.parameters(run_facts(run)) == [("Parameter", "Value"), ("trials", "7")]
+
+
+@pytest.mark.parametrize("paragraphs", first_is_fast([0, 5, 12]))
+def test_a_description_fills_its_pages(paragraphs: int, home: Path) -> None:
+    require_tool("pdftoppm", package="poppler-utils")
+    run = ended_run(home, examples=64, length=24, solved=30)
+    add_code(run, trials=7, note="x")
+    (home / "out").mkdir()
+    pages = write_description(run_facts(run), TEAM, PARAGRAPH * paragraphs, home / "out", redact=False)
+    filled = filled_heights(home / "out" / "description.pdf")
+    assert len(filled) == pages and min(filled) > 0.8, filled
+
+
+def filled_heights(pdf: Path) -> list[float]:
+    """Render a PDF, and return how far down the text of each page reaches, as a share of the room above the footer."""
+    subprocess.run(["pdftoppm", "-gray", "-r", "30", str(pdf), str(pdf.parent / "page")], check=True)
+    heights = []
+    for file in sorted(pdf.parent.glob("page*.pgm")):
+        pixels = imread(file)
+        room = pixels[: int(0.92 * len(pixels))]
+        heights.append(float(np.flatnonzero((room < 200).any(axis=1)).max() / len(room)))
+    return heights
 
 
 def test_too_many_pages_are_refused(home: Path) -> None:

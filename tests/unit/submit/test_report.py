@@ -8,6 +8,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.core.redaction import redact_suffix
 from harness.core.text import sanitize
+from harness.figures.palette import COLOURS
 from harness.jobs.attack.results import submission_now
 from harness.submit.html_page import inline_svg, page
 from harness.submit.report import report_page
@@ -38,7 +39,7 @@ def test_a_page_is_self_contained_and_reproducible(home: Path) -> None:
     text = report_page([run], redact=False)
     parsed = assert_harmless(text)
     assert parsed.tags["svg"] == 2
-    assert "0.375 [" in parsed.text and run.id in parsed.text
+    assert "Recall@100 0.375" in parsed.text and "0.375 (95 % interval [" in parsed.text and run.id in parsed.text
     assert report_page([run], redact=False) == text
 
 
@@ -59,7 +60,30 @@ def test_two_runs_are_compared(home: Path) -> None:
     assert "good-run − less-run, on all examples" in parsed.text
     assert "Difference +0.312 [" in parsed.text
     assert "Examples on which the runs differ" in parsed.text
-    assert parsed.text.index("Example 4") < parsed.text.index("Example 8") < parsed.text.index("Run good-run")
+    assert parsed.text.index("Example 4") < parsed.text.index("Example 8") < parsed.text.rindex("Run good-run")
+
+
+def test_the_headline_names_the_run_that_leads(home: Path) -> None:
+    worse, better = ended_run(home, solved=4, id_="less-run"), ended_run(home, solved=12, id_="good-run")
+    page = report_page([worse, better], redact=False)
+    assert re.search(r"<h1>good-run leads 2 runs with Recall@[\d,]+ 0\.750</h1>", page)
+    assert "good-run (some) is +0.500 [" in page
+    scores = parsed_page(page).text.partition("Scores")[2]
+    assert scores.index("less-run") < scores.index("good-run")  # in the order of the command
+
+
+def test_runs_that_do_not_differ_clearly_have_no_leader(home: Path) -> None:
+    one, other = ended_run(home, solved=8, id_="aaaa-x"), ended_run(home, solved=8, id_="bbbb-x")
+    assert "<h1>No run is clearly the best of 2: Recall@" in report_page([one, other], redact=False)
+
+
+def test_a_run_has_the_same_colour_in_the_summary_and_in_all_figures(home: Path) -> None:
+    runs = [ended_run(home, solved=solved, id_=id_) for solved, id_ in ((2, "aaaa-x"), (9, "bbbb-x"))]
+    page = report_page(runs, redact=False)
+    rows = re.findall(r'<i class="swatch" style="background: (#\w+)"></i><code>([\w-]+)</code>', page)
+    assert rows == [(COLOURS[1], "bbbb-x"), (COLOURS[0], "aaaa-x")]
+    figures = page.partition("<h2")[2]
+    assert all(figures.count(f"stroke: {colour}") >= 2 for colour, _ in rows)
 
 
 def test_every_run_is_compared_with_the_first(home: Path) -> None:

@@ -79,7 +79,7 @@ def test_overlap_counts_attacked_examples_only(home: Path) -> None:
     assert overlap(run.attack_spec().round).has_known_prefix.sum() == 8
     facts = run_facts(run)
     rows = dict(training_overlap(facts))
-    assert rows["Prefix occurs in a training row"] == rows["… with the answer as its suffix"] == "2 of 10 (20.0%)"
+    assert rows["Prefix occurs in a training row"] == rows["… with the answer as its suffix"] == "2 of 10 (20.0 %)"
     assert "Shares a cluster with a training row" not in rows
     assert facts.score is not None and facts.score.examples == 10
 

@@ -15,6 +15,7 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, HeatMap, LineChart
 from harness.core.spec import TargetConfig
+from harness.core.text import format_percent
 from harness.engine.classification import Span
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled, write_names
 from tests.tiers import first_is_fast
@@ -85,6 +86,16 @@ def test_a_resumed_audit_has_the_same_findings(inputs, bert, whole, findings, ba
     assert plain(resumed.findings("bert")) == plain(findings)
     if batches < 2:
         assert resumed.figures == pytest.approx(whole.figures)
+
+
+def test_the_conclusion_answers_for_the_model(findings):
+    conclusion = findings.conclusion
+    assert conclusion.question == "Does the model recognize the names that it was trained on?"
+    assert conclusion.answer in ("Probably", "Possibly", "No evidence")
+    mean = findings.figures["models"][0]["m_mem"]["test"]["mean"]
+    assert f"bert has the higher confidence in the trained name in {format_percent(mean)}" in conclusion.evidence
+    assert "differ in the training alone" in conclusion.caveat
+    assert "M-MEM" in findings.definitions
 
 
 def test_the_order_of_rows_does_not_matter(whole, findings):

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap, LineChart
 from harness.core.rounds import load_round
+from harness.core.text import format_percent
 from harness.engine.classification import Entity, TokenClassifier
 from harness.engine.demo import SIZES
 from harness.engine.demo.names import NAME
@@ -54,6 +56,28 @@ def test_a_sweep_reports_every_size_and_length(findings):
     assert top_k["over_1_in"]["1000"]["of"] == 70
     assert set(figures["trends"]) == {"model_sizes", "prefix_lengths"}
     json.dumps(figures, allow_nan=False)
+
+
+def test_the_conclusion_answers_how_likely_the_sequences_leak(findings):
+    conclusion = findings.conclusion
+    assert conclusion.question == "How likely is the model to leak these sequences?"
+    assert conclusion.answer == f"{format_percent(findings.figures['esp']['top_k']['mean'])} in one query"
+    assert "70 sequences" in conclusion.evidence and "so far" not in conclusion.evidence
+    assert "do not tell the two apart" in conclusion.caveat
+
+
+def test_every_term_in_a_title_is_defined(findings):
+    said = " ".join([*findings.sentences, *(chart.title for chart in findings.charts)])
+    assert {"ESP", "n-ISP"} <= set(re.findall(r"(?:n-)?I?E?SP\b", said)) <= set(findings.definitions)
+
+
+def test_a_scheme_has_one_key_in_all_line_charts(findings):
+    charts = {chart.name: chart for chart in findings.charts if isinstance(chart, LineChart)}
+    leaked, positions = (
+        [one.key or one.name for one in charts[name].series if not one.is_dashed]
+        for name in ("leaked", "token-probability")
+    )
+    assert leaked == positions and len(leaked) == len(RANDOM_SCHEMES)
 
 
 def test_figures_equal_the_targets_probabilities(swept, findings):
@@ -103,9 +127,9 @@ def test_the_leak_charts_show_extraction_rates_too(findings):
     for chart in findings.charts[:2]:
         assert isinstance(chart, LineChart) and chart.name.startswith("leaked")
         greedy, top_k = (series for series in chart.series if series.is_dashed)
-        assert greedy.name == f"greedy, rate {rates['greedy']:.2%}" and set(greedy.y) == {rates["greedy"]}
+        assert greedy.name == f"greedy, rate {format_percent(rates['greedy'])}" and set(greedy.y) == {rates["greedy"]}
         assert top_k.name == "extraction rate, top-k 10" and set(top_k.y) == {rates["top_k"]}
-        assert f"plain, rate {rates['plain']:.2%}" in [series.name for series in chart.series]
+        assert f"plain, rate {format_percent(rates['plain'])}" in [series.name for series in chart.series]
 
 
 @pytest.fixture(scope="module")
