@@ -10,7 +10,7 @@ from harness.cli.options import recorded_values
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say, shorten_middle
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
-from harness.core.findings import Findings, FoundTable
+from harness.core.findings import BarChart, Findings, FoundTable, bars_as_json
 from harness.jobs.audit.reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -48,7 +48,9 @@ def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: b
     shown = redact_findings(findings) if redact else findings
     if json:
         conclusion = None if shown.conclusion is None else shown.conclusion.as_json()
-        print_json({"conclusion": conclusion, **shown.figures})
+        charts = [bars_as_json(chart) for chart in shown.charts if isinstance(chart, BarChart)]
+        passages = [passage.as_json() for passage in shown.passages]
+        print_json({"conclusion": conclusion, "bar_charts": charts, "passages": passages, **shown.figures})
     else:
         print(findings_in_words(shown))
 

@@ -1,5 +1,6 @@
 """The findings of an audit as data: conclusion, figures, tables, charts, passages. They say nothing of rendering."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -74,6 +75,28 @@ class HeatMap:
 Chart = LineChart | BarChart | HeatMap
 
 
+def bars_as_json(chart: BarChart) -> dict[str, Any]:
+    """Return the chart as a JSON object: one bar per label and group, null where there is no number."""
+
+    def number(values: NDArray[Any] | None, group: int, label: int) -> float | None:
+        value = math.nan if values is None else float(values[group, label])
+        return value if math.isfinite(value) else None
+
+    bars = [
+        {
+            "label": label,
+            "group": group,
+            "is_control": group in chart.controls,
+            "value": number(chart.values, row, column),
+            "low": number(chart.low, row, column),
+            "high": number(chart.high, row, column),
+        }
+        for column, label in enumerate(chart.labels)
+        for row, group in enumerate(chart.groups)
+    ]
+    return {"title": chart.title, "bars": bars}
+
+
 class Marked(StrEnum):
     """The meaning of the marked parts of a passage."""
 
@@ -97,6 +120,11 @@ class Passage(NamedTuple):
     title: str
     texts: Sequence[tuple[str, Sequence[Stretch]]]
     marked: Marked = Marked.DIFFERENT
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the passage as a JSON object; each text is a list of pairs of text and whether it is marked."""
+        texts = [{"label": label, "text": [list(part) for part in parts]} for label, parts in self.texts]
+        return {"title": self.title, "marked": str(self.marked), "texts": texts}
 
 
 class KeyFigure(NamedTuple):

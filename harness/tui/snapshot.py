@@ -114,26 +114,14 @@ class FigureHistory:
     high: Floats
 
 
-@dataclass(frozen=True)
-class AuditRow:
-    """One row of an audit's tables as text. at: seconds since the epoch."""
-
-    seq: int
-    at: float
-    table: str
-    text: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class AuditSnapshot(Snapshot):
     """An audit.
 
-    figures: the newest value of each figure, in the order of their first appearance. histories: by figure name; rows:
-    the newest rows of the tables, oldest first.
+    figures: the newest value of each figure, in the order of their first appearance. histories: by figure name.
     """
 
     figures: tuple[AuditFigure, ...]
     histories: Mapping[str, FigureHistory]
     stages: tuple[StageWork, ...]
-    rows: tuple[AuditRow, ...]
     warnings: tuple[str, ...]

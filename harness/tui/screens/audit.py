@@ -1,28 +1,33 @@
-"""The screen of one audit: its figures, a plot of one of them, its progress and its newest rows."""
+"""The screen of one audit: its answer, its figures as bars, a plot of one of them, passages and the progress."""
 
+import logging
+import math
+import time
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from harness.core.errors import HarnessError
 from harness.core.text import pluralize, shorten
 from harness.runs.folder import RunFolder
 from harness.tui.audit_feed import AuditFeed
+from harness.tui.audit_page import bar_table, passages, verdict
 from harness.tui.axes import Axis, ClockAxis, axis_up_to
 from harness.tui.columns import Column, Row
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import AuditSnapshot, FigureHistory
+from harness.tui.subprocesses import run_command
 from harness.tui.widgets.key_footer import KeyFooter
-from harness.tui.widgets.line_tail import LineTail
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.log_drawer import LogDrawer
-from harness.tui.widgets.panel_text import figure_cells, progress_lines, row_line
+from harness.tui.widgets.panel_text import figure_cells, progress_lines
 from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot import Line, Plot, PlotView
 from harness.tui.widgets.run_figures import bars
@@ -33,51 +38,60 @@ _COLUMNS = (
     Column("95 % interval"),
     Column("n", is_right=True),
 )
+_LOG = logging.getLogger(__name__)
 _MAX_TITLE = 40
-
-
-class RowTail(LineTail):
-    """The newest rows."""
-
-    HELP = "The newest rows of the audit's tables, with their texts. `harness audit show` writes all rows."
+_FINDINGS_TIME_SHARE = 0.1
 
 
 class AuditBody(PanelGroup):
-    """The figures and the plot of one above the progress and the rows."""
+    """The bars and the plot of a figure above the passages and the progress."""
 
     DEFAULT_CSS = """
     AuditBody {
         &.-all > Horizontal { height: 1fr; }
         &.-all #progress { width: 1fr; }
-        &.-all #rows { width: 2fr; }
-        #progress-text { padding: 0 1; height: auto; }
+        &.-all #passages { width: 2fr; }
+        &.-all #bar-chart.-empty { width: 1fr; }
+        #progress-text, #passages-text { padding: 0 1; height: auto; }
     }
     """
     ROOMY: ClassVar[tuple[int, int]] = (100, 20)
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(ListTable(id="figure-table"), id="figures", label="Figures")
+            yield Panel(ListTable(id="bar-table"), id="bar-chart", label="Findings")
             yield Panel(PlotView(id="figure-plot"), id="plot", label="Plot", title="Figure vs. time")
         with Horizontal():
+            texts = VerticalScroll(Static("", id="passages-text"), id="passages-scroll")
+            yield Panel(texts, id="passages", label="Passages")
+            yield Panel(ListTable(id="figure-table"), id="figures", label="Figures")
             progress = VerticalScroll(Static("reading …", id="progress-text"), id="progress-scroll")
             yield Panel(progress, id="progress", label="Progress")
-            yield Panel(RowTail(id="row-lines"), id="rows", label="Rows")
 
 
 class AuditScreen(WatchScreen[AuditSnapshot]):
     """The figures, plot, progress, rows and log of an audit."""
 
-    DEFAULT_CSS = "AuditScreen #bars { height: auto; padding: 0 1; }"
+    DEFAULT_CSS = """
+    AuditScreen #bars { height: auto; padding: 0 1; }
+    AuditScreen #verdict { height: auto; max-height: 5; padding: 0 1; background: $surface; }
+    """
     HELP = "A live view of an audit. Closing this screen or the application does not affect the audit."
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__(folder)
         self._histories: Mapping[str, FigureHistory] = {}
+        self._found_at: tuple[object, ...] = ()
+        self._next_findings = 0.0
+
+    def on_mount(self) -> None:
+        self.query_one("#bar-chart", Panel).show_empty("none yet")
+        self.query_one("#passages", Panel).show_empty("none yet")
 
     def compose(self) -> ComposeResult:
         yield from self.compose_header()
+        yield Static("", id="verdict")
         yield Static("", id="bars")
         yield AuditBody(id="audit-body")
         yield LogDrawer()
@@ -97,9 +111,40 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
         self.query_one("#progress", Panel).set_title(f"Progress{warnings}")
-        self.query_one(RowTail).show(tuple(map(row_line, snapshot.rows)))
-        self.query_one("#rows", Panel).show_empty("" if snapshot.rows else "none yet")
+        self.query_one("#bars").display = not snapshot.summary.status.is_over
+        self._read_findings_if_due(snapshot)
         self._draw()
+
+    def _read_findings_if_due(self, snapshot: AuditSnapshot) -> None:
+        """Compute the findings again if there are new rows, in at most a tenth of the time."""
+        state = (snapshot.summary.guesses, snapshot.summary.status)
+        if snapshot.figures and state != self._found_at and time.monotonic() >= self._next_findings:
+            self._found_at, self._next_findings = state, math.inf
+            self._read_findings()
+
+    @work(thread=True, exclusive=True, group="findings")
+    def _read_findings(self) -> None:
+        started = time.monotonic()
+        try:
+            found = run_command(["audit", "show", self.folder.id], on_progress=lambda line: None)
+        except HarnessError as error:
+            _LOG.warning("no findings: %s", error)
+            found = None
+        self._next_findings = time.monotonic() + (time.monotonic() - started) / _FINDINGS_TIME_SHARE
+        if found is not None:
+            self.call_later(self._show_findings, found)
+
+    def _show_findings(self, found: dict[str, Any]) -> None:
+        self.query_one("#verdict", Static).update(verdict(found))
+        chart = bar_table(found)
+        panel = self.query_one("#bar-chart", Panel)
+        panel.show_empty("" if chart is not None else "no bars")
+        if chart is not None:
+            panel.set_title(chart.title)
+            self.query_one("#bar-table", ListTable).show(chart.columns, chart.rows)
+        shown = passages(found)
+        self.query_one("#passages", Panel).show_empty("" if shown.plain else "none")
+        self.query_one("#passages-text", Static).update(shown)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the actions that need a submission."""

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from harness.core.text import pluralize, sanitize, shorten
-from harness.core.times import time_of_day
 from harness.jobs.audit.reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.tui.columns import Cell
-from harness.tui.snapshot import AuditRow, AuditSnapshot, RunSnapshot
+from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 
 Fact = tuple[str, str]
 """A label and a value."""
@@ -89,11 +88,6 @@ def warning_lines(warnings: Sequence[str]) -> list[str]:
     lines += [f"! {sanitize(sentence)}" for sentence in reversed(warnings[-_MAX_WARNINGS:])]
     more = len(warnings) - _MAX_WARNINGS
     return lines + ([f"… and {more:,} earlier"] if more > 0 else [])
-
-
-def row_line(row: AuditRow) -> str:
-    """Return one row of an audit as one line: `14:03:59 reply · document 3 · text …`."""
-    return sanitize(f"{time_of_day(row.at)} {row.table} · {row.text}")
 
 
 def share_done(work: StageWork) -> float:
