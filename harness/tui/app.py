@@ -31,10 +31,7 @@ from harness.tui.overview import Overview, OverviewFeed
 from harness.tui.screen_log import open_log
 from harness.tui.screen_state import load_round_choice, save_round_choice
 from harness.tui.screens.by_job import screen_for
-from harness.tui.screens.dialogs import RoundDialog
-from harness.tui.screens.keys import KeysScreen
 from harness.tui.screens.main import MainScreen
-from harness.tui.screens.run import RunScreen
 from harness.tui.screenshot import convert_to_png, save_svg
 from harness.tui.widgets.run_actions import RunActions
 from harness.tui.widgets.top_bar import TopBar
@@ -157,6 +154,9 @@ class HarnessApp(OrderedKeysApp):
     # The round.
 
     def action_choose_round(self) -> None:
+        # These imports are inside functions to keep the first paint fast.
+        from harness.tui.screens.dialogs import RoundDialog
+
         def chosen(choice: str | None) -> None:
             if choice is not None:
                 self.round_choice = choice or None
@@ -175,10 +175,15 @@ class HarnessApp(OrderedKeysApp):
     # Keys.
 
     def action_show_keys(self) -> None:
-        self.push_screen(KeysScreen(self.screen, is_palette=False), self._run_chosen)
+        self._open_keys(is_palette=False)
 
     def action_palette(self) -> None:
-        self.push_screen(KeysScreen(self.screen, is_palette=True), self._run_chosen)
+        self._open_keys(is_palette=True)
+
+    def _open_keys(self, *, is_palette: bool) -> None:
+        from harness.tui.screens.keys import KeysScreen
+
+        self.push_screen(KeysScreen(self.screen, is_palette=is_palette), self._run_chosen)
 
     async def _run_chosen(self, chosen: tuple[str, DOMNode] | None) -> None:
         if chosen is not None:
@@ -251,7 +256,7 @@ class HarnessApp(OrderedKeysApp):
         self.bell()
         recall = run.recall_at_cap
         score = "" if recall is None else f"Recall@{run.error_cap} {recall:.3f}{run.interval_text}. "
-        is_shown = isinstance(self.screen, RunScreen) and self.screen.folder.id == run.id
+        is_shown = getattr(self.screen, "folder", None) == RunFolder(runs_home() / run.id)
         self.notify(
             f"{score}{'' if is_shown else 'ctrl+o opens it.'}",
             title=sanitize(f"{run.id} {run.status.words}"),

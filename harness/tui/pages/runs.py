@@ -23,7 +23,6 @@ from harness.tui.overview import Overview
 from harness.tui.run_list import HEADING, ListState, best_other, list_rows
 from harness.tui.run_preview import Preview, preview_facts, read_preview
 from harness.tui.screens.by_job import screen_for
-from harness.tui.screens.compare import CompareScreen
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable
@@ -307,6 +306,9 @@ class RunsPage(RunActions, Vertical):
         if len(ids) < 2:
             self.notify("There is no other run of this round to compare with. Start one with n.")
             return
+        # Imported here to keep the first paint fast.
+        from harness.tui.screens.compare import CompareScreen
+
         self.app.push_screen(CompareScreen([RunFolder(runs_home() / id_) for id_ in ids]))
 
     def action_new_run(self) -> None:

@@ -1,17 +1,24 @@
 """The screen that shows a run, as its kind of job names it."""
 
+from typing import TYPE_CHECKING
+
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
 from harness.runs.job_record import job_record
-from harness.tui.screens.audit import AuditScreen
-from harness.tui.screens.run import RunScreen
 
-_SCREENS: dict[str, type[RunScreen | AuditScreen]] = {"guesses": RunScreen, "figures": AuditScreen}
+if TYPE_CHECKING:
+    from harness.tui.screens.audit import AuditScreen
+    from harness.tui.screens.run import RunScreen
 
 
-def screen_for(folder: RunFolder) -> RunScreen | AuditScreen:
+def screen_for(folder: RunFolder) -> "RunScreen | AuditScreen":
     """Return the screen of the run; a run that cannot be read gets a RunScreen, which shows the error."""
+    # Imported here to keep the first paint fast.
+    from harness.tui.screens.audit import AuditScreen
+    from harness.tui.screens.run import RunScreen
+
+    screens: dict[str, type[RunScreen | AuditScreen]] = {"guesses": RunScreen, "figures": AuditScreen}
     try:
-        return _SCREENS[job_record(folder.spec()).screen](folder)
+        return screens[job_record(folder.spec()).screen](folder)
     except HarnessError:
         return RunScreen(folder)

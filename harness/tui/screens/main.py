@@ -1,7 +1,7 @@
 """The main screen: a page for each of the six tabs, and the notice when a run has ended."""
 
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,16 +20,13 @@ from harness.core.text import sanitize
 from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
-from harness.tui.pages.attacks import AttacksPage
-from harness.tui.pages.audits import AuditsPage
-from harness.tui.pages.data import DataPage
-from harness.tui.pages.leaderboard import LeaderboardPage
 from harness.tui.pages.runs import RunsPage
-from harness.tui.pages.tuning import TuningPage
 from harness.tui.screens.by_job import screen_for
-from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.top_bar import TopBar
+
+if TYPE_CHECKING:
+    from harness.tui.pages.attacks import AttacksPage
 
 TABS = ("Runs", "Attacks", "Audits", "Tuning", "Leaderboard", "Data")
 
@@ -108,10 +105,16 @@ class MainScreen(Screen[None]):
         self._page.focus_main()
 
     def _new_page(self, number: int) -> Widget:
+        # Imported here to keep the first paint fast.
+        from harness.tui.pages.attacks import AttacksPage
+        from harness.tui.pages.audits import AuditsPage
+        from harness.tui.pages.data import DataPage
+        from harness.tui.pages.leaderboard import LeaderboardPage
+        from harness.tui.pages.tuning import TuningPage
+
         if number == 2:
             return AttacksPage(attacks_folder=self._attacks_folder)
-        pages = {3: AuditsPage, 4: TuningPage, 5: LeaderboardPage, 6: DataPage}
-        return pages[number]()
+        return {3: AuditsPage, 4: TuningPage, 5: LeaderboardPage, 6: DataPage}[number]()
 
     def _show_tabs(self) -> None:
         parts = []
@@ -128,11 +131,12 @@ class MainScreen(Screen[None]):
         await self.go_to_tab(2)
         self.notify("Choose an attack and press Enter.")
 
-    @on(AttacksPage.NewRun)
-    def _new_run(self, event: AttacksPage.NewRun) -> None:
+    def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:
         self._open_form(event.attack)
 
     def _open_form(self, attack: AttackFile, *, like: RunFolder | None = None) -> None:
+        from harness.tui.screens.new_run import NewRunScreen
+
         round_name = self._round_choice or default_round()
         screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=round_name, like=like)
         self.app.push_screen(screen, self._open_run)

@@ -18,7 +18,6 @@ from harness.runs.launch import stop_run
 from harness.runs.queue import Move, move_in_queue
 from harness.runs.status import Status
 from harness.runs.tags import add_tags, check_tag, remove_tags, tags_of
-from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
 from harness.tui.subprocesses import run_command
 
 RUN_BINDINGS: list[BindingType] = [
@@ -100,6 +99,8 @@ class RunActions(Widget):
             if text is not None:
                 self._command(["runs", "note", folder.id, text], "The note was saved.")
 
+        from harness.tui.screens.dialogs import NameDialog
+
         try:
             note = folder.note.read_text(encoding="utf-8") if folder.note.exists() else ""
         except (OSError, ValueError):
@@ -123,6 +124,8 @@ class RunActions(Widget):
         def named(text: str | None) -> None:
             if text is not None:
                 self._change_tags(folder, set(before), set(text.split()))
+
+        from harness.tui.screens.dialogs import NameDialog
 
         label = sanitize(f"Tags of {folder.id}, separated by spaces:")
         self.app.push_screen(NameDialog(label, " ".join(before), problem=problem, may_be_empty=True), named)
@@ -165,6 +168,9 @@ class RunActions(Widget):
             self._say(f"Copied {folder.id}.")
 
     def _ask(self, question: str, confirmed: Callable[[], Any]) -> None:
+        # Imported here, as the other dialogs, to keep the first paint fast.
+        from harness.tui.screens.dialogs import ConfirmDialog
+
         def answered(is_confirmed: bool | None) -> None:
             if is_confirmed:
                 confirmed()
