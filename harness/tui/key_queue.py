@@ -7,9 +7,10 @@ been handled by every widget that it concerns.
 
 from collections import deque
 
-from textual.app import App
 from textual.events import Event, Key
 from textual.message import Message
+
+from harness.tui.changed_cells import ChangedCellsApp
 
 _ROUNDS = 2
 """How often a marker follows the key: once for the key's own handlers, once for the messages that these post."""
@@ -24,7 +25,7 @@ class KeyHandled(Message, bubble=True):
         self.number, self.rounds = number, rounds
 
 
-class OrderedKeysApp(App[None]):
+class OrderedKeysApp(ChangedCellsApp):
     """An application that handles one key after the other."""
 
     def __init__(self) -> None:
