@@ -85,7 +85,9 @@ def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, f
             for number in measured:
                 if not callable(cell := row.cells[number]):
                     widths[number] = max(widths[number], _width(cell))
-    widths = [max(column.least, min(width, _MOST)) for column, width in zip(columns, widths, strict=True)]
+    # The title of a column of drawn cells is drawn too, so that its least width is known only from the column.
+    leasts = [column.least if callable(column.title) else 0 for column in columns]
+    widths = [max(least, min(width, _MOST)) for least, width in zip(leasts, widths, strict=True)]
     excess = sum(widths) + GAP * (len(widths) - 1) - available
     for number, column in sorted(enumerate(columns), key=lambda pair: -widths[pair[0]]):
         if excess > 0 and column.least:

@@ -79,7 +79,7 @@ class RunPanels(PanelGroup):
         &.-all > Horizontal { height: 1fr; }
         &.-all #list { width: 7fr; }
         &.-all #preview { width: 4fr; }
-        #first-run-place { height: 1fr; align: center middle; }
+        #first-run-place { display: none; height: 1fr; align: center middle; }
         #preview-plot { height: 2fr; min-height: 5; }
         #facts { height: auto; max-height: 60%; padding: 0 1; }
         #filter { height: 1; }
@@ -130,7 +130,6 @@ class RunsPage(RunActions, Vertical):
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
-        self.query_one("#first-run-place").display = False
 
     @property
     def table(self) -> ListTable:
