@@ -1,10 +1,11 @@
 """The output of `harness show` for a run and for one example."""
 
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
 from harness.analysis.candidates import VERDICTS, Example
-from harness.analysis.decoded_text import text_of_run
+from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.cli.output import align_columns, sanitize
 from harness.cli.watching import score_text
 from harness.core.spec import JobSpec
@@ -79,12 +80,17 @@ def describe(folder: RunFolder) -> str:
     return _lines(rows)
 
 
-def describe_example(folder: RunFolder, example: Example) -> str:
-    """Return what `show --example` prints: prefix, answer, and each candidate with its verdict and score."""
+def describe_example(folder: RunFolder, example: Example, probabilities: Mapping[str, Any] | None = None) -> str:
+    """Return what `show --example` prints: prefix, answer, and each candidate with its verdict and score.
+
+    With `probabilities` of the tokens, each text is followed by its mean and its least likely token.
+    """
     text = text_of_run(folder, folder.attack_spec())
     rows = [("", "", "", "prefix", text.text(example.prefix.tolist()))]
     answer = "unknown: the round is blind" if example.answer is None else text.text(example.answer.tolist())
     rows.append(("", "", "", "answer", answer))
+    if probabilities is not None and probabilities["answer"] is not None and example.answer is not None:
+        rows.append(("", "", "", "", _least_likely(text, example.answer.tolist(), probabilities["answer"])))
     for place, candidate in enumerate(example.candidates, 1):
         rows.append(
             (
@@ -95,9 +101,19 @@ def describe_example(folder: RunFolder, example: Example) -> str:
                 text.text(candidate.suffix.tolist()),
             )
         )
+        if probabilities is not None and place <= len(probabilities["candidates"]):
+            scored = probabilities["candidates"][place - 1]
+            rows.append(("", "", "", "", _least_likely(text, candidate.suffix.tolist(), scored)))
     if not example.candidates:
         rows.append(("", "", "", "", "no candidate yet"))
     return align_columns(rows)
+
+
+def _least_likely(text: TokenText, ids: list[int], probabilities: list[float]) -> str:
+    place = min(range(len(ids)), key=probabilities.__getitem__)
+    mean = statistics.fmean(probabilities)
+    least = f"token {place + 1}, {text.pieces(ids)[place]!r}: {format_number(probabilities[place])}"
+    return f"mean probability {format_number(mean)}, least likely {least}"
 
 
 def _lines(rows: list[tuple[str, str]]) -> str:

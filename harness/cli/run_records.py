@@ -23,6 +23,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import align_columns, is_terminal, pluralize, print_error, print_json, sanitize, say
 from harness.cli.run_queue import queue
+from harness.cli.token_probabilities import token_probabilities
 from harness.cli.tuning_records import find_run_or_tuning, print_tuning
 from harness.cli.typer_classes import CommandLine
 from harness.cli.watching import log_lines
@@ -239,15 +240,24 @@ def show(
     example: Annotated[
         int | None, typer.Option(metavar="ID", help="Show one example: its prefix, answer and candidates.")
     ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="With --example: score each token with the target, on the CPU.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show a run: what it was given, how it went, its score."""
     found = find_run_or_tuning(run)
+    if probabilities and example is None:
+        raise typer.BadParameter("name an example with --example.", param_hint="--probabilities")
     if not isinstance(found, RunFolder):
         print_tuning(found, json=json)
     elif example is not None:
         shown = load_example(found, example)
-        print_json(shown.as_json()) if json else print(describe_example(found, shown))
+        scored = token_probabilities(found, shown) if probabilities else None
+        if json:
+            print_json(shown.as_json() | ({} if scored is None else {"probabilities": scored}))
+        else:
+            print(describe_example(found, shown, scored))
     elif json:
         print_json(run_as_json(found))
     else:

@@ -1,7 +1,7 @@
 """The screen of one example: its prefix, its answer if known, and the candidates of one or more runs."""
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from textual import work
 from textual.app import ComposeResult
@@ -19,12 +19,22 @@ from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.screens.dialogs import NameDialog
+from harness.tui.subprocesses import run_command
 from harness.tui.token_differences import compared_pieces
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.top_bar import TopBar
 
 _MAX_CANDIDATES = 200
+_HEAT = (
+    (0.9, "#00b184", "≥ 0.9"),
+    (0.5, "#8bbf3f", "≥ 0.5"),
+    (0.1, "#e6b800", "≥ 0.1"),
+    (0.01, "#e67e22", "≥ 0.01"),
+    (0.0, "#e0475b", "< 0.01"),
+)
+"""Colours of tokens by their probability: the least probability, the colour and the words of the legend."""
+_HEAT_LEGEND = [(f"{words}  ", colour) for _, colour, words in _HEAT]
 _COLUMNS = (
     Column("rank", is_right=True),
     Column("", width=6),
@@ -67,6 +77,7 @@ class ExampleScreen(Screen[None]):
         Binding("n", "step(1)", "Next", tooltip="Go to the next example"),
         Binding("N", "step(-1)", "Previous", tooltip="Go to the previous example"),
         Binding("colon", "jump", "Go to", tooltip="Go to the example with an id"),
+        Binding("h", "heat", "Probabilities", tooltip="Colour each token by its probability under the target"),
         Binding("y", "copy_answer", "Copy", tooltip="Copy prefix and answer"),
     ]
 
@@ -76,6 +87,8 @@ class ExampleScreen(Screen[None]):
         self._ids = ids
         self._example_id = first
         self._shown: tuple[InRun, ...] = ()
+        self._heat: dict[str, dict[str, Any]] = {}
+        """The probabilities of the tokens of this example, by the id of the run."""
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -109,7 +122,7 @@ class ExampleScreen(Screen[None]):
         self.app.push_screen(NameDialog("Go to the example with the id:", "", problem=problem), named)
 
     def _go_to(self, id_: int) -> None:
-        self._example_id = id_
+        self._example_id, self._heat = id_, {}
         place = f"{self._ids.index(id_) + 1:,} of {len(self._ids):,}" if id_ in self._ids else "not in the list"
         self.query_one("#which", Static).update(Content(f"Example {id_:,} · {place}"))
         self._load(id_)
@@ -126,12 +139,45 @@ class ExampleScreen(Screen[None]):
             return
         self._shown = found
         with self.app.batch_update():
-            self.query_one("#example-text", Static).update(Content(sanitize(fault)) if fault else texts_of(found[0]))
+            heat = self._heat.get(found[0].run_id) if found else None
+            text = Content(sanitize(fault)) if fault else texts_of(found[0], heat)
+            self.query_one("#example-text", Static).update(text)
             words = [f"{one.run_id}: {one.standing.words}" for one in found if one.standing.words]
             standing = self.query_one("#standing", Static)
             standing.update(Content("\n".join(map(sanitize, words))))
             standing.display = bool(words)
-            self.query_one(ListTable).show(_COLUMNS, [row for one in found for row in candidate_rows(one)])
+            self.query_one(ListTable).show(
+                _COLUMNS, [row for one in found for row in candidate_rows(one, self._heat.get(one.run_id))]
+            )
+
+    def action_heat(self) -> None:
+        """Colour the tokens by their probability, or by whether they are right again."""
+        if self._heat:
+            self._heat = {}
+            self._show(self._example_id, self._shown)
+        elif self._shown:
+            self.notify("Scoring the tokens with the target …")
+            self._score(self._example_id, self._shown)
+
+    @work(thread=True, exclusive=True, group="heat")
+    def _score(self, id_: int, shown: tuple[InRun, ...]) -> None:
+        heat = {}
+        for one in shown:
+            command = ["show", one.run_id, "--example", str(id_), "--probabilities"]
+            try:
+                answer = run_command(command, on_progress=lambda line: None)
+            except HarnessError as error:
+                self.app.notify(sanitize(str(error)), severity="error", markup=False)
+                return
+            if answer is None:
+                return
+            heat[one.run_id] = answer["probabilities"]
+        self.call_later(self._show_heat, id_, heat)
+
+    def _show_heat(self, id_: int, heat: dict[str, dict[str, Any]]) -> None:
+        if id_ == self._example_id:
+            self._heat = heat
+            self._show(id_, self._shown)
 
     def action_copy_answer(self) -> None:
         if self._shown:
@@ -142,22 +188,31 @@ class ExampleScreen(Screen[None]):
             self.notify("Copied prefix and answer.")
 
 
-def texts_of(shown: InRun) -> Content:
-    """Return the prefix and the answer of an example."""
+def texts_of(shown: InRun, heat: Mapping[str, Any] | None) -> Content:
+    """Return the prefix and the answer of an example; with `heat`, the answer's tokens are coloured by probability."""
     example, text = shown.example, shown.text
-    answer = "unknown: the round is blind" if example.answer is None else text.text(example.answer.tolist())
+    answer: Content | str = "unknown: the round is blind"
+    if example.answer is not None:
+        ids = example.answer.tolist()
+        answer = text.text(ids)
+        if heat is not None and heat["answer"] is not None:
+            pieces = zip(text.pieces(ids), heat["answer"], strict=True)
+            answer = Content.assemble(*((piece, heat_colour(probability)) for piece, probability in pieces))
+    scale = "" if heat is None else Content.assemble("\nprobability  ", *_HEAT_LEGEND)
     return Content.assemble(
-        ("prefix  ", "bold"), text.text(example.prefix.tolist()), "\n", ("answer  ", "bold"), answer
+        ("prefix  ", "bold"), text.text(example.prefix.tolist()), "\n", ("answer  ", "bold"), answer, scale
     )
 
 
-def candidate_rows(shown: InRun) -> list[Row]:
+def candidate_rows(shown: InRun, heat: Mapping[str, Any] | None) -> list[Row]:
     """Return a heading for the run, and a row for each candidate, best first."""
     candidates = shown.example.candidates
     heading = f"{shown.run_id}: {pluralize(len(candidates), 'candidate')}"
     rows = [Row(f"run {shown.run_id}", [[(heading, "bold active")]], spans=True)]
+    scored = [] if heat is None else heat["candidates"]
     for rank, candidate in enumerate(candidates[:_MAX_CANDIDATES], 1):
-        rows.append(Row(f"{shown.run_id} {rank}", _cells(shown, rank, candidate)))
+        probabilities = scored[rank - 1] if rank <= len(scored) else None
+        rows.append(Row(f"{shown.run_id} {rank}", _cells(shown, rank, candidate, probabilities)))
     if len(candidates) > _MAX_CANDIDATES:
         more = f"… and {len(candidates) - _MAX_CANDIDATES:,} more"
         more += f": harness show {shown.run_id} --example {shown.example.id}"
@@ -165,18 +220,27 @@ def candidate_rows(shown: InRun) -> list[Row]:
     return rows
 
 
-def _cells(shown: InRun, rank: int, candidate: Candidate) -> list[Cell]:
+def heat_colour(probability: float) -> str:
+    """Return the colour of a token: from red for an impossible one over yellow to green for a certain one."""
+    return next(colour for least, colour, _ in _HEAT if probability >= least)
+
+
+def _cells(shown: InRun, rank: int, candidate: Candidate, probabilities: Sequence[float] | None) -> list[Cell]:
     answer = None if shown.example.answer is None else shown.example.answer.tolist()
     pieces = list(compared_pieces(shown.text, candidate.suffix.tolist(), answer))
     differing = [position for position, (_, differs) in enumerate(pieces, 1) if differs]
     meaning = {True: "good", False: "bad", None: "dim"}[candidate.is_right]
     count = f" {len(differing)}" if differing else ""
     plain = "" if answer is None else "dim"
+    styles = ["bad underline" if differs else plain for _, differs in pieces]
+    if probabilities is not None:
+        marks = ["underline" if differs else "" for _, differs in pieces]
+        styles = [f"{heat_colour(one)} {mark}" for one, mark in zip(probabilities, marks, strict=True)]
     return [
         str(rank),
         [(f"{VERDICTS[candidate.is_right]}{count}", meaning)],
         f"{candidate.score:.4g}",
         f"×{candidate.times}" if candidate.times > 1 else "",
         str(differing[0]) if differing else "",
-        [(piece, "bad underline" if differs else plain) for piece, differs in pieces],
+        [(piece, style) for (piece, _), style in zip(pieces, styles, strict=True)],
     ]
