@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.plugins.parameter_space import Span, space_of
 from harness.runs.folder import RunFolder
-from harness.runs.tuning import Step, Tried, best_of, next_step, settings_tried
+from harness.runs.tuning import Step, Tried, best_of, importances, is_pruned, next_step, settings_tried
 
 SCHEMA = {
     "properties": {
@@ -152,3 +152,26 @@ def test_the_best_setting_was_tried_on_every_fold() -> None:
     best = best_of(settings_tried(space, past))
     assert best is not None and best.params == {"top_k": 3} and best.recall == pytest.approx(0.4)
     assert best_of(settings_tried(space, [tried(None, top_k=4)])) is None
+
+
+def test_the_importance_of_parameters_needs_four_complete_settings() -> None:
+    space = {"trials": Span(1, 9, True), "temperature": Span(0.1, 2.0, False)}
+    runs = [one for trials in (1, 3, 5) for one in tried_on_both_folds(trials / 10, trials=trials, temperature=1.0)]
+    assert importances(space, settings_tried(space, runs), FOLDS) == {}
+    for trials, temperature in ((1, 0.5), (3, 0.5), (9, 0.5), (9, 1.0)):
+        runs += tried_on_both_folds(trials / 10, trials=trials, temperature=temperature)
+    found = importances(space, settings_tried(space, runs), FOLDS)
+    assert next(iter(found)) == "trials" and sum(found.values()) == pytest.approx(1.0)
+
+
+def test_equal_recalls_say_nothing_about_importance() -> None:
+    space = {"trials": Span(1, 9, True)}
+    runs = [one for trials in range(1, 6) for one in tried_on_both_folds(0.3, trials=trials)]
+    assert importances(space, settings_tried(space, runs), FOLDS) == {}
+
+
+def test_a_setting_below_the_median_after_its_first_fold_is_pruned() -> None:
+    space = {"trials": Span(1, 9, True)}
+    runs = [one for trials in range(1, 6) for one in tried_on_both_folds(0.5, trials=trials)]
+    past = settings_tried(space, [*runs, tried(0.1, trials=6)])
+    assert is_pruned(space, past, FOLDS) and not is_pruned(space, past[:5], FOLDS)

@@ -1,0 +1,84 @@
+"""The cells that are written to a terminal: after them it shows the new picture, and little was written."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import get_character_cell_size
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from harness.tui.changed_cells import ChangedCells
+
+CONSOLE = Console(color_system="truecolor", force_terminal=True)
+WIDTH = 24
+STYLES = [Style(), Style(color="#ff0000"), Style(bold=True, bgcolor="#000080")]
+SEQUENCE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
+
+
+def strip_of(text: str, style: int) -> Strip:
+    return Strip([Segment(text, STYLES[style])]).adjust_cell_length(WIDTH, STYLES[0])
+
+
+def lines() -> st.SearchStrategy[list[Strip]]:
+    line = st.builds(strip_of, st.text("ab 文é", max_size=WIDTH), st.integers(0, len(STYLES) - 1))
+    return st.lists(line, min_size=3, max_size=3)
+
+
+def cells_of(strip: Strip) -> list[str]:
+    cells: list[str] = []
+    for segment in strip:
+        for character in segment.text:
+            cells += [character, *[""] * (get_character_cell_size(character) - 1)]
+    return cells
+
+
+class Terminal:
+    """The characters that a terminal shows; it knows the sequences that move the cursor and ignores styles."""
+
+    def __init__(self, shown: list[Strip]) -> None:
+        self.lines = [cells_of(strip) for strip in shown]
+
+    def write(self, output: str) -> None:
+        row = column = position = 0
+        while position < len(output):
+            if (match := SEQUENCE.match(output, position)) is not None:
+                if match[2] == "H":
+                    row, column = (int(number) - 1 for number in match[1].split(";"))
+                position = match.end()
+                continue
+            character = output[position]
+            for cell in (character, *[""] * (get_character_cell_size(character) - 1)):
+                self.lines[row][column] = cell
+                column += 1
+            position += 1
+
+
+@given(lines(), lines())
+def test_a_terminal_that_gets_the_changed_cells_shows_the_new_picture(before: list[Strip], now: list[Strip]) -> None:
+    terminal = Terminal(before)
+    terminal.write(ChangedCells(before, now).render_segments(CONSOLE))
+    assert terminal.lines == [cells_of(strip) for strip in now]
+
+
+@given(lines())
+def test_the_same_picture_writes_nothing(shown: list[Strip]) -> None:
+    assert ChangedCells(shown, list(shown)).render_segments(CONSOLE) == ""
+
+
+def test_one_changed_digit_writes_one_cell() -> None:
+    before, now = [strip_of("12 of 20 done", 1)], [strip_of("13 of 20 done", 1)]
+    written = ChangedCells(before, now).render_segments(CONSOLE)
+    assert SEQUENCE.sub("", written) == "3"
+
+
+def test_a_changed_colour_is_written() -> None:
+    written = ChangedCells([strip_of("x", 0)], [strip_of("x", 1)]).render_segments(CONSOLE)
+    assert SEQUENCE.sub("", written) == "x"
+
+
+def test_everything_is_written_to_a_terminal_whose_content_is_unknown() -> None:
+    written = ChangedCells([], [strip_of("abc", 0)]).render_segments(CONSOLE)
+    assert SEQUENCE.sub("", written) == "abc".ljust(WIDTH)
