@@ -1,82 +1,92 @@
-"""`make pictures`: draw the README's pictures of the screen from real runs on the demo."""
+"""`make pictures`: draw every screen from real runs on the demo, in three sizes and two themes."""
 
 import asyncio
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 from textual.pilot import Pilot
-from textual.widgets import Static
 
 from harness.core.files import write_export
-from harness.runs.folder import RunFolder, all_run_folders
-from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
-from harness.tui.screens.compare import CompareScreen
+from harness.tui.widgets.list_table import ListTable
 from tests.functional.machine import ROOT, homes
-from tests.tui.piloting import until
+from tests.tui.piloting import screen_text, until
 
-Scenario = Callable[[Pilot[None]], Awaitable[None]]
 PICTURES = ROOT / ".pictures"
-SIZE = (130, 46)
-_PROGRESS = 0.6
+SIZES = ((80, 24), (120, 35), (200, 55))
+THEMES = {"dark": "textual-dark", "light": "textual-light"}
+SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
+    "runs": ((), "exact@1|finished"),
+    "run": (("g", "enter"), "Recall@100 ±"),
+    "example": (("g", "enter", "3", "m", "enter"), "candidate"),
+    "compare": (("g", "space", "G", "space", "c"), "p <|p ="),
+    "package": (("g", "p"), "description"),
+    "keys": (("question_mark",), "Everywhere"),
+    "round": (("b",), "satml-dev"),
+    "attacks": (("2",), "Reference"),
+    "new-run": (("2", "enter"), "Seed of all"),
+    "audits": (("3",), "sequence"),
+    "audit": (("3", "enter"), "Probably"),
+    "new-audit": (("3", "n", "enter"), "Directory of text"),
+    "tuning": (("4",), "fold0of5|best"),
+    "leaderboard": (("5",), "not verified"),
+    "data": (("6",), "complete"),
+}
+"""Each picture: the keys that lead to it, and words that it shows once it is complete."""
 
 
-def main() -> None:
-    """Draw a running run, the comparison of that run with a shorter one, and a running audit."""
+def main(names: list[str]) -> None:
+    """Draw the screens `names`, or all."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= homes(Path(folder)) | {"PYTHONPATH": str(ROOT), "HARNESS_CONFIG": folder}
-        _start("run", "baseline", "--set", "trials=1", "--seed", "7")
-        _start("run", "baseline", "--set", "trials=4", "--detach")
-        longer, shorter = all_run_folders()
-        asyncio.run(_draw(HarnessApp(watched=longer), _picture_of_running(longer, "run")))
-        asyncio.run(_draw(HarnessApp(), _picture_of_comparison(shorter, longer)))
-        _start("audit", "sequence", "--detach")
-        audit, *_ = all_run_folders()
-        asyncio.run(_draw(HarnessApp(watched=audit), _picture_of_running(audit, "audit")))
+        os.chdir(folder)
+        _prepare(Path(folder))
+        for name in names or SCREENS:
+            for size in SIZES:
+                for theme in THEMES:
+                    asyncio.run(_draw(name, size, theme))
 
 
-def _start(noun: str, name: str, *options: str) -> None:
-    command = [sys.executable, "-m", "harness", noun, name, "--round", "demo", *options]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+def _prepare(folder: Path) -> None:
+    """Make two runs, a tuning, an audit and a bundle."""
+    _harness("run", "baseline", "--round", "demo", "--set", "trials=1", "--seed", "7")
+    _harness("tune", "baseline", "--round", "demo", "--set", "trials=1", "--limit", "100", "--runs", "4")
+    _harness("audit", "sequence", "--round", "demo", "--limit", "100")
+    _harness("run", "baseline", "--round", "demo", "--preset")
+    (folder / "team.toml").write_text('name = "Example"\n\n[[members]]\nname = "Ada"\n')
+    (folder / "description.md").write_text("# The baseline\n\nTop-k sampling, ranked by mean token loss.\n")
+    accepted = ("--accept", "sandbox")
+    _harness("package", "latest", "--team", "team.toml", "--description", "description.md", *accepted)
 
 
-def _picture_of_running(folder: RunFolder, picture: str) -> Scenario:
-    async def scenario(pilot: Pilot[None]) -> None:
-        while (run_summary(folder).progress or 0.0) < _PROGRESS:
-            await pilot.pause(0.2)
-        await pilot.pause(1.0)
-        _save(pilot, picture)
-        while not run_summary(folder).status.is_over:
-            await pilot.pause(0.5)
-
-    return scenario
+def _harness(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "harness", *arguments, "--quiet"], check=True, stdout=subprocess.DEVNULL)
 
 
-def _picture_of_comparison(*folders: RunFolder) -> Scenario:
-    async def scenario(pilot: Pilot[None]) -> None:
-        await pilot.app.push_screen(CompareScreen(folders))
-        await until(pilot, lambda: "runs of" in str(pilot.app.screen.query_one("#header", Static).content))
-        await pilot.pause(1.0)
-        _save(pilot, "compare")
+async def _draw(name: str, size: tuple[int, int], theme: str) -> None:
+    keys, words = SCREENS[name]
+    app = HarnessApp()
+    async with app.run_test(size=size) as pilot:
+        app.theme = THEMES[theme]
+        await until(pilot, lambda: app.screen.query(ListTable) and app.screen.query(ListTable).first().row_count)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(1.0)
+        await until(pilot, _shows(pilot, words) if size[0] > min(SIZES)[0] else lambda: True, seconds=30.0)
+        await pilot.pause(2.0)
+        file = PICTURES / f"{name}-{size[0]}-{theme}.svg"
+        write_export(file, app.export_screenshot(title="harness"))
+        print(file)
 
-    return scenario
 
-
-async def _draw(app: HarnessApp, scenario: Scenario) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await scenario(pilot)
-
-
-def _save(pilot: Pilot[None], name: str) -> None:
-    file = PICTURES / f"{name}.svg"
-    write_export(file, pilot.app.export_screenshot(title="harness"))
-    print(file)
+def _shows(pilot: Pilot[None], words: str) -> Callable[[], bool]:
+    return lambda: any(word in screen_text(pilot.app) for word in words.split("|"))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
