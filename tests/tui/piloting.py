@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from textual.app import App
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
@@ -14,6 +15,7 @@ from harness.tui.screens.run import RunScreen
 from tests.tiers import slow_values
 
 Result = TypeVar("Result")
+_KEY_NAMES = {"/": "slash", " ": "space", ":": "colon", ".": "full_stop", "_": "underscore"}
 SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 
 
@@ -40,6 +42,13 @@ def play_screen(
             return await scenario(pilot)
 
     return asyncio.run(play())
+
+
+def burst(pilot: Pilot[None], *keys: str) -> None:
+    """Post keys at once, without waiting for any, as a terminal over a slow line does. A character is its own key."""
+    for key in keys:
+        character = key if len(key) == 1 else "\r" if key == "enter" else "\t" if key == "tab" else None
+        pilot.app.post_message(Key(_KEY_NAMES.get(key, key), character))
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = 90.0) -> Any:

@@ -55,7 +55,10 @@ def test_every_row_has_exactly_the_width(plot: Plot, width: int, height: int) ->
 
 
 @given(
-    highest=st.floats(1e-3, 1e9), width=st.integers(40, 130), height=st.integers(7, 40), low=st.sampled_from([0.0, -3.0])
+    highest=st.floats(1e-3, 1e9),
+    width=st.integers(40, 130),
+    height=st.integers(7, 40),
+    low=st.sampled_from([0.0, -3.0]),
 )
 def test_the_y_axis_has_two_different_labels_at_any_size(highest: float, width: int, height: int, low: float) -> None:
     line = Line(ERRORS, ERRORS / 200 * highest)
