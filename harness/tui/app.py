@@ -191,10 +191,15 @@ class HarnessApp(OrderedKeysApp):
         return super().check_action(action, parameters)
 
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
-        self._save_screenshot(self.export_screenshot(), as_png=False)
+        self._take_screenshot(as_png=False)
 
     def action_screenshot_png(self) -> None:
-        self._save_screenshot(self.export_screenshot(), as_png=True)
+        self._take_screenshot(as_png=True)
+
+    def _take_screenshot(self, *, as_png: bool) -> None:
+        # Notifications would cover a part of the picture. The one about this screenshot shows them again.
+        self.screen.query("#textual-toastrack").set(display=False)
+        self.screen.call_after_refresh(lambda: self._save_screenshot(self.export_screenshot(), as_png=as_png))
 
     @work(thread=True, group="screenshot")
     def _save_screenshot(self, svg: str, *, as_png: bool) -> None:
