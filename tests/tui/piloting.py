@@ -80,7 +80,9 @@ def burst(pilot: Pilot[None], *keys: str) -> None:
         pilot.app.post_message(Key(_KEY_NAMES.get(key, key), character))
 
 
-async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = float(os.environ.get("H4_SECONDS", "90"))) -> Any:
+async def until(
+    pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = float(os.environ.get("H4_SECONDS", "90"))
+) -> Any:
     """Wait until `holds` returns a true value, and return that; fail after `seconds`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

@@ -168,6 +168,22 @@ def test_after_another_screen_the_attack_under_the_cursor_is_visible_and_the_one
     play_app(scenario, size=(100, 20), attacks_folder=plugins)
 
 
+def test_the_form_opens_with_the_file_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
+    file = str(machine.folder / "round.toml")
+    save_round_choice(file)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await chosen(pilot, "draws")
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen))
+        await until(pilot, lambda: f"--round {file}" in text_of(pilot, "#command Static"))
+
+    try:
+        play_app(scenario, attacks_folder=plugins)
+    finally:
+        save_round_choice(None)
+
+
 def test_home_and_end_go_to_the_first_and_the_last_attack(plugins: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await on_page(pilot, 2)

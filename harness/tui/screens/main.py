@@ -24,6 +24,7 @@ from harness.tui.pages.data import DataPage
 from harness.tui.pages.leaderboard import LeaderboardPage
 from harness.tui.pages.runs import RunsPage
 from harness.tui.pages.tuning import TuningPage
+from harness.tui.screen_state import load_round_choice
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.key_footer import KeyFooter
@@ -130,7 +131,8 @@ class MainScreen(Screen[None]):
         self._open_form(event.attack)
 
     def _open_form(self, attack: AttackFile) -> None:
-        round_name = self._round or default_round()
+        # The form takes a name or a file; the name of a round in a file cannot be loaded.
+        round_name = load_round_choice() or default_round()
         screen = NewRunScreen(attack, attacks_folder=self._attacks_folder, round_name=round_name)
         self.app.push_screen(screen, self._open_run)
 
