@@ -136,7 +136,8 @@ class HarnessApp(OrderedKeysApp):
         self._show_overview()
 
     def _show_overview(self) -> None:
-        if self._overview is None or not self.main.is_mounted:
+        # While the application closes, a page may already have lost its widgets.
+        if self._overview is None or not self.is_running or not self.main.is_mounted:
             return
         with self.batch_update():
             for screen in self.screen_stack:

@@ -98,6 +98,7 @@ def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, f
     if excess < 0 and fillers:
         widths[fillers[0]] -= excess
     numbers, used = [0], min(widths[0], available)
+    widths[0] = used
     others = range(max(1, first), len(columns)) if excess > 0 else range(1, len(columns))
     for number in others:
         room = available - used - GAP

@@ -1,23 +1,32 @@
 """Helpers that drive screens with keys from ordinary tests, and wait for conditions."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from textual.app import App
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 
 from harness.runs.folder import RunFolder
+from harness.tui.app import HarnessApp
+from harness.tui.key_queue import OrderedKeysApp
+from harness.tui.screens.main import TABS
 from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.list_table import ListTable
+from harness.tui.widgets.panels import Panel
 from tests.tiers import slow_values
 
 Result = TypeVar("Result")
+_KEY_NAMES = {"/": "slash", " ": "space", ":": "colon", ".": "full_stop", "_": "underscore"}
 SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 
 
-class ScreenApp(App[None]):
+class ScreenApp(OrderedKeysApp):
     """An application with one screen; `results` has the values that the screen was dismissed with."""
 
     def __init__(self, screen: Screen[Any]) -> None:
@@ -27,6 +36,28 @@ class ScreenApp(App[None]):
 
     def on_mount(self) -> None:
         self.push_screen(self.shown, self.results.append)
+
+
+def play_app(
+    scenario: Callable[[Pilot[None]], Awaitable[Any]],
+    *,
+    size: tuple[int, int] = (120, 40),
+    attacks_folder: Path | None = None,
+    watched: RunFolder | None = None,
+    with_toasts: bool = False,
+) -> None:
+    """Play `scenario` on the application once the main screen has shown the state of the machine.
+
+    Notifications are only on the screen `with_toasts`.
+    """
+
+    async def play() -> None:
+        app = HarnessApp(attacks_folder=attacks_folder, watched=watched)
+        async with app.run_test(size=size, notifications=with_toasts) as pilot:
+            await until(pilot, lambda: app._overview is not None and app.main.is_mounted)
+            await scenario(pilot)
+
+    asyncio.run(play())
 
 
 def play_screen(
@@ -42,7 +73,16 @@ def play_screen(
     return asyncio.run(play())
 
 
-async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = 90.0) -> Any:
+def burst(pilot: Pilot[None], *keys: str) -> None:
+    """Post keys at once, without waiting for any, as a terminal over a slow line does. A character is its own key."""
+    for key in keys:
+        character = key if len(key) == 1 else "\r" if key == "enter" else "\t" if key == "tab" else None
+        pilot.app.post_message(Key(_KEY_NAMES.get(key, key), character))
+
+
+async def until(
+    pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = float(os.environ.get("H4_SECONDS", "90"))
+) -> Any:
     """Wait until `holds` returns a true value, and return that; fail after `seconds`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -55,8 +95,11 @@ async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float 
 
 
 def text_of(pilot: Pilot[None], selector: str) -> str:
-    """Return the text of the Static `selector` on the first screen, which other screens may cover."""
-    return str(pilot.app.screen_stack[1].query_one(selector, Static).content)
+    """Return the text of the Static `selector` on the topmost screen that has one; empty without one."""
+    for screen in reversed(pilot.app.screen_stack):
+        for found in screen.query(selector).results(Static):
+            return str(found.content)
+    return ""
 
 
 def screen_text(app: App[Any]) -> str:
@@ -70,13 +113,54 @@ def notifications(pilot: Pilot[None]) -> str:
     return " ".join(message.message for message in pilot.app._notifications)
 
 
+def table_of(pilot: Pilot[None], name: str) -> ListTable:
+    """Return the table with this id on the screen, or on the main screen below it."""
+    for screen in reversed(pilot.app.screen_stack):
+        for found in screen.query(f"#{name}").results(ListTable):
+            return found
+    raise AssertionError(f"there is no table #{name}")
+
+
+def rows_of(table: ListTable) -> dict[str, list[str]]:
+    """Return the cells of each row by its key, as text; a heading has one cell."""
+    return {row.key: [cell_text(cell) for cell in row.cells] for row in table._rows}
+
+
+def cell_text(cell: Any) -> str:
+    """Return the text of a cell; one that is drawn for a width gets 20 characters."""
+    return "".join(text for text, _ in (cell(20) if callable(cell) else cell)).strip()
+
+
+def title_of(pilot: Pilot[None], panel: str) -> str:
+    """Return the title of the panel with this id."""
+    for screen in reversed(pilot.app.screen_stack):
+        for found in screen.query(f"#{panel}").results(Panel):
+            return str(found.border_title)
+    raise AssertionError(f"there is no panel #{panel}")
+
+
+def drawn_cursor(pilot: Pilot[None], table: ListTable) -> str:
+    """Return the line of the screen that has the cursor of the table."""
+    region = table.region
+    lines = [line[region.x : region.right] for line in screen_text(pilot.app).splitlines()[region.y : region.bottom]]
+    (line,) = [line for line in lines if line.startswith("▌")]
+    return line
+
+
+async def on_page(pilot: Pilot[None], number: int) -> None:
+    """Go to the page of a tab, counted from 1."""
+    await pilot.press(str(number))
+    name = TABS[number - 1].lower()
+    await until(pilot, lambda: any(page.display for page in pilot.app.screen.query(f"#{name}-page")))
+
+
 def watch(
     folder: RunFolder, scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (80, 24)
 ) -> Any:
     """Play `scenario` on the screen of a run once it has shown a snapshot."""
 
     async def after_first_snapshot(pilot: Pilot[None]) -> Any:
-        await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
+        await until(pilot, lambda: "guesses" in text_of(pilot, "#details-text"))
         return await scenario(pilot)
 
     return play_screen(RunScreen(folder), after_first_snapshot, size=size)

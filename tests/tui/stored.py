@@ -32,6 +32,7 @@ def stored_run(
     examples: int = EXAMPLES,
     phase: str = "finished",
     age: float = 0.0,
+    round_name: str = "small",
 ) -> RunFolder:
     """Return a run that is over, with one guess per example. Those for `solved` are first and correct."""
     run = live_run(folder, id_, name=name)
@@ -49,17 +50,24 @@ def stored_run(
         )
     run.event("phase", phase=phase)
     run.store.close()
-    edit_spec(run.folder, seed=seed, examples=examples, age=age)
+    edit_spec(run.folder, seed=seed, examples=examples, age=age, round_name=round_name)
     run.folder.log.write_text("loading\nattacking\n")
     return run.folder
 
 
 def edit_spec(
-    folder: RunFolder, *, name: str | None = None, seed: int = 0, examples: int = EXAMPLES, age: float = 0.0
+    folder: RunFolder,
+    *,
+    name: str | None = None,
+    seed: int = 0,
+    examples: int = EXAMPLES,
+    age: float = 0.0,
+    round_name: str = "small",
 ) -> None:
     """Change the spec of a stored run; `age` is in seconds."""
     spec = json.loads(folder.spec_file.read_text())
     spec["attack"]["name"] = name or spec["attack"]["name"]
+    spec["round"]["name"] = round_name
     spec |= {"seed": seed, "examples": examples, "created_at": spec["created_at"] - age}
     folder.spec_file.write_text(json.dumps(spec))
 

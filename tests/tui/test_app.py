@@ -1,103 +1,261 @@
-"""The application: help, command palette, screenshots, log, clipboard and internal errors."""
+"""The application: the keys dialog, the list of actions, the round, screenshots, log, clipboard and errors."""
 
 import asyncio
+import itertools
 import logging
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from textual.command import CommandPalette
 from textual.pilot import Pilot
-from textual.widgets import DataTable
+from textual.screen import Screen
+from textual.widgets import Footer, Input
+from textual.widgets._footer import FooterKey
 
-from harness.tui.app import HarnessApp, _described_bindings, show
+from harness.runs.folder import RunFolder
+from harness.tui.app import HarnessApp, show
 from harness.tui.screen_log import log_file
-from harness.tui.screens.home import HomeScreen
+from harness.tui.screen_state import load_round_choice, save_round_choice
+from harness.tui.screens.dialogs import RoundDialog
+from harness.tui.screens.keys import KeysScreen, entries_of
+from harness.tui.screens.main import TABS, MainScreen
+from harness.tui.screens.package import PackageScreen
+from harness.tui.screens.run import RunScreen
 from tests.functional.machine import Machine
-from tests.tui.piloting import notifications, screen_text, until
+from tests.tiers import slow_values
+from tests.tui.piloting import (
+    burst,
+    notifications,
+    on_page,
+    play_app,
+    rows_of,
+    screen_text,
+    table_of,
+    title_of,
+    until,
+)
+from tests.tui.stored import stored_run
 
 
-def play_app(scenario: Callable[[Pilot[None]], Awaitable[Any]], *, size: tuple[int, int] = (110, 40)) -> None:
-    async def play() -> None:
-        async with HarnessApp().run_test(size=size) as pilot:
-            await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
-            await until(pilot, lambda: pilot.app.screen.query_one("#attacks", DataTable).row_count)
-            await scenario(pilot)
+@pytest.fixture(scope="module", autouse=True)
+def two_runs(machine: Machine, finished: RunFolder) -> None:
+    """A run of the small round, and one of another round."""
+    stored_run(machine.folder, "dddd-draws-other", range(8), age=-5.0, round_name="other")
 
-    asyncio.run(play())
+
+async def dialog_of(pilot: Pilot[None], key: str) -> KeysScreen:
+    await pilot.press(key)
+    screen = await until(pilot, lambda: isinstance(pilot.app.screen, KeysScreen) and pilot.app.screen)
+    assert isinstance(screen, KeysScreen)
+    return screen
+
+
+# The keys and the list of actions.
 
 
 @pytest.mark.parametrize("key", ["f1", "question_mark"])
-def test_help_follows_the_focus(key: str) -> None:
+def test_the_keys_of_each_page_are_listed_in_groups(key: str) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await pilot.press(key)
-        await until(pilot, lambda: "All attacks, with" in screen_text(pilot.app))
-        pilot.app.screen.query_one("#runs").focus()
-        await until(pilot, lambda: "All runs on" in screen_text(pilot.app))
-        await pilot.press(key)
-        await until(pilot, lambda: "All runs on" not in screen_text(pilot.app))
+        helps = {1: "All runs of attacks", 2: "All attacks.", 6: "The rounds and their files"}
+        for number, words in helps.items():
+            await on_page(pilot, number)
+            await dialog_of(pilot, key)
+            await until(pilot, lambda words=words: words in screen_text(pilot.app))
+            for group in ("This screen", "Pages", "Everywhere", "Movement"):
+                assert f"group {group}" in table_of(pilot, "entries").keys
+            await pilot.press(key)
+            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
 
     play_app(scenario)
 
 
-def test_a_notification_after_the_end_is_in_the_log() -> None:
-    apps: list[HarnessApp] = []
-
+def test_the_list_of_actions_has_every_key_and_one_quit() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        assert isinstance(pilot.app, HarnessApp)
-        apps.append(pilot.app)
-
-    play_app(scenario)
-    apps[0].notify("It did not stop.", severity="error")
-    for handler in logging.getLogger("harness").handlers:
-        handler.flush()
-    assert "notification: It did not stop." in log_file().read_text()
-
-
-def test_the_palette_has_every_action_of_the_keys() -> None:
-    async def scenario(pilot: Pilot[None]) -> None:
-        titles = {command.title for command in pilot.app.get_system_commands(pilot.app.screen)}
-        assert {"New run", "Compare", "Filter", "Sort", "Round", "About", "New attack", "Edit", "Help"} <= titles
-        assert {"Screenshot", "Screenshot as PNG", "Theme"} <= titles and "Cursor down" not in titles
-        keys = {active.binding.key for active in _described_bindings(pilot.app.screen)}
-        own = {binding.key for binding in HomeScreen.BINDINGS if binding.description}
-        assert own <= keys
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: "Search for commands" in screen_text(pilot.app))
-        await pilot.press(*"new attack")
-        await until(pilot, lambda: "Create a new attack" in screen_text(pilot.app))
+        await on_page(pilot, 1)
+        entries = entries_of(pilot.app.screen)
+        names = [entry.name for entry in entries]
+        assert {"New run", "Compare", "Filter", "Sort", "Round", "Package", "Zoom", *TABS} <= set(names)
+        assert {"Screenshot", "Screenshot as PNG", "Theme", "Palette", "Help"} <= set(names)
+        assert names.count("Quit") == 1 and all(entry.key for entry in entries)
+        await dialog_of(pilot, "ctrl+p")
+        shown = [cells[0] for cells in rows_of(table_of(pilot, "entries")).values()]
+        assert shown.count("Quit") == 1
 
     play_app(scenario)
 
 
-def test_the_palette_runs_an_action() -> None:
+def test_typed_words_choose_an_action_and_enter_runs_it() -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: "Search for commands" in screen_text(pilot.app))
-        await pilot.press(*"sort")
-        await until(pilot, lambda: "by the next column" in screen_text(pilot.app))
+        await dialog_of(pilot, "ctrl+p")
+        await pilot.press(*"next column")
+        await until(pilot, lambda: table_of(pilot, "entries").row_count == 2)
         await pilot.press("enter")
-        await until(pilot, lambda: "by recall" in str(pilot.app.screen.query_one("#runs").border_title))
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await until(pilot, lambda: "Recall@100 ▼" in screen_text(pilot.app))
 
     play_app(scenario)
+
+
+def test_letters_typed_with_the_key_of_the_list_are_its_search() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        burst(pilot, "ctrl+p", *"theme", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
+        await until(pilot, lambda: "textual-light" in screen_text(pilot.app))
+
+    play_app(scenario)
+
+
+def test_a_chosen_key_of_the_dialog_is_run() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await dialog_of(pilot, "question_mark")
+        table = table_of(pilot, "entries")
+        number = next(key for key, cells in rows_of(table).items() if cells[0] == "Attacks")
+        table.move_to(number)
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
+
+    play_app(scenario)
+
+
+@pytest.mark.parametrize("size", [(80, 24), *slow_values([(60, 20), (40, 12), (20, 5), (120, 35)])])
+def test_no_two_entries_of_the_footer_overlap(size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        for number in range(1, 7):
+            await on_page(pilot, number)
+            await pilot.pause()
+            keys = [key for key in pilot.app.screen.query_one(Footer).query(FooterKey) if key.display]
+            regions = sorted((key.region for key in keys), key=lambda region: region.x)
+            assert regions and all(one.right <= other.x for one, other in itertools.pairwise(regions))
+
+    play_app(scenario, size=size)
+
+
+def test_p_is_the_key_of_package_wherever_it_does_anything(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        found = set()
+
+        def note(screen: Screen[object]) -> None:
+            active = screen.active_bindings.get("p")
+            if active is not None:
+                found.add(active.binding.description)
+
+        for number in range(1, 7):
+            await on_page(pilot, number)
+            note(pilot.app.screen)
+        await on_page(pilot, 1)
+        table_of(pilot, "runs").move_to(finished.id)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        note(pilot.app.screen)
+        assert found == {"Package"}
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
+
+    play_app(scenario)
+
+
+def test_a_click_on_a_tab_shows_its_page() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        line = next(line for line in screen_text(pilot.app).splitlines() if "2 Attacks" in line)
+        await pilot.click("#page-tabs", offset=(line.index("2 Attacks"), 0))
+        await until(pilot, lambda: pilot.app.screen.query("#attacks-page"))
+
+    play_app(scenario)
+
+
+# The round.
+
+
+def test_the_lists_follow_the_round_and_the_next_start_remembers_it(machine: Machine) -> None:
+    file = str(machine.folder / "round.toml")
+
+    async def choose(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: {"aaaa-draws-small", "dddd-draws-other"} <= set(table_of(pilot, "runs").keys))
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+        burst(pilot, *file, "enter")
+        await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
+        await until(pilot, lambda: "round small" in screen_text(pilot.app))
+
+    async def again(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: table_of(pilot, "runs").keys == ["aaaa-draws-small"])
+        assert "round small" in screen_text(pilot.app)
+        await on_page(pilot, 2)
+        assert title_of(pilot, "attack-list") == "Attacks · best on small"
+
+    try:
+        play_app(choose)
+        assert load_round_choice() == file
+        play_app(again)
+    finally:
+        save_round_choice(None)
+
+
+def test_typed_text_and_the_arrows_choose_from_one_list() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+        field, table = pilot.app.screen.query_one(Input), table_of(pilot, "known")
+        assert field.has_focus and table.key_under_cursor == ""
+        await pilot.press(*"satml")
+        await until(pilot, lambda: table.row_count and all("satml" in key for key in table.keys))
+        first = table.key_under_cursor
+        await pilot.press("down")
+        await until(pilot, lambda: table.key_under_cursor != first)
+        chosen = table.key_under_cursor
+        assert field.has_focus and field.value == "satml"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        assert load_round_choice() == chosen
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+        assert table_of(pilot, "known").key_under_cursor == chosen
+        await pilot.press(*"all rounds", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        assert load_round_choice() is None
+
+    play_app(scenario)
+
+
+def test_a_round_that_cannot_be_loaded_keeps_the_dialog() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RoundDialog))
+        await pilot.press(*"[/no.toml", "enter")
+        await until(pilot, lambda: "[/no.toml" in str(pilot.app.screen.query_one("#problem").render()))
+        assert isinstance(pilot.app.screen, RoundDialog)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        assert load_round_choice() is None
+
+    play_app(scenario)
+
+
+# Screenshots, the log, the clipboard and errors.
 
 
 @pytest.mark.slow
-def test_screenshots_are_saved_as_svg_and_png(machine: Machine) -> None:
+def test_screenshots_are_saved_as_svg_and_png_without_notifications(machine: Machine) -> None:
     folder = machine.folder / "state" / "screenshots"
 
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("f2")
         (svg,) = await until(pilot, lambda: list(folder.glob("*.svg")))
         await until(pilot, lambda: str(svg) in notifications(pilot))
-        assert svg.read_text().startswith("<svg") and "baseline" in svg.read_text()
+        text = svg.read_text()
+        assert text.startswith("<svg") and "draws" in text
+        # The leading spaces of a line are part of the picture.
+        assert "&#160;" in text or "xml:space" in text
+        await until(pilot, lambda: "Saved" in screen_text(pilot.app))
         await pilot.press("f3")
         (png,) = await until(pilot, lambda: list(folder.glob("*.png")))
         assert png.read_bytes().startswith(b"\x89PNG") and len(png.read_bytes()) > 10_000
+        newest = max(folder.glob("*.svg"), key=lambda file: file.stat().st_mtime_ns)
+        assert "Saved" not in newest.read_text()
 
-    play_app(scenario)
+    play_app(scenario, with_toasts=True)
 
 
 def test_a_failed_screenshot_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -122,12 +280,26 @@ def test_the_log_has_the_start_and_errors_in_printable_text() -> None:
     assert "ERROR" in last[1] and "went wrong" in last[1] and last[1].isprintable()
 
 
+def test_a_notification_after_the_end_is_in_the_log() -> None:
+    apps: list[HarnessApp] = []
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        assert isinstance(pilot.app, HarnessApp)
+        apps.append(pilot.app)
+
+    play_app(scenario)
+    apps[0].notify("It did not stop.", severity="error")
+    for handler in logging.getLogger("harness").handlers:
+        handler.flush()
+    assert "notification: It did not stop." in log_file().read_text()
+
+
 def test_an_unwritable_home_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "file" / "below"))
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "baseline" in screen_text(pilot.app))
+        await until(pilot, lambda: "to attack the bundled model" in screen_text(pilot.app))
 
     play_app(scenario)
 

@@ -14,6 +14,7 @@ from harness.core.settings import default_round
 from harness.core.times import format_duration
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
+from harness.tui.screen_state import load_round_choice
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
@@ -76,7 +77,8 @@ class LeaderboardPage(Vertical):
     def action_rank(self) -> None:
         if self._round is not None:
             self._empty("ranking …")
-            self._rank(self._round)
+            # The command takes a name or a file; the name of a round in a file cannot be loaded.
+            self._rank(load_round_choice() or self._round)
 
     @work(thread=True, exclusive=True, group="rank")
     def _rank(self, round_name: str) -> None:

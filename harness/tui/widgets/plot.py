@@ -140,7 +140,8 @@ def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
         axis = _text(f"{label or '':>{left - 1}}{'┤' if label is not None else '│'}", _DIM)
         end = margin.get(row, [])
         drawn.append([*axis, *area[row], *end, *_text(" " * (width - left - grid.columns - len(end)), _DIM)])
-    return [*drawn, *_x_axis(plot.x, left, grid.columns, width)]
+    # Long labels leave a narrow plot less than its few columns.
+    return [row[:width] for row in (*drawn, *_x_axis(plot.x, left, grid.columns, width))]
 
 
 def marker(number: int) -> str:

@@ -2,20 +2,19 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from harness.core.errors import HarnessError
 from harness.core.settings import settings_file
-from harness.runs.folder import RunFolder
 from harness.runs.status import Status
-from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
-from harness.tui.screens.home import HomeScreen
-from tests.tui.piloting import until
-from tests.unit.tui.recorded import recorded_run
+from tests.tui.piloting import notifications, until
+from tests.unit.tui.recorded import Recorded, recorded_run
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +30,10 @@ def test_an_unknown_theme_is_rejected_with_a_list_of_themes(file: Path) -> None:
         HarnessApp()
 
 
-def ended(folder: RunFolder) -> HomeScreen.RunEnded:
-    return HomeScreen.RunEnded(run_summary(folder))
+async def ended(app: HarnessApp, pilot: Pilot[None], run: Recorded) -> None:
+    """End the run while the application shows it as running."""
+    await until(pilot, lambda: run.folder.id in app._running_ids)
+    run.event("phase", phase="crashed")
 
 
 def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Path, tmp_path: Path) -> None:
@@ -43,29 +44,31 @@ def test_on_finish_receives_its_arguments_the_run_and_the_status(file: Path, tmp
     output = tmp_path / "output.json"
     command = [sys.executable, "-c", script, str(output), "$HOME; touch x", "a b"]
     file.write_text(f"on_finish = {json.dumps(command)}\n")
-    folder = recorded_run(tmp_path).folder
+    run = recorded_run(tmp_path, pid=os.getpid())
+    run.event("phase", phase="running")
 
     async def play() -> None:
         app = HarnessApp()
         async with app.run_test() as pilot:
-            app.post_message(ended(folder))
+            await ended(app, pilot, run)
             await until(pilot, lambda: output.exists() and output.read_text().endswith("]"))
 
     asyncio.run(play())
-    assert json.loads(output.read_text()) == [["$HOME; touch x", "a b"], folder.id, str(Status.LOST)]
+    assert json.loads(output.read_text()) == [["$HOME; touch x", "a b"], run.folder.id, str(Status.CRASHED)]
     assert not (Path.cwd() / "x").exists()
 
 
 @pytest.mark.parametrize("command", [["no-such-command-[/"], ["a\x00b"], [""]])
 def test_an_on_finish_that_cannot_start_is_a_notification(file: Path, tmp_path: Path, command: list[str]) -> None:
     file.write_text(f"on_finish = {json.dumps(command)}\n")
-    folder = recorded_run(tmp_path).folder
+    run = recorded_run(tmp_path, pid=os.getpid())
+    run.event("phase", phase="running")
 
     async def play() -> None:
         app = HarnessApp()
         async with app.run_test() as pilot:
-            app.post_message(ended(folder))
-            messages = await until(pilot, lambda: [message.message for message in app._notifications])
-            assert messages[0].startswith("on_finish cannot be started") and messages[0].isprintable()
+            await ended(app, pilot, run)
+            await until(pilot, lambda: "on_finish cannot be started" in notifications(pilot))
+            assert notifications(pilot).isprintable()
 
     asyncio.run(play())

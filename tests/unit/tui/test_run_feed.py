@@ -17,7 +17,7 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui import run_feed
 from harness.tui.run_feed import MAX_LINES, RunFeed
-from harness.tui.snapshot import RunSnapshot
+from harness.tui.snapshot import RunSnapshot, Verdict
 from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
 
 RIGHT, WRONG = True, False
@@ -32,7 +32,7 @@ def run(home: Path) -> Iterator[Recorded]:
 
 
 def seqs(snapshot: RunSnapshot) -> list[int]:
-    return [line.seq for line in snapshot.lines]
+    return [line.seq for line in snapshot.lines[Verdict.ALL]]
 
 
 def assert_as_scored(snapshot: RunSnapshot, folder: RunFolder) -> None:
@@ -49,7 +49,7 @@ def assert_as_scored(snapshot: RunSnapshot, folder: RunFolder) -> None:
 
 def test_each_guess_appears_once_in_arrival_order(run: Recorded) -> None:
     feed = RunFeed(run.folder)
-    assert feed.poll().lines == ()
+    assert feed.poll().lines[Verdict.ALL] == ()
     batch = run.batch("a")
     run.guess(batch, [(0, RIGHT, 0.5), (1, WRONG, 0.25)])
     first = feed.poll()
@@ -57,11 +57,70 @@ def test_each_guess_appears_once_in_arrival_order(run: Recorded) -> None:
     second = feed.poll()
     third = feed.poll()
     assert seqs(first) == [1, 2] and seqs(second) == seqs(third) == [1, 2, 3]
-    assert [line.is_right for line in third.lines] == [True, False, True]
-    assert third.lines[1].suffix.tolist() != run.answers[1].tolist()
-    assert third.lines[2].suffix.tolist() == run.answers[2].tolist()
+    assert [line.is_right for line in third.lines[Verdict.ALL]] == [True, False, True]
+    assert third.lines[Verdict.ALL][1].suffix.tolist() != run.answers[1].tolist()
+    assert third.lines[Verdict.ALL][2].suffix.tolist() == run.answers[2].tolist()
     assert third.figures.any_of_n == pytest.approx(2 / EXAMPLES)
     assert_as_scored(third, run.folder)
+
+
+def test_each_verdict_has_its_own_lines(run: Recorded) -> None:
+    suffixes = run.answers[[0, 1, 2]].copy()
+    # Example 1 is a near miss, and so is example 2, whose four tokens all differ.
+    suffixes[1, 0] ^= 1
+    suffixes[2] ^= 1
+    batch = run.batch("a")
+    with run.store.transaction():
+        columns = {"example": np.arange(3), "suffix": suffixes, "score": np.zeros(3)}
+        run.store.add_rows(*batch, "guess", columns)
+    lines = RunFeed(run.folder).poll().lines
+    examples = {verdict: [line.example for line in lines[verdict]] for verdict in Verdict}
+    assert examples == {
+        Verdict.ALL: [0, 1, 2],
+        Verdict.RIGHT: [0],
+        Verdict.WRONG: [1, 2],
+        Verdict.NEAR_MISS: [1, 2],
+    }
+    assert [line.differing for line in lines[Verdict.ALL]] == [0, 1, 4]
+
+
+def test_a_right_guess_stays_listed_after_many_wrong_ones(run: Recorded) -> None:
+    run.guess(run.batch("a"), [(0, RIGHT, 1.0)])
+    run.guess(run.batch("b"), [(number % EXAMPLES, WRONG, -number) for number in range(MAX_LINES + 40)])
+    lines = RunFeed(run.folder).poll().lines
+    assert [line.seq for line in lines[Verdict.RIGHT]] == [1]
+    assert len(lines[Verdict.WRONG]) == MAX_LINES
+
+
+def test_the_band_is_around_the_curve_and_is_read_after_the_first_picture(run: Recorded) -> None:
+    feed = RunFeed(run.folder)
+    run.guess(run.batch("a"), [(example, example % 2 == 0, -example) for example in range(EXAMPLES)])
+    assert feed.poll().band is None
+    snapshot = feed.poll()
+    band, figures = snapshot.band, snapshot.figures
+    assert band is not None and figures.errors is not None and figures.recall is not None
+    recall = np.interp(band.errors, figures.errors, figures.recall)
+    assert (band.low <= recall + 1e-9).all() and (recall <= band.high + 1e-9).all()
+    assert (band.low < band.high).any()
+    # It is not computed again without new guesses.
+    assert feed.poll().band is band
+
+
+def test_the_pace_and_the_load_are_read_from_the_record(run: Recorded) -> None:
+    feed = RunFeed(run.folder)
+    for number in range(4):
+        batch = run.batch(str(number), 10.0)
+        with run.store.transaction():
+            run.store.end_batch(*batch)
+            run.store.add_telemetry({"cpu": 1.0, "machine_cpu": 10.0 * number})
+    load = feed.poll().load
+    assert load.device == "CPU" and load.percent.tolist() == [0.0, 10.0, 20.0, 30.0]
+    assert len(load.work_at) == 3 and (load.suffixes_per_s > 0).all()
+    assert (np.diff(load.work_at) >= 0).all() and (np.diff(load.load_at) >= 0).all()
+    with run.store.transaction():
+        run.store.add_telemetry({"cpu": 1.0, "gpu": 97.0})
+    again = feed.poll().load
+    assert again.device == "GPU" and again.percent[-1] == 97.0
 
 
 def test_only_the_last_lines_are_kept_and_all_guesses_are_scored(run: Recorded) -> None:
@@ -153,7 +212,7 @@ def test_a_blind_round_has_unknown_verdicts_and_no_recall(home: Path) -> None:
     with blind.store.transaction():
         blind.store.add_point(spent=1.0, guesses=2, rows=2, solved=None, wrong=None, recall=None)
     snapshot = RunFeed(blind.folder).poll()
-    assert {line.is_right for line in snapshot.lines} == {None}
+    assert {line.is_right for line in snapshot.lines[Verdict.ALL]} == {None}
     assert snapshot.figures.recall_at_cap is None and snapshot.history.recall is None
     assert snapshot.figures.guessed == 2 and snapshot.history.guesses.tolist() == [2]
 

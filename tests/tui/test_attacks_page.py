@@ -1,0 +1,274 @@
+"""The page of the attacks: the list, the description, the source, new attacks and the editor."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from harness.runs.folder import remove_run
+from harness.tui.screen_state import save_round_choice
+from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
+from harness.tui.screens.main import MainScreen
+from harness.tui.screens.new_run import NewRunScreen
+from harness.tui.widgets.list_table import ListTable
+from tests.functional.machine import PLUGINS, Machine
+from tests.tui.piloting import (
+    SIZES,
+    burst,
+    drawn_cursor,
+    notifications,
+    on_page,
+    play_app,
+    rows_of,
+    screen_text,
+    table_of,
+    text_of,
+    title_of,
+    until,
+)
+from tests.tui.stored import stored_run
+
+
+@pytest.fixture
+def plugins(tmp_path: Path) -> Path:
+    """Two attacks; the error of the broken one contains markup."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    shutil.copy(PLUGINS / "draws.py", folder)
+    (folder / "broken.py").write_text("def broken(:  # [/ \x1b[31m\n")
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Work in a new directory, with an editor that leaves a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    return tmp_path
+
+
+def attacks(pilot: Pilot[None]) -> ListTable:
+    return table_of(pilot, "attacks")
+
+
+async def chosen(pilot: Pilot[None], name: str) -> str:
+    """Go to the page and to an attack, and return its key."""
+    await on_page(pilot, 2)
+    return await found(pilot, name)
+
+
+async def found(pilot: Pilot[None], name: str) -> str:
+    def key() -> str | None:
+        return next((key for key, cells in rows_of(attacks(pilot)).items() if cells[0] == name), None)
+
+    found_key = str(await until(pilot, key))
+    attacks(pilot).move_to(found_key)
+    await pilot.pause()
+    return found_key
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_attacks_are_listed_at_any_size(plugins: Path, size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await chosen(pilot, "draws")
+        names = {cells[0] for cells in rows_of(attacks(pilot)).values()}
+        assert {"broken", "draws", "baseline", "greedy", "lookup (control)"} <= names
+        await until(pilot, lambda: "draws" in drawn_cursor(pilot, attacks(pilot)))
+        assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
+
+    play_app(scenario, size=size, attacks_folder=plugins)
+
+
+def test_a_broken_attack_is_a_row_with_its_error_and_has_no_form(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        key = await chosen(pilot, "broken")
+        summary = rows_of(attacks(pilot))[key][-1]
+        assert summary.startswith("broken: ") and summary.isprintable()
+        await until(pilot, lambda: "broken is broken" in text_of(pilot, "#about-text"))
+        await pilot.press("n")
+        await until(pilot, lambda: notifications(pilot))
+        assert isinstance(pilot.app.screen, MainScreen)
+
+    play_app(scenario, attacks_folder=plugins)
+
+
+def test_the_chosen_attack_is_described_with_its_source(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await chosen(pilot, "draws")
+        await until(pilot, lambda: "trials: " in text_of(pilot, "#about-text"))
+        assert "Draws per example." in text_of(pilot, "#about-text")
+        await until(pilot, lambda: "draws.py · " in title_of(pilot, "source"))
+        assert "class Draws" in text_of(pilot, "#source-text")
+
+    play_app(scenario, attacks_folder=plugins)
+
+
+def test_results_and_versions_of_its_runs_are_part_of_the_description(plugins: Path, machine: Machine) -> None:
+    runs = [stored_run(machine.folder, f"{name}-draws-small", range(32), age=9.0) for name in ("aaaa", "bbbb")]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await chosen(pilot, "draws")
+        await until(pilot, lambda: "  small: 0.500" in text_of(pilot, "#about-text"))
+        await until(pilot, lambda: ": 2 runs, last " in text_of(pilot, "#about-text"))
+
+    play_app(scenario, attacks_folder=plugins)
+    for folder in runs:
+        remove_run(folder)
+
+
+def test_the_best_recall_is_that_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
+    run = stored_run(machine.folder, "aaaa-draws-small", range(32))
+    save_round_choice(str(machine.folder / "round.toml"))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        key = await chosen(pilot, "draws")
+        assert title_of(pilot, "attack-list") == "Attacks · best on small"
+        await until(pilot, lambda: rows_of(attacks(pilot))[key][1] == "0.500")
+
+    try:
+        play_app(scenario, attacks_folder=plugins)
+    finally:
+        save_round_choice(None)
+        remove_run(run)
+
+
+def test_saved_and_corrected_attacks_appear(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await chosen(pilot, "broken")
+        await until(pilot, lambda: "broken is broken" in text_of(pilot, "#about-text"))
+        source = (PLUGINS / "patient.py").read_text()
+        (plugins / "patient.py").write_text(source)
+        await until(pilot, lambda: "patient" in [cells[0] for cells in rows_of(attacks(pilot)).values()])
+        (plugins / "broken.py").write_text(source.replace("patient", "broken"))
+        await until(pilot, lambda: "An attack that runs for minutes" in text_of(pilot, "#about-text"))
+
+    play_app(scenario, attacks_folder=plugins)
+
+
+def test_after_another_screen_the_attack_under_the_cursor_is_visible_and_the_one_that_n_runs(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 2)
+        await until(pilot, lambda: attacks(pilot).row_count > 10)
+        await pilot.press("end", "k")
+        name = rows_of(attacks(pilot))[str(attacks(pilot).key_under_cursor)][0]
+        for _ in range(2):
+            await until(pilot, lambda: name in drawn_cursor(pilot, attacks(pilot)))
+            await pilot.press("n")
+            screen = await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen) and pilot.app.screen)
+            assert screen._attack.shown_name == name
+            await pilot.resize_terminal(100, 18)
+            await pilot.press("escape")
+            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+            await pilot.press("1", "2")
+            await until(pilot, lambda: attacks(pilot).has_focus)
+
+    play_app(scenario, size=(100, 20), attacks_folder=plugins)
+
+
+def test_the_form_opens_with_the_file_of_the_chosen_round(plugins: Path, machine: Machine) -> None:
+    file = str(machine.folder / "round.toml")
+    save_round_choice(file)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await chosen(pilot, "draws")
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewRunScreen))
+        await until(pilot, lambda: f"--round {file}" in text_of(pilot, "#command Static"))
+
+    try:
+        play_app(scenario, attacks_folder=plugins)
+    finally:
+        save_round_choice(None)
+
+
+def test_home_and_end_go_to_the_first_and_the_last_attack(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 2)
+        await until(pilot, lambda: attacks(pilot).row_count > 10)
+        for first, last in (("home", "end"), ("g", "G")):
+            await pilot.press(last)
+            await until(pilot, lambda: attacks(pilot).key_under_cursor == attacks(pilot).keys[-1])
+            assert "▌" in drawn_cursor(pilot, attacks(pilot))
+            await pilot.press(first)
+            await until(pilot, lambda: attacks(pilot).key_under_cursor == attacks(pilot).keys[0])
+            assert "▌" in drawn_cursor(pilot, attacks(pilot)) and attacks(pilot)._first_column == 1
+
+    play_app(scenario, size=(60, 20), attacks_folder=plugins)
+
+
+def test_an_invalid_name_keeps_the_dialog_and_a_valid_attack_is_selected(plugins: Path, here: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 2)
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        assert "my_attack_1" in screen_text(pilot.app)
+        for invalid in ("not a name", "draws"):
+            burst(pilot, "end", "ctrl+u", *invalid, "enter")
+            await until(pilot, lambda: pilot.app.screen.query_one("#problem").display)
+            assert isinstance(pilot.app.screen, NameDialog)
+        before = sorted(plugins.iterdir())
+        burst(pilot, "end", "ctrl+u", *"zz_mine", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await until(pilot, lambda: attacks(pilot).key_under_cursor == str((plugins / "zz_mine.py").resolve()))
+        await until(pilot, lambda: "zz_mine" in drawn_cursor(pilot, attacks(pilot)))
+        assert sorted(plugins.iterdir()) != before
+
+    play_app(scenario, attacks_folder=plugins)
+
+
+def test_escape_in_the_dialog_creates_nothing(plugins: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        before = sorted(plugins.iterdir())
+        await on_page(pilot, 2)
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        assert sorted(plugins.iterdir()) == before
+
+    play_app(scenario, attacks_folder=plugins)
+
+
+def test_a_shipped_attack_is_copied_before_it_is_edited(here: Path) -> None:
+    copy = here / "attacks" / "greedy.py"
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        shipped = Path(await chosen(pilot, "greedy"))
+        for answer in ("n", "y"):
+            await pilot.press("e")
+            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+            assert "part of the package" in screen_text(pilot.app) and not copy.exists()
+            await pilot.press(answer)
+            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await until(pilot, lambda: copy.exists())
+        assert copy.read_bytes() == shipped.read_bytes()
+        await until(pilot, lambda: attacks(pilot).key_under_cursor == str(copy.resolve()))
+
+    play_app(scenario)
+
+
+@pytest.mark.parametrize("editor", ["no-such-editor-[/", "vi '", " "])
+def test_an_editor_that_does_not_start_is_a_message(
+    plugins: Path, editor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", editor)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await chosen(pilot, "draws")
+        await pilot.press("e")
+        await until(pilot, lambda: notifications(pilot))
+        assert isinstance(pilot.app.screen, MainScreen)
+
+    play_app(scenario, attacks_folder=plugins)
+
+
+def test_a_missing_attacks_directory_is_a_message(tmp_path: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 2)
+        await until(pilot, lambda: "nowhere" in screen_text(pilot.app))
+
+    play_app(scenario, attacks_folder=tmp_path / "nowhere", size=(200, 50))

@@ -1,0 +1,99 @@
+"""The page of the audits, and the screens that it opens."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from harness.runs.folder import RunFolder
+from harness.tui.screens.audit import AuditScreen
+from harness.tui.screens.dialogs import ConfirmDialog
+from harness.tui.screens.main import MainScreen
+from harness.tui.screens.run import RunScreen
+from tests.functional.machine import homes
+from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, text_of, title_of, until
+from tests.unit.tui.recorded import recorded_run
+from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
+
+
+@pytest.fixture(autouse=True)
+def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAudit]:
+    """A running audit in a new home; this process is its supervisor."""
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    recorded = recorded_audit(pid=os.getpid())
+    recorded.event("phase", phase="running")
+    recorded.plan("complete", 16.0)
+    recorded.figure(recorded.batch("complete/0/0", 8.0), "trigram", 0.25, of=8)
+    yield recorded
+    recorded.store.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_audits_are_listed_with_their_figures(audit: RecordedAudit, size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 3)
+        await until(pilot, lambda: table_of(pilot, "audits").keys == [audit.folder.id])
+        assert rows_of(table_of(pilot, "audits"))[audit.folder.id][:3] == ["▶ abcd", "sequence", "corpus.txt"]
+        await until(pilot, lambda: text_of(pilot, "#figures-text").split() == ["trigram", "0.25"])
+        assert title_of(pilot, "audit-figures") == audit.folder.id
+        assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
+
+    play_app(scenario, size=size)
+
+
+def test_runs_and_audits_open_in_their_own_screens(audit: RecordedAudit, tmp_path: Path) -> None:
+    run = recorded_run(tmp_path, id_="efgh-some", pid=os.getpid())
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        for number, name, id_, kind in (
+            (1, "runs", run.folder.id, RunScreen),
+            (3, "audits", audit.folder.id, AuditScreen),
+        ):
+            await on_page(pilot, number)
+            await until(pilot, lambda name=name, id_=id_: table_of(pilot, name).key_under_cursor == id_)
+            await pilot.press("enter")
+            await until(pilot, lambda kind=kind: isinstance(pilot.app.screen, kind))
+            await pilot.press("q")
+            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+
+    play_app(scenario)
+
+
+def test_only_a_running_audit_can_be_stopped_and_none_is_packaged(audit: RecordedAudit) -> None:
+    def keys(pilot: Pilot[None]) -> set[str]:
+        active = pilot.app.screen.active_bindings
+        return {key for key in "srpR" if key in active and active[key].enabled}
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 3)
+        await until(pilot, lambda: table_of(pilot, "audits").row_count)
+        assert keys(pilot) == {"s"}
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        audit.event("phase", phase="stopped")
+        await until(pilot, lambda: rows_of(table_of(pilot, "audits"))[audit.folder.id][3] == "stopped")
+        assert keys(pilot) == {"r"}
+
+    play_app(scenario)
+
+
+def test_a_home_without_audits_says_how_to_start_one(audit: RecordedAudit) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 3)
+        await until(pilot, lambda: table_of(pilot, "audits").row_count)
+        audit.folder.spec_file.unlink()
+        await until(pilot, lambda: "no audits yet" in screen_text(pilot.app))
+
+    play_app(scenario)
+
+
+def test_the_application_opens_with_a_watched_audit(audit: RecordedAudit) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: isinstance(pilot.app.screen, AuditScreen))
+
+    play_app(scenario, watched=RunFolder(audit.folder.path))

@@ -1,0 +1,71 @@
+"""The page of the leaderboard: the bundles in ./submissions, ranked on the chosen round."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from harness.tui.screen_state import save_round_choice
+from tests.functional.machine import Machine
+from tests.tui.piloting import SIZES, on_page, play_app, rows_of, screen_text, table_of, title_of, until
+from tests.tui.stored import stored_run
+
+
+@pytest.fixture(autouse=True)
+def here(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Work in a new directory, with the small round chosen."""
+    monkeypatch.chdir(tmp_path)
+    save_round_choice(str(machine.folder / "round.toml"))
+    yield tmp_path
+    save_round_choice(None)
+
+
+def test_without_a_round_it_asks_for_one() -> None:
+    save_round_choice(None)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 5)
+        await until(pilot, lambda: "choose a round with `b`" in screen_text(pilot.app))
+
+    play_app(scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_without_bundles_it_says_where_they_come_from(size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 5)
+        if size[0] >= 80:
+            await until(pilot, lambda: "submissions contains no bundles" in screen_text(pilot.app))
+
+    play_app(scenario, size=size)
+
+
+@pytest.mark.slow
+def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Machine, here: Path) -> None:
+    folder = machine.folder
+    (folder / "description.md").write_text("# What is new\n\nNothing.\n")
+    (here / "submissions").mkdir()
+    for name, solved in (("half", 32), ("quarter", 16)):
+        run = machine.replayed(name, range(solved))
+        (folder / "team.toml").write_text(f'name = "team {name}"\n[[members]]\nname = "A"\n')
+        machine.run("package", run.id, "--out", str(here / "submissions" / f"{name}.zip"))
+    (here / "submissions" / "bad.zip").write_text("[/ no zip")
+    stored_run(folder, "cccc-baseline-small", range(24), name="baseline")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        # The round of the bundles, which have its name.
+        await on_page(pilot, 5)
+        table = table_of(pilot, "entries")
+        await until(pilot, lambda: table.row_count == 4)
+        assert title_of(pilot, "entry-list") == "Leaderboard · small · Recall@100"
+        rows = rows_of(table)
+        assert list(rows)[:3] == ["half.zip", "reference", "quarter.zip"]
+        assert rows["half.zip"][:4] == ["1", "team half", "replay", "0.500"]
+        assert rows["reference"] == ["── best run of baseline here: 0.375 ──"]
+        assert rows["bad.zip"][0].startswith("bad.zip: ") and rows["bad.zip"][0].isprintable()
+        shutil.rmtree(here / "submissions")
+        await until(pilot, lambda: "contains no bundles" in screen_text(pilot.app))
+
+    play_app(scenario)

@@ -1,0 +1,475 @@
+"""The page of the runs: the list, the preview, marks, filters and the first run."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from harness.runs.folder import RunFolder, remove_run
+from harness.tui.app import HarnessApp
+from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
+from harness.tui.screens.main import MainScreen
+from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.list_table import ListTable
+from tests.functional.machine import Machine, homes
+from tests.tui.piloting import (
+    SIZES,
+    burst,
+    drawn_cursor,
+    notifications,
+    on_page,
+    play_app,
+    rows_of,
+    screen_text,
+    table_of,
+    text_of,
+    title_of,
+    until,
+)
+from tests.tui.stored import live_run, stored_run
+from tests.unit.tui.recorded_audit import recorded_audit
+
+DRAWS, CRASHED = "aaaa-draws-small", "bbbb-misbehaving-small"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_runs(machine: Machine, places: None) -> None:
+    """A finished run and a newer crashed run."""
+    stored_run(machine.folder, DRAWS, range(8), age=1000.0)
+    stored_run(machine.folder, CRASHED, [], name="misbehaving", phase="crashed")
+
+
+@pytest.fixture
+def spoilt(machine: Machine) -> Iterator[RunFolder]:
+    """A copy of the finished run, which a test may damage."""
+    folder = RunFolder(machine.runs / "zzzz-spoilt")
+    shutil.copytree(machine.runs / DRAWS, folder.path)
+    yield folder
+    shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def runs(pilot: Pilot[None]) -> ListTable:
+    return table_of(pilot, "runs")
+
+
+async def listed(pilot: Pilot[None], *ids: str) -> None:
+    """Wait until the list has exactly these runs, in this order."""
+    await until(pilot, lambda: runs(pilot).keys == list(ids))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_runs_are_listed_at_any_size(size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        rows = rows_of(runs(pilot))
+        assert rows[DRAWS][:3] == ["✓ aaaa", "draws", "0.125"] and rows[CRASHED][4] == "crashed"
+        assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
+        if size[0] >= 80:
+            assert "draws" in screen_text(pilot.app) and "crashed" in screen_text(pilot.app)
+
+    play_app(scenario, size=size)
+
+
+def test_every_line_of_the_table_is_as_wide_as_the_table() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        for width in (120, 80, 60, 41):
+            await pilot.resize_terminal(width, 30)
+            await pilot.pause()
+            table = runs(pilot)
+            lines = [table.render_line(y) for y in range(table.size.height)]
+            assert {line.cell_length for line in lines} == {table.size.width}
+
+    play_app(scenario)
+
+
+def test_an_audit_neither_is_in_the_list_nor_changes_its_columns(machine: Machine) -> None:
+    async def columns(pilot: Pilot[None]) -> list[str]:
+        await until(pilot, lambda: runs(pilot).row_count)
+        return [str(column.title) for column in runs(pilot)._columns if not callable(column.title)]
+
+    before: list[str] = []
+
+    async def without(pilot: Pilot[None]) -> None:
+        before.extend(await columns(pilot))
+
+    async def with_audit(pilot: Pilot[None]) -> None:
+        assert await columns(pilot) == before and "Recall@100" in before
+        assert runs(pilot).keys == [CRASHED, DRAWS]
+        await on_page(pilot, 3)
+        await until(pilot, lambda: table_of(pilot, "audits").keys == ["abcd-sequence-corpus"])
+
+    play_app(without)
+    audit = recorded_audit(pid=os.getpid())
+    audit.event("phase", phase="finished")
+    try:
+        play_app(with_audit)
+    finally:
+        remove_run(audit.folder)
+
+
+def test_a_filter_keeps_matching_runs_and_escape_removes_it() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        burst(pilot, "/", *"CRASH")
+        await listed(pilot, CRASHED)
+        assert title_of(pilot, "list") == "Runs · 1 of 2"
+        await pilot.press(*"[/q")
+        await listed(pilot)
+        assert pilot.app.screen.query_one("#filter", Input).value == "CRASH[/q"
+        await pilot.press("enter", "escape")
+        await listed(pilot, CRASHED, DRAWS)
+        await until(pilot, lambda: runs(pilot).has_focus)
+
+    play_app(scenario)
+
+
+def test_keys_after_enter_in_the_filter_are_keys_of_the_list() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        burst(pilot, "/", *"draws", "enter", "space")
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs · 1 of 2 · 1 marked")
+        assert pilot.app.screen.query_one("#filter", Input).value == "draws"
+
+    play_app(scenario)
+
+
+def test_o_sorts_by_the_next_column_and_marks_it_with_an_arrow() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        for title, first in (
+            ("Recall@100 ▼", DRAWS),
+            ("attack ▲", DRAWS),
+            ("status ▲", CRASHED),
+            ("time ▼", CRASHED),
+            ("started ▼", CRASHED),
+        ):
+            await pilot.press("o")
+            await until(pilot, lambda title=title: title in screen_text(pilot.app))
+            assert runs(pilot).keys[0] == first
+
+    play_app(scenario, size=(200, 40))
+
+
+def test_a_click_on_a_title_sorts_and_one_on_a_row_moves_the_cursor() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        table = runs(pilot)
+        title = next(line for line in screen_text(pilot.app).splitlines() if "Recall@100" in line)
+        await pilot.click("#runs", offset=(title.index("Recall@100") - table.region.x, 0))
+        await until(pilot, lambda: runs(pilot).keys == [DRAWS, CRASHED])
+        await pilot.click("#runs", offset=(5, 2))
+        await until(pilot, lambda: runs(pilot).key_under_cursor == CRASHED)
+        await pilot.click("#runs", offset=(5, 1), times=2)
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen) and pilot.app.screen.folder.id == DRAWS)
+
+    play_app(scenario)
+
+
+def test_runs_of_several_rounds_are_in_groups_that_close(machine: Machine) -> None:
+    other = stored_run(machine.folder, "cccc-draws-other", age=-10.0, round_name="other")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, "group other", other.id, "group small", CRASHED, DRAWS)
+        runs(pilot).move_to("group small")
+        await pilot.press("enter")
+        await listed(pilot, "group other", other.id, "group small")
+        assert rows_of(runs(pilot))["group small"] == ["▸ small  2 runs, best 0.125"]
+        await pilot.press("v")
+        await listed(pilot, other.id, CRASHED, DRAWS)
+
+    play_app(scenario)
+    remove_run(other)
+
+
+def test_the_preview_follows_the_cursor() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        for id_, words in ((DRAWS, "0.125"), (CRASHED, "0.000")):
+            runs(pilot).move_to(id_)
+            await until(pilot, lambda id_=id_: id_ in title_of(pilot, "preview"))
+            assert words in text_of(pilot, "#facts") and "round" in text_of(pilot, "#facts")
+
+    play_app(scenario)
+
+
+def test_home_and_end_go_to_the_first_and_the_last_row(machine: Machine) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        for first, last in (("home", "end"), ("g", "G"), ("k", "j"), ("up", "down"), ("pageup", "pagedown")):
+            await pilot.press(last)
+            await until(pilot, lambda: runs(pilot).key_under_cursor == DRAWS)
+            assert runs(pilot)._first_column == 1
+            await pilot.press(first)
+            await until(pilot, lambda: runs(pilot).key_under_cursor == CRASHED)
+            assert "bbbb" in drawn_cursor(pilot, runs(pilot))
+
+    play_app(scenario, size=(60, 20))
+
+
+def test_left_and_right_scroll_the_columns_behind_a_frozen_name() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        assert "started" not in screen_text(pilot.app)
+        await pilot.press(*["right"] * 8)
+        await until(pilot, lambda: "started" in screen_text(pilot.app))
+        assert "✓ aaaa" in screen_text(pilot.app) and "‹" in screen_text(pilot.app)
+        await pilot.press(*["left"] * 8)
+        await until(pilot, lambda: "attack" in screen_text(pilot.app) and "‹" not in screen_text(pilot.app))
+
+    play_app(scenario, size=(60, 20))
+
+
+def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> None:
+    second = stored_run(machine.folder, "cccc-draws-small", range(4), seed=1, age=100_000.0)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS, second.id)
+        runs(pilot).move_to(DRAWS)
+        burst(pilot, "space", "space")
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs · 2 marked")
+        assert [rows_of(runs(pilot))[id_][0] for id_ in (DRAWS, second.id)] == ["● ✓ aaaa", "● ✓ cccc"]
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        await until(pilot, lambda: "2 runs of small" in screen_text(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs")
+
+    play_app(scenario)
+    remove_run(second)
+
+
+def test_one_run_is_compared_with_the_best_other(machine: Machine) -> None:
+    baseline = stored_run(machine.folder, "cccc-baseline-small", range(20), name="baseline", age=100_000.0)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS, baseline.id)
+        runs(pilot).move_to(DRAWS)
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, CompareScreen)
+        assert [folder.id for folder in screen._folders] == [baseline.id, DRAWS]
+
+    play_app(scenario)
+    remove_run(baseline)
+
+
+def test_a_run_without_another_of_its_round_is_not_compared(machine: Machine) -> None:
+    alone = stored_run(machine.folder, "cccc-draws-other", age=100_000.0, round_name="other")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: alone.id in runs(pilot).keys)
+        runs(pilot).move_to(alone.id)
+        await pilot.press("c")
+        await until(pilot, lambda: "no other run of this round" in notifications(pilot))
+        assert isinstance(pilot.app.screen, MainScreen)
+
+    play_app(scenario)
+    remove_run(alone)
+
+
+def test_after_another_screen_the_cursor_is_visible_and_on_the_run_it_was_on(machine: Machine) -> None:
+    many = [stored_run(machine.folder, f"m{number:03}-draws-small", age=100_000.0 + number) for number in range(40)]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: runs(pilot).row_count == 42)
+        chosen = many[30].id
+        runs(pilot).move_to(chosen)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        # A new run above moves all rows meanwhile.
+        newer = stored_run(machine.folder, "n000-draws-small", age=-100.0)
+        await until(pilot, lambda: runs(pilot).row_count == 43)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        assert runs(pilot).key_under_cursor == chosen and "m030" in drawn_cursor(pilot, runs(pilot))
+        await pilot.press("i")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        assert chosen in screen_text(pilot.app)
+        await pilot.press("escape")
+        remove_run(newer)
+
+    play_app(scenario, size=(80, 24))
+    for folder in many:
+        remove_run(folder)
+
+
+def test_a_note_is_saved_and_shown(machine: Machine) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        runs(pilot).move_to(DRAWS)
+        await pilot.press("i")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        burst(pilot, *"tried [/b]", "enter")
+        await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][8] == "tried [/b]")
+
+    play_app(scenario)
+    RunFolder(machine.runs / DRAWS).note.unlink()
+
+
+def test_deleting_asks_once_and_deletes_all_marked_runs(machine: Machine) -> None:
+    two = [stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy")]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
+        for folder in two:
+            runs(pilot).move_to(folder.id)
+            await pilot.press("space")
+        for answer in ("n", "y"):
+            await pilot.press("x")
+            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+            assert "these 2 runs" in screen_text(pilot.app) and all(folder.path.exists() for folder in two)
+            await pilot.press(answer)
+            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await listed(pilot, CRASHED, DRAWS)
+
+    play_app(scenario)
+    assert not any(folder.path.exists() for folder in two)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda store: store.write_bytes(b"\x00[/ no store" * 1000), "unreadable: "),
+        (lambda store: _execute(store, "UPDATE point SET recall = 'high'"), "high"),
+    ],
+    ids=["no store", "wrong types"],
+)
+def test_an_unreadable_run_is_a_row_with_the_reason(
+    spoilt: RunFolder, damage: Callable[[Path], object], words: str
+) -> None:
+    spoilt.summary.unlink(missing_ok=True)
+    damage(spoilt.store)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS, spoilt.id)
+        (row,) = rows_of(runs(pilot))[spoilt.id]
+        assert row.startswith(f"✗ {spoilt.id}") and words in row and row.isprintable()
+        runs(pilot).move_to(spoilt.id)
+        await until(pilot, lambda: "no run under the cursor" in screen_text(pilot.app))
+        await pilot.press("space", "c")
+        await until(pilot, lambda: "no other run" in notifications(pilot) or isinstance(pilot.app.screen, MainScreen))
+        assert isinstance(pilot.app.screen, MainScreen)
+
+    play_app(scenario)
+
+
+def _execute(store: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(store)) as db, db:
+        db.execute(statement)
+
+
+@pytest.mark.slow
+def test_a_locked_run_delays_neither_the_others_nor_the_keys(machine: Machine) -> None:
+    finished = RunFolder(machine.runs / DRAWS)
+    # Otherwise its summary is cached.
+    finished.summary.unlink(missing_ok=True)
+    holder = sqlite3.connect(finished.store, isolation_level=None)
+    # A reader at the end of the run may have left it in WAL mode, in which readers are not blocked.
+    holder.execute("PRAGMA journal_mode=DELETE")
+    holder.execute("BEGIN EXCLUSIVE")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        assert "locked" in rows_of(runs(pilot))[DRAWS][0]
+        for title in ("Recall@100 ▼", "attack ▲"):
+            await pilot.press("o")
+            await until(pilot, lambda title=title: title in screen_text(pilot.app))
+        holder.execute("ROLLBACK")
+        await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][0] == "✓ aaaa")
+
+    try:
+        play_app(scenario, size=(200, 40))
+    finally:
+        holder.close()
+
+
+def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine) -> None:
+    run = live_run(machine.folder, "eeee-patient-small", name="patient")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        bells = []
+        app.bell = lambda: bells.append(1)  # type: ignore[method-assign]
+        await until(pilot, lambda: run.folder.id in app._running_ids)
+        assert "1 running" in screen_text(app)
+        run.event("phase", phase="crashed")
+        await until(pilot, lambda: "ctrl+o opens it" in notifications(pilot))
+        overview = app._overview
+        # A change of another run updates the overview.
+        other = stored_run(machine.folder, "cccc-draws-small")
+        await until(pilot, lambda: app._overview is not overview)
+        assert notifications(pilot).count("ctrl+o") == 1 and bells == [1]
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.folder.id == run.folder.id)
+        remove_run(other)
+
+    play_app(scenario)
+    run.store.close()
+    remove_run(run.folder)
+
+
+def test_enter_opens_a_run_and_escape_returns() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
+        await until(pilot, lambda: "misbehaving on small" in screen_text(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+
+    play_app(scenario)
+
+
+def test_n_goes_to_the_attacks() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        await pilot.press("n")
+        await until(pilot, lambda: pilot.app.screen.query("#attacks-page") and table_of(pilot, "attacks").has_focus)
+
+    play_app(scenario)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_empty_home_shows_the_card_of_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    for name, value in homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        if size[0] >= 80:
+            await until(pilot, lambda: "to attack the bundled model" in screen_text(pilot.app))
+            assert "Recall@100" in screen_text(pilot.app)
+        # Keys that need a run do nothing.
+        await pilot.press("space", "c", "p", "s", "r", "x", "i", "o", "v", "slash", "escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+        stored_run(tmp_path, DRAWS)
+        await listed(pilot, DRAWS)
+        await until(pilot, lambda: runs(pilot).has_focus and not pilot.app.screen.query_one("#first-run").region)
+
+    (tmp_path / "state").mkdir()
+    play_app(scenario, size=size)
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "nord"])
+def test_it_is_readable_in_any_theme_without_colours(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        pilot.app.theme = theme
+        await until(pilot, lambda: "finished" in screen_text(pilot.app) and "✓ aaaa" in screen_text(pilot.app))
+        assert "▌" in screen_text(pilot.app)
+
+    play_app(scenario)

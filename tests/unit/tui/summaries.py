@@ -1,0 +1,45 @@
+"""Summaries of runs without a record."""
+
+from typing import Any
+
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary
+
+
+def summary_of(id_: str, **fields: Any) -> RunSummary:
+    """Return the summary of a finished run with typical values, except for `fields`."""
+    values: dict[str, Any] = {
+        "kind": "attack",
+        "status": Status.FINISHED,
+        "reason": "",
+        "attack": "baseline",
+        "is_control": False,
+        "round": "demo",
+        "target": "demo",
+        "is_blind": False,
+        "is_partial": False,
+        "error_cap": 100,
+        "recall_at_cap": 0.5,
+        "recall_interval": None,
+        "recall_interval_unit": None,
+        "exact_at_1": 0.5,
+        "any_of_n": 0.6,
+        "figures": {},
+        "guesses": 64,
+        "rows": 64,
+        "rows_left_out": 0,
+        "elapsed_s": 12.0,
+        "budget_s": 60.0,
+        "progress": 1.0,
+        "eta_s": None,
+        "created_at": 1_700_000_000.0,
+        "directory": f"/runs/{id_}",
+        "submission": None,
+        "device": "cpu",
+        "sandbox": None,
+        "in_force": None,
+        "refused": {},
+        "network": "none",
+        "note": "",
+    }
+    return RunSummary(id=id_, **(values | fields))

@@ -1,0 +1,111 @@
+"""The tables of a comparison: runs that are not over are left out of the tests."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.analysis.comparison import compare_runs
+from harness.tui.columns import Row
+from harness.tui.compare_state import (
+    SOURCE,
+    Compared,
+    compared_on,
+    difference_table,
+    example_table,
+    forest_table,
+    setting_table,
+)
+from tests.unit.tui.recorded import EXAMPLES, Recorded, recorded_run
+
+
+def run_of(home: Path, id_: str, solved: Sequence[int], *, phase: str = "finished", **changes: Any) -> Recorded:
+    run = recorded_run(home, id_=id_, pid=os.getpid())
+    order = [*solved, *(example for example in range(EXAMPLES) if example not in solved)]
+    run.guess(run.batch("a"), [(example, example in solved, -rank) for rank, example in enumerate(order)])
+    run.event("phase", phase=phase)
+    spec = json.loads(run.folder.spec_file.read_text())
+    run.folder.spec_file.write_text(json.dumps(spec | changes))
+    return run
+
+
+def compared(*runs: Recorded) -> Compared:
+    return compared_on(compare_runs([run.folder for run in runs]), unreachable=False)
+
+
+def text_of(row: Row) -> list[str]:
+    return ["".join(text for text, _ in (cell(24) if callable(cell) else cell)).strip() for cell in row.cells]
+
+
+@pytest.fixture
+def runs(home: Path) -> list[Recorded]:
+    """Three runs that solve 12, 6 and 6 examples; the last one is running."""
+    return [
+        run_of(home, "best-1", range(12)),
+        run_of(home, "half-1", range(6), seed=1),
+        run_of(home, "live-1", range(3, 9), phase="running"),
+    ]
+
+
+def test_the_forest_has_one_row_per_run_on_one_scale(runs: list[Recorded]) -> None:
+    columns, rows = forest_table(compared(*runs), is_dark=True)
+    assert columns[2].title == "Recall@100"
+    assert [row.key for row in rows] == [run.folder.id for run in runs]
+    assert [text_of(row)[2] for row in rows] == ["0.750", "0.375", "0.375"]
+    bars = [text_of(row)[3] for row in rows]
+    assert all("●" in bar and "─" in bar for bar in bars)
+    assert text_of(rows[0])[0] == "● best" and text_of(rows[2])[0].startswith("▲ live ▶ running")
+
+
+def test_a_run_that_is_not_over_is_left_out_of_the_tests(runs: list[Recorded]) -> None:
+    found = compared(*runs)
+    assert set(found.pairs) == {(0, 1)}
+    columns, rows = difference_table(found, is_dark=True)
+    assert [column.title for column in columns] == ["row − column", "● best", "■ half", "▲ live"]
+    cells = [text_of(row)[1:] for row in rows]
+    assert cells[0][1].startswith("+0.375") and cells[1][0].startswith("-0.375")
+    assert [cells[0][2], cells[1][2], *cells[2]] == ["not over"] * 4 + ["·"]
+
+
+def test_two_runs_have_the_difference_and_its_test(runs: list[Recorded]) -> None:
+    _, rows = difference_table(compared(*runs[:2]), is_dark=True)
+    cells = {row.key: text_of(row)[1] for row in rows}
+    assert cells["● − ■"].startswith("+0.375") and "by example" in cells["● − ■"]
+    assert cells["McNemar"].startswith("p = 0.0312")
+    assert cells["solved only by"] == "● 6   ■ 0"
+
+
+def test_two_runs_of_which_one_is_running_have_no_test(runs: list[Recorded]) -> None:
+    _, rows = difference_table(compared(runs[0], runs[2]), is_dark=True)
+    assert [text_of(row) for row in rows] == [["no test: a run that is not over is left out"]]
+
+
+def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]) -> None:
+    columns, rows = example_table(compared(*runs), is_dark=True)
+    assert [column.title for column in columns[1:4]] == ["● best", "■ half", "▲ live"]
+    assert [row.key for row in rows] == [str(example) for example in range(12) if not 3 <= example < 6]
+    assert text_of(rows[0])[1:4] == ["✓", "✓", "✗"] and text_of(rows[-1])[1:4] == ["✓", "✗", "✗"]
+
+
+def test_runs_that_solve_the_same_have_no_examples(home: Path) -> None:
+    same = [run_of(home, id_, range(5)) for id_ in ("one-1", "two-1")]
+    assert example_table(compared(*same), is_dark=True)[1] == []
+
+
+def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) -> None:
+    first = run_of(home, "one-1", range(5), params={"trials": 1, "long": "x" * 200})
+    second = run_of(home, "two-1", range(5), params={"trials": 2, "long": "y" * 200})
+    for run, digest in ((first, "a" * 64), (second, "b" * 64)):
+        spec = json.loads(run.folder.spec_file.read_text())
+        spec["attack"]["sha256"] = digest
+        run.folder.spec_file.write_text(json.dumps(spec))
+    columns, rows = setting_table(compared(first, second), is_dark=True)
+    found = {row.key: text_of(row) for row in rows}
+    assert found["params.trials"] == ["trials", "1", "2"]
+    assert all(len(cell) <= 28 for cell in found["params.long"])
+    assert found[SOURCE] == ["source       differs, Enter shows the difference"]
+    assert not any("aaaa" in cell for row in found.values() for cell in row)
+    assert [column.title for column in columns] == ["setting", "● one", "■ two"]

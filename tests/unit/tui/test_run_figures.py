@@ -1,0 +1,47 @@
+"""The two bars above a run or an audit: budget and work."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.runs.status import Status
+from harness.tui.snapshot import Snapshot
+from harness.tui.widgets.run_figures import bars
+from tests.unit.tui.summaries import summary_of
+
+RUNNING = Snapshot(
+    summary=summary_of("abcd-1", status=Status.RUNNING, elapsed_s=10.0, budget_s=60.0, progress=0.25, eta_s=30.0)
+)
+
+
+def lines(snapshot: Snapshot) -> list[str]:
+    return str(bars(snapshot)).splitlines()
+
+
+@given(
+    elapsed=st.floats(0, 1e6),
+    budget=st.floats(1, 1e6),
+    progress=st.none() | st.floats(0, 2),
+    eta=st.none() | st.floats(0, 1e7),
+)
+def test_there_are_two_labelled_lines_with_bars_of_one_length(
+    elapsed: float, budget: float, progress: float | None, eta: float | None
+) -> None:
+    summary = replace(RUNNING.summary, elapsed_s=elapsed, budget_s=budget, progress=progress, eta_s=eta)
+    spent, work = lines(Snapshot(summary=summary))
+    assert spent.startswith("budget ") and work.startswith("work   ")
+    assert sum(spent.count(mark) for mark in "━─") == 16
+    assert sum(work.count(mark) for mark in "━─") == (0 if progress is None else 16)
+
+
+@pytest.mark.parametrize(("eta", "words"), [(30.0, "25%  ETA 0:30"), (51.0, "25%  ETA 0:51  over budget")])
+def test_an_eta_beyond_the_budget_is_named(eta: float, words: str) -> None:
+    spent, work = lines(replace(RUNNING, summary=replace(RUNNING.summary, eta_s=eta)))
+    assert spent.endswith(" 17%  0:10 of 1:00") and work.endswith(words)
+
+
+def test_work_that_is_not_announced_has_no_bar() -> None:
+    _, work = lines(replace(RUNNING, summary=replace(RUNNING.summary, progress=None)))
+    assert work == "work   not known yet"

@@ -1,0 +1,147 @@
+"""The list of runs: filter words, groups, order, marks, and bars on one scale."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from harness.runs.status import Status
+from harness.runs.summary import RunSummary
+from harness.tui.columns import Row
+from harness.tui.run_list import HEADING, ListState, best_other, interval_bar, list_rows, matches, scale_title
+from tests.unit.tui.summaries import summary_of
+
+OLD = summary_of("old-1", created_at=1.0, recall_at_cap=0.25, elapsed_s=30.0, note="the first try")
+NEW = summary_of("new-1", created_at=3.0, attack="greedy", recall_at_cap=0.75, status=Status.STOPPED)
+OTHER = summary_of("other-1", created_at=2.0, attack="lookup", round="small", is_control=True, is_partial=True)
+BLIND = summary_of("blind-1", created_at=4.0, round="secret", is_blind=True, recall_at_cap=None)
+RUNS = (NEW, OTHER, OLD)
+
+
+def text_of(row: Row, column: int | None = None, *, width: int = 20) -> str:
+    cells = row.cells if column is None else row.cells[column : column + 1]
+    return " ".join("".join(text for text, _ in (cell(width) if callable(cell) else cell)) for cell in cells)
+
+
+def keys(runs: Sequence[RunSummary], state: ListState = ListState()) -> list[str]:  # noqa: B008  it is frozen
+    return [row.key for row in list_rows(runs, {}, state).rows]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", {"new-1", "other-1", "old-1"}),
+        ("BASE", {"old-1"}),
+        ("status:stopped", {"new-1"}),
+        ("round:small", {"other-1"}),
+        ("attack:e", {"new-1", "old-1"}),
+        ("note:first", {"old-1"}),
+        ("id:new", {"new-1"}),
+        ("demo greedy", {"new-1"}),
+        ("greedy lookup", set()),
+        ("status:greedy", set()),
+        ("unknown:greedy", set()),
+        ("[/", set()),
+    ],
+)
+def test_each_word_of_the_filter_must_match(query: str, found: set[str]) -> None:
+    assert {run.id for run in RUNS if matches(run, ListState(query=query))} == found
+
+
+def test_the_chosen_round_hides_the_runs_of_others() -> None:
+    assert keys(RUNS, ListState(round="small")) == ["other-1"]
+
+
+def test_runs_are_grouped_by_round_and_a_group_can_be_closed() -> None:
+    demo, small = f"{HEADING}demo", f"{HEADING}small"
+    assert keys(RUNS) == [demo, "new-1", "old-1", small, "other-1"]
+    assert keys(RUNS, ListState(toggled=frozenset({demo}))) == [demo, small, "other-1"]
+    assert keys(RUNS, ListState(is_grouped=False)) == ["new-1", "other-1", "old-1"]
+    assert keys((NEW, OLD)) == ["new-1", "old-1"]
+
+
+def test_a_heading_counts_the_runs_and_names_the_best_recall() -> None:
+    heading, *_ = list_rows(RUNS, {}, ListState()).rows
+    assert heading.spans and text_of(heading) == "▾ demo  2 runs, best 0.750"
+
+
+def test_the_orders_follow_each_other() -> None:
+    state = ListState(is_grouped=False)
+    found = {}
+    for _ in range(5):
+        found[state.sort_key] = (keys(RUNS, state), state.is_descending)
+        state = state.sorted_next()
+    assert state.sort_key == "started"
+    assert found == {
+        "started": (["new-1", "other-1", "old-1"], True),
+        "recall": (["new-1", "other-1", "old-1"], True),
+        "attack": (["old-1", "new-1", "other-1"], False),
+        "status": (["other-1", "old-1", "new-1"], False),
+        "elapsed": (["old-1", "new-1", "other-1"], True),
+    }
+
+
+def test_runs_without_a_recall_are_last_when_sorted_by_it() -> None:
+    assert keys((BLIND, OLD), ListState(is_grouped=False, sort_key="recall")) == ["old-1", "blind-1"]
+
+
+def test_a_marked_run_and_special_runs_are_marked() -> None:
+    rows = {row.key: row for row in list_rows((*RUNS, BLIND), {}, ListState(marked=frozenset({"old-1"}))).rows}
+    assert text_of(rows["old-1"], 0) == "● ✓ old" and text_of(rows["new-1"], 0) == "■ new"
+    assert text_of(rows["other-1"], 6) == "partial control" and text_of(rows["blind-1"], 6) == "blind"
+    assert text_of(rows["blind-1"], 2) == "blind"
+
+
+def test_all_bars_have_one_scale() -> None:
+    runs = [replace(OLD, recall_interval=(0.2, 0.3)), replace(NEW, recall_interval=(0.5, 1.0))]
+    columns, rows, _ = list_rows(runs, {}, ListState(sort_key="recall"))
+    title = columns[3].title
+    assert callable(title) and title(20) == "0" + "─" * 18 + "1"
+    high, low = (text_of(row, 3) for row in rows)
+    assert (high.index("─"), high.rindex("─")) == (10, 19) and high.index("●") == 14
+    assert (low.index("─"), low.rindex("─"), low.index("●")) == (4, 6, 5)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 40])
+@pytest.mark.parametrize("values", [(0.0, 0.0, 0.0), (1.0, 0.5, 2.0), (-1.0, -1.0, -1.0), (0.3, 0.3, 0.3)])
+def test_a_bar_has_the_width_of_its_column(values: tuple[float, float, float], width: int) -> None:
+    spans = interval_bar(*values, scale=(0.0, 1.0), colour="good")(width)
+    assert sum(len(text) for text, _ in spans) == width
+
+
+def test_the_title_of_a_bar_has_the_ends_of_the_scale() -> None:
+    assert scale_title(0.0, 0.5)(10) == "0──────0.5"
+
+
+def test_running_runs_show_their_progress_and_eta() -> None:
+    running = replace(OLD, status=Status.RUNNING, progress=0.5, eta_s=65.0)
+    (row,) = list_rows([running], {}, ListState()).rows
+    assert text_of(row, 4) == "━━━─── 50% ETA 1:05"
+    (row,) = list_rows([replace(running, progress=None)], {}, ListState()).rows
+    assert text_of(row, 4) == "running"
+
+
+def test_an_unreadable_run_is_a_row_across_all_columns() -> None:
+    rows = list_rows(RUNS, {"bad-1": "no store [/ \x1b[31m"}, ListState()).rows
+    assert rows[-1].spans and rows[-1].key == "bad-1"
+    assert "bad-1  unreadable: no store [/ " in text_of(rows[-1]) and text_of(rows[-1]).isprintable()
+    assert list_rows(RUNS, {"bad-1": "gone"}, ListState(query="greedy")).rows[-1].key == "new-1"
+
+
+def test_the_number_of_matches_is_that_of_all_groups() -> None:
+    closed = ListState(toggled=frozenset({f"{HEADING}demo"}))
+    assert list_rows(RUNS, {}, closed).matches == 3
+    assert list_rows(RUNS, {}, ListState(query="greedy")).matches == 1
+
+
+def test_the_title_has_the_cap_unless_the_caps_differ() -> None:
+    assert list_rows(RUNS, {}, ListState()).columns[2].title == "Recall@100"
+    assert list_rows([OLD, replace(NEW, error_cap=10)], {}, ListState()).columns[2].title == "Recall"
+
+
+def test_a_run_is_compared_with_the_best_baseline_or_else_the_best_run() -> None:
+    better = replace(OLD, id="better-1", recall_at_cap=0.4)
+    partial = replace(OLD, id="partial-1", recall_at_cap=0.9, is_partial=True)
+    assert best_other(NEW, [NEW, OLD, better, partial, OTHER, BLIND]) == better
+    assert best_other(OLD, [OLD, NEW, OTHER]) == NEW
+    assert best_other(OTHER, RUNS) is None
