@@ -34,8 +34,8 @@ class ListTable(ScrollView, can_focus=True):
         Binding("pagedown,ctrl+d", "move_page(1)", "Page down", show=False),
         Binding("home,g", "move(-1000000)", "First", show=False),
         Binding("end,G", "move(1000000)", "Last", show=False),
-        Binding("left,h", "scroll_columns(-1)", "Columns left", show=False),
-        Binding("right,l", "scroll_columns(1)", "Columns right", show=False),
+        Binding("left", "scroll_columns(-1)", "Columns left", show=False),
+        Binding("right", "scroll_columns(1)", "Columns right", show=False),
     ]
 
     class TableMessage(Message):
