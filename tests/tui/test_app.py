@@ -4,6 +4,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,7 @@ def test_no_two_entries_of_the_footer_overlap(size: tuple[int, int]) -> None:
             await pilot.pause()
             keys = [key for key in pilot.app.screen.query_one(Footer).query(FooterKey) if key.display]
             regions = sorted((key.region for key in keys), key=lambda region: region.x)
-            assert regions and all(one.right <= other.x for one, other in zip(regions, regions[1:], strict=False))
+            assert regions and all(one.right <= other.x for one, other in pairwise(regions))
 
     play_app(scenario, size=size)
 
