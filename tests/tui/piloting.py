@@ -135,7 +135,7 @@ def title_of(pilot: Pilot[None], panel: str) -> str:
     """Return the title of the panel with this id."""
     for screen in reversed(pilot.app.screen_stack):
         for found in screen.query(f"#{panel}").results(Panel):
-            return str(found.border_title)
+            return str(found._border_title)
     raise AssertionError(f"there is no panel #{panel}")
 
 

@@ -1,10 +1,10 @@
 """The application: the keys dialog, the list of actions, the round, screenshots, log, clipboard and errors."""
 
 import asyncio
-import itertools
 import logging
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -127,7 +127,7 @@ def test_no_two_entries_of_the_footer_overlap(size: tuple[int, int]) -> None:
             await pilot.pause()
             keys = [key for key in pilot.app.screen.query_one(Footer).query(FooterKey) if key.display]
             regions = sorted((key.region for key in keys), key=lambda region: region.x)
-            assert regions and all(one.right <= other.x for one, other in itertools.pairwise(regions))
+            assert regions and all(one.right <= other.x for one, other in pairwise(regions))
 
     play_app(scenario, size=size)
 

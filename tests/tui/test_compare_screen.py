@@ -1,4 +1,4 @@
-"""The comparison of runs on the screen: the numbers of the command, plots, and each example."""
+"""The comparison of runs on the screen: the numbers of the command, curves, settings, sources and each example."""
 
 import json
 import shutil
@@ -7,16 +7,29 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Static
 
 from harness.analysis.comparison import compare_runs
+from harness.core.files import file_sha256
 from harness.runs.folder import RunFolder, remove_run
-from harness.tui.screens.compare import CompareScreen, PairTable, SettingsTable
+from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import NameDialog
 from harness.tui.screens.example import ExampleScreen
-from harness.tui.widgets.curve_plot import CurvePlot
+from harness.tui.screens.source_diff import SourceDiffScreen
+from harness.tui.widgets.plot import PlotView
 from tests.functional.machine import Machine, leak_examples
-from tests.tui.piloting import SIZES, play_screen, screen_text, text_of, until
-from tests.tui.stored import stored_run
+from tests.tui.piloting import (
+    SIZES,
+    burst,
+    notifications,
+    play_screen,
+    rows_of,
+    screen_text,
+    table_of,
+    text_of,
+    title_of,
+    until,
+)
+from tests.tui.stored import live_run, stored_run
 
 
 @pytest.fixture(scope="module")
@@ -56,21 +69,26 @@ def test_every_panel_is_drawn_at_any_size(pair: tuple[RunFolder, RunFolder], siz
 
 
 def test_the_numbers_are_those_of_the_command(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
-    printed = machine.run("compare", *(folder.id for folder in pair)).stdout
+    printed = machine.json("compare", *(folder.id for folder in pair))
 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        scores, words = text_of(pilot, "#scores-text"), text_of(pilot, "#pair-text")
-        for line in words.splitlines():
-            assert line in printed
+        scores, cells = rows_of(table_of(pilot, "score-table")), rows_of(table_of(pilot, "difference-table"))
         for run in compare_runs(pair).runs:
-            row = next(line for line in scores.splitlines() if run.id in line)
-            assert f"{run.whole.score.recall_at_cap:.3f}" in row and row.lstrip("●■ ").split() in [
-                line.split() for line in printed.splitlines()
-            ]
-        assert "48 examples whose answers are unreachable from the training rows" in scores
+            assert f"{run.whole.score.recall_at_cap:.3f}" == scores[run.id][2]
+        assert cells["● − ■"][1].startswith("+0.250")
+        assert cells["solved only by"][1] == "● 20   ■ 4"
+        p = float(cells["McNemar"][1].split()[2])
+        assert any(p == pytest.approx(value, rel=0.01) for value in _numbers(printed))
 
     comparing(pair, scenario)
+
+
+def _numbers(value: Any) -> list[float]:
+    """Return all numbers inside a JSON value."""
+    if isinstance(value, dict | list):
+        return [number for one in (value.values() if isinstance(value, dict) else value) for number in _numbers(one)]
+    return [float(value)] if isinstance(value, int | float) else []
 
 
 def test_curves_have_markers_without_colours(
@@ -80,38 +98,57 @@ def test_curves_have_markers_without_colours(
 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        plot = pilot.app.screen.query_one("#curves-plot", CurvePlot)
+        plot = pilot.app.screen.query_one("#curves-plot", PlotView)
 
         def has_markers() -> bool:
-            text = "\n".join(screen_text(pilot.app).splitlines()[plot.region.y : plot.region.bottom])
-            return "●" in text and "■" in text
+            lines = screen_text(pilot.app).splitlines()[plot.region.y : plot.region.bottom]
+            text = "\n".join(line[plot.region.x : plot.region.right] for line in lines)
+            return text.count("●") > 2 and text.count("■") > 2
 
+        await until(pilot, has_markers)
+        await pilot.press("]")
+        await until(pilot, lambda: title_of(pilot, "curves").startswith("Recall vs. time"))
         await until(pilot, has_markers)
 
     comparing(pair, scenario)
 
 
-def test_an_example_that_one_run_solves_opens_with_both_candidates(
-    pair: tuple[RunFolder, RunFolder],
-) -> None:
+def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        table = pilot.app.screen.query_one(PairTable)
-        ids = [int(str(table.get_row_at(row)[0])) for row in range(table.row_count)]
+        table = table_of(pilot, "example-table")
+        ids = [int(key) for key in table.keys]
         assert ids == [*range(20), *range(40, 44)]
-        assert [str(table.get_row_at(row)[2]) for row in (0, 15, 16, 20)] == ["yes"] * 2 + ["no"] * 2
-        await pilot.press("4", "down", "enter")
+        await until(pilot, lambda: table.has_focus)
+        notes = [rows_of(table)[str(id_)][3] for id_ in (0, 15, 16, 43)]
+        assert notes == ["", "", "unreachable", "unreachable"]
+        await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
-        await until(pilot, lambda: "candidate" in str(pilot.app.screen.query_one("#example-text", Static).content))
-        text = str(pilot.app.screen.query_one("#example-text", Static).content)
-        assert "1 ✓" in text and "1 ✗" in text and all(folder.id in text for folder in pair)
-        assert "example 1 · 2 of 24" in str(pilot.app.screen.query_one("#which", Static).content)
-        await pilot.press("p", "p")
-        await until(pilot, lambda: "example 43 · 24 of 24" in str(pilot.app.screen.query_one("#which", Static).content))
+        await until(pilot, lambda: table_of(pilot, "candidates").row_count == 4)
+        rows = rows_of(table_of(pilot, "candidates"))
+        assert [rows[f"{folder.id} 1"][1] for folder in pair] == ["✓", "✗ 1"]
+        assert [rows[f"run {folder.id}"] for folder in pair] == [[f"{folder.id}: 1 candidate"] for folder in pair]
+        assert text_of(pilot, "#which") == "Example 1 · 2 of 24"
+        await pilot.press("N", "N")
+        await until(pilot, lambda: text_of(pilot, "#which") == "Example 43 · 24 of 24")
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
 
     comparing(pair, scenario)
+
+
+def test_colon_goes_to_an_example_by_its_id(pair: tuple[RunFolder, RunFolder]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: table_of(pilot, "candidates").row_count)
+        await pilot.press(":")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        burst(pilot, *"64", "enter")
+        await until(pilot, lambda: "expected an id from 0 to 63" in screen_text(pilot.app))
+        burst(pilot, "end", "ctrl+u", *"30", "enter")
+        await until(pilot, lambda: text_of(pilot, "#which") == "Example 30 · not in the list")
+        await until(pilot, lambda: "solved at row 31, after 0 errors" in text_of(pilot, "#standing"))
+
+    play_screen(ExampleScreen(pair, [1, 2], 1), scenario)
 
 
 def test_u_switches_to_unreachable_examples_and_back(pair: tuple[RunFolder, RunFolder]) -> None:
@@ -121,45 +158,93 @@ def test_u_switches_to_unreachable_examples_and_back(pair: tuple[RunFolder, RunF
         await pilot.press("u")
         await until(pilot, lambda: "48 unreachable examples" in text_of(pilot, "#header"))
         await pilot.press("u")
-        await until(pilot, lambda: "64 examples\n" in text_of(pilot, "#header"))
+        await until(pilot, lambda: "64 examples" in text_of(pilot, "#header"))
 
     comparing(pair, scenario)
 
 
-def test_differing_settings_are_listed(pair: tuple[RunFolder, RunFolder]) -> None:
+def test_a_round_without_unreachable_examples_says_so(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+    leak_examples(machine.folder, 64)
+
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
-        table = pilot.app.screen.query_one(SettingsTable)
-        rows = {str(row[0]): [str(cell) for cell in row[1:]] for row in map(table.get_row_at, range(table.row_count))}
-        assert rows["seed"] == ["0", "1"]
+        await pilot.press("u")
+        await until(pilot, lambda: notifications(pilot))
+        assert "64 examples" in text_of(pilot, "#header")
+
+    comparing(pair, scenario)
+    leak_examples(machine.folder, 16)
+
+
+def test_differing_settings_are_listed_and_sources_open_as_a_difference(pair: tuple[RunFolder, RunFolder]) -> None:
+    for folder, line in zip(pair, ("first [/b]", "second \x1b[31m"), strict=True):
+        folder.code.mkdir(exist_ok=True)
+        source = folder.code / "some.py"
+        source.write_text(f"same\n{line}\n")
+        spec = json.loads(folder.spec_file.read_text())
+        spec["attack"]["sha256"] = file_sha256(source)
+        folder.spec_file.write_text(json.dumps(spec))
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        table = table_of(pilot, "setting-table")
+        assert rows_of(table)["seed"] == ["seed", "0", "1"]
+        await pilot.press("5")
+        table.move_to("source")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SourceDiffScreen))
+        diff = text_of(pilot, "#diff")
+        assert "-first [/b]" in diff.splitlines() and "\n same\n" in diff
+        assert any(line.startswith("+second ") for line in diff.splitlines()) and "\x1b" not in diff
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
 
     comparing(pair, scenario)
 
 
-def test_three_runs_are_compared_without_examples(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+def test_three_runs_have_a_matrix_of_differences(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
     third = stored_run(machine.folder, "ijkl-third", range(10), age=-2.0)
     leak_examples(machine.folder, 16)
 
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         assert text_of(pilot, "#header").startswith("3 runs of small")
-        assert all(folder.id in text_of(pilot, "#scores-text") for folder in (*pair, third))
-        assert "Only two runs" in text_of(pilot, "#pair-text")
+        assert list(rows_of(table_of(pilot, "score-table"))) == [folder.id for folder in (*pair, third)]
+        rows = rows_of(table_of(pilot, "difference-table"))
+        assert rows[third.id][1].startswith("-0.469") and rows[third.id][3] == "·"
+        assert table_of(pilot, "example-table").row_count == 44
 
     comparing((*pair, third), scenario)
     remove_run(third)
 
 
-def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
-    other = stored_run(machine.folder, "ijkl-other")
+def test_a_running_run_is_marked_and_left_out_of_the_tests_until_it_ends(
+    pair: tuple[RunFolder, RunFolder], machine: Machine
+) -> None:
+    run = live_run(machine.folder, "ijkl-live")
     leak_examples(machine.folder, 16)
-    spec = json.loads(other.spec_file.read_text())
-    spec["round"]["name"] = "other"
-    other.spec_file.write_text(json.dumps(spec))
+    run.guess(run.batch("0"), [(0, True, 1.0), (1, False, 0.5)])
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "1 not over: left out of the tests" in text_of(pilot, "#header"))
+        assert "▶ running" in rows_of(table_of(pilot, "score-table"))[run.folder.id][0]
+        assert rows_of(table_of(pilot, "difference-table"))["running"][0].startswith("no test")
+        run.event("phase", phase="stopped")
+        await until(pilot, lambda: "not over" not in text_of(pilot, "#header"))
+        assert "McNemar" in rows_of(table_of(pilot, "difference-table"))
+
+    comparing((pair[0], run.folder), scenario)
+    run.store.close()
+    remove_run(run.folder)
+
+
+def test_runs_of_two_rounds_are_an_error(pair: tuple[RunFolder, RunFolder], machine: Machine) -> None:
+    other = stored_run(machine.folder, "ijkl-other", round_name="other")
+    leak_examples(machine.folder, 16)
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "only runs of one round can be compared" in text_of(pilot, "#header"))
-        await pilot.press("u", "1", "4", "enter", "escape")
+        await pilot.press("u", "1", "4", "enter", "]", "escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, CompareScreen))
 
     comparing((pair[0], other), scenario)

@@ -14,10 +14,20 @@ from tokenizers import Tokenizer
 from harness.runs.folder import RunFolder
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.example import ExampleScreen
-from harness.tui.widgets.guess_stream import GuessStream
 from tests.functional.machine import EXAMPLES as ALL
 from tests.functional.machine import ROOT, homes
-from tests.tui.piloting import SIZES, play_screen, screen_text, text_of, until, watch
+from tests.tui.piloting import (
+    SIZES,
+    play_app,
+    play_screen,
+    rows_of,
+    screen_text,
+    table_of,
+    text_of,
+    title_of,
+    until,
+    watch,
+)
 from tests.tui.stored import LENGTH, live_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
@@ -40,14 +50,14 @@ def test_hostile_guesses_and_log_lines_stay_text(
 
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("3")
-        stream = pilot.app.screen.query_one(GuessStream)
-        await until(pilot, lambda: len(stream._lines) == ALL)
+        table = table_of(pilot, "guess-rows")
+        await until(pilot, lambda: table.row_count == ALL)
         for _ in range(8):
-            await pilot.pause()
             words = screen_text(pilot.app)
             assert all(line.isprintable() for line in words.splitlines())
-            stream.scroll_page_up(animate=False)
-        await pilot.press("5")
+            await pilot.press("pageup")
+            await pilot.pause()
+        await pilot.press("l")
         await until(pilot, lambda: any("[/" in line.text for line in pilot.app.screen.query_one(RichLog).lines))
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
@@ -87,11 +97,12 @@ def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> N
     async def scenario(pilot: Pilot[None]) -> None:
         assert f"some{MARKUP} on small" in text_of(pilot, "#who") and hostile[0].id in screen_text(pilot.app)
         await pilot.press("3")
-        await until(pilot, lambda: "→" in screen_text(pilot.app))
-        lines = [line for line in screen_text(pilot.app).splitlines() if "→" in line]
-        assert f"✓ {MARKUP:>16} → {MARKUP}" in lines[0] and f"✗ {MARKUP:>16} → {MARKUP[:-1]}[" in lines[-1]
+        rows = await until(pilot, lambda: rows_of(table_of(pilot, "guess-rows")))
+        cells = list(rows.values())
+        assert cells[0][3:] == ["✓", MARKUP, MARKUP] and cells[-1][3:] == ["✗ 1", MARKUP, f"{MARKUP[:-1]}["]
         await pilot.press("slash", *MARKUP, "enter")
-        await until(pilot, lambda: f"Guesses · {MARKUP} · 16 found" in screen_text(pilot.app))
+        await until(pilot, lambda: f"16 found for {MARKUP}, Escape" in title_of(pilot, "guesses"))
+        await until(pilot, lambda: MARKUP in screen_text(pilot.app))
 
     watch(hostile[0], scenario, size=(120, 30))
 
@@ -99,27 +110,39 @@ def test_markup_in_guesses_stays_text(hostile: tuple[RunFolder, RunFolder]) -> N
 def test_markup_in_an_example_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "candidate" in screen_text(pilot.app))
-        lines = [line.strip() for line in screen_text(pilot.app).splitlines()]
-        assert lines[lines.index("prefix") + 1] == lines[lines.index("answer") + 1] == MARKUP
-        assert f"{hostile[0].id}: 1 candidate" in lines and f"{hostile[1].id}: 1 candidate" in lines
-        (right,) = [line for line in lines if "1 ✓" in line]
-        (wrong,) = [line for line in lines if "1 ✗" in line]
-        assert right.endswith(f" {MARKUP}") and wrong.endswith(f" {MARKUP[:-1]}[")
+        assert text_of(pilot, "#example-text").splitlines() == [f"prefix  {MARKUP}", f"answer  {MARKUP}"]
+        rows = rows_of(table_of(pilot, "candidates"))
+        assert [rows[f"run {folder.id}"] for folder in hostile] == [[f"{folder.id}: 1 candidate"] for folder in hostile]
+        right, wrong = (rows[f"{folder.id} 1"] for folder in hostile)
+        assert right[1] == "✓" and right[-1] == MARKUP
+        assert wrong[1] == "✗ 1" and wrong[-1] == f"{MARKUP[:-1]}["
+        assert all(folder.id in text_of(pilot, "#standing") or folder is hostile[1] for folder in hostile)
 
     play_screen(ExampleScreen(hostile, range(EXAMPLES), 7), scenario, size=(80, 24))
 
 
 def test_markup_in_a_comparison_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(
-            pilot, lambda: "2 runs of small" in screen_text(pilot.app) and "params.word" in screen_text(pilot.app)
-        )
-        words = screen_text(pilot.app)
-        first, second = (folder.id for folder in hostile)
-        assert f"● {first}" in words and f"■ {second}" in words
-        assert f"{first} − {second}, on all examples" in words
-        assert f"some{MARKUP}" in words
-        (row,) = [line for line in words.splitlines() if "params.word" in line]
-        assert f"{MARKUP}{first}" in row and f"{MARKUP}{second}" in row
+        await until(pilot, lambda: "2 runs of small" in screen_text(pilot.app) and "word" in screen_text(pilot.app))
+        scores, settings = (rows_of(table_of(pilot, f"{name}-table")) for name in ("score", "setting"))
+        assert [scores[folder.id][1] for folder in hostile] == [f"some{MARKUP}"] * 2
+        assert settings["params.word"] == ["word", *(f"{MARKUP}{folder.id}" for folder in hostile)]
+        assert f"some{MARKUP}" in screen_text(pilot.app)
+        assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
     play_screen(CompareScreen(hostile), scenario, size=(200, 60))
+
+
+def test_markup_in_the_lists_stays_text(hostile: tuple[RunFolder, RunFolder]) -> None:
+    hostile[0].note.write_text(f"{MARKUP} note \x1b[31m")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: table_of(pilot, "runs").row_count == 2)
+        cells = rows_of(table_of(pilot, "runs"))[hostile[0].id]
+        assert cells[1] == f"some{MARKUP}" and cells[8].startswith(f"{MARKUP} note ")
+        table_of(pilot, "runs").move_to(hostile[0].id)
+        await until(pilot, lambda: f"· some{MARKUP}" in title_of(pilot, "preview"))
+        assert MARKUP in text_of(pilot, "#facts")
+        assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
+
+    play_app(scenario, size=(200, 50))

@@ -16,7 +16,7 @@ from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
 from tests.functional.machine import OVER, PLUGINS, ROOT, kill_processes_that_name, wait_until, write_round
 from tests.tiers import slow_values
-from tests.tui.piloting import ScreenApp, play_screen, screen_text, until
+from tests.tui.piloting import ScreenApp, burst, play_screen, screen_text, until
 from tests.tui.stub_command import StubCommand
 
 SIZES = [(80, 24), *slow_values([(200, 50)])]
@@ -141,6 +141,17 @@ def test_an_invalid_value_is_reported_while_it_is_typed(size: tuple[int, int]) -
         assert "--set trials=7" in text_of(pilot, "#command Static")
 
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario, size=size)
+
+
+def test_keys_in_one_burst_land_in_the_fields_that_they_are_typed_for() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        rows = await form(pilot)
+        following = list(rows)[list(rows).index("trials") + 1]
+        burst(pilot, "enter", "end", "ctrl+u", *"10", "tab", "end", "ctrl+u", *"600")
+        await until(pilot, lambda: rows[following].text == "600")
+        assert rows["trials"].text == "10" and rows["--round"].text == "demo"
+
+    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
 def test_a_round_is_described_and_gives_the_default_budget() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Button, DataTable, Input, OptionList, Static
+from textual.widgets import Button, Input, OptionList, Static
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
@@ -18,9 +18,8 @@ from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.package import PackageScreen
 from tests.functional.machine import Machine
 from tests.tiers import slow_values
-from tests.tui.piloting import ScreenApp, play_screen, screen_text, until, watch
+from tests.tui.piloting import ScreenApp, play_app, play_screen, screen_text, table_of, until, watch
 from tests.tui.stub_command import StubCommand
-from tests.tui.test_app import play_app
 from tests.unit.tui.recorded import Recorded
 
 SIZES = [(80, 24), *slow_values([(200, 60)])]
@@ -290,19 +289,17 @@ def test_the_button_and_a_row_are_visible_at_any_size(finished: RunFolder, size:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
-def test_home_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]) -> None:
+def test_the_list_of_runs_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        runs = pilot.app.screen.query_one("#runs", DataTable)
+        runs = table_of(pilot, "runs")
         await until(pilot, lambda: runs.row_count)
-        runs.focus()
-        await until(pilot, lambda: "p Package" in screen_text(pilot.app))
-        assert "f1 Help" in screen_text(pilot.app)
+        runs.move_to(finished.id)
         await pilot.press("p")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, PackageScreen))
         await pilot.press("ctrl+p", *"package")
-        await until(pilot, lambda: "Package this run for its organizers" in screen_text(pilot.app))
+        await until(pilot, lambda: "Package the run for its organizers" in screen_text(pilot.app))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
 
@@ -311,9 +308,9 @@ def test_home_and_the_palette_open_it(finished: RunFolder, size: tuple[int, int]
 
 def test_the_run_screen_opens_it(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        assert "P Package" in screen_text(pilot.app)
-        await pilot.press("P")
+        assert "p Package" in screen_text(pilot.app)
+        await pilot.press("p")
         await until(pilot, lambda: isinstance(pilot.app.screen, PackageScreen))
-        assert finished.id in screen_text(pilot.app)
+        await until(pilot, lambda: finished.id in screen_text(pilot.app))
 
     watch(finished, scenario)

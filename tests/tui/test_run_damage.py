@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from harness.runs.folder import RunFolder, remove_run
+from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
 from tests.tui.piloting import notifications, play_screen, screen_text, text_of, until, watch
 
@@ -15,13 +16,16 @@ from tests.tui.piloting import notifications, play_screen, screen_text, text_of,
 def test_a_deleted_run_is_a_message(copy: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         remove_run(copy)
-        await until(pilot, lambda: "cannot be read now" in text_of(pilot, "#how-far"))
+        await until(pilot, lambda: "cannot be read now" in text_of(pilot, "#why"))
         assert "cannot be read now" in screen_text(pilot.app)
-        for key in "12345":
+        for key in "123]l":
             await pilot.press(key)
-        await pilot.press("s", "y")
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+        await pilot.press("y")
         await until(pilot, lambda: "cannot be read" in notifications(pilot) or "lost" in notifications(pilot))
-        await pilot.press("escape")
+        # The first closes the log.
+        await pilot.press("escape", "escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
 
     watch(copy, scenario)
@@ -32,9 +36,9 @@ def test_an_unreadable_run_is_read_again(copy: RunFolder) -> None:
     copy.spec_file.write_bytes(b"{")
 
     async def scenario(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#how-far"))
+        await until(pilot, lambda: "not the spec of a run" in text_of(pilot, "#why"))
         copy.spec_file.write_bytes(spec)
-        await until(pilot, lambda: "guesses" in text_of(pilot, "#metrics-text"))
+        await until(pilot, lambda: "guesses" in text_of(pilot, "#details-text"))
 
     play_screen(RunScreen(copy), scenario)
 
@@ -44,7 +48,7 @@ def test_a_damaged_tokenizer_is_a_message_and_ids_are_shown(copy: RunFolder) -> 
 
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("3")
-        await until(pilot, lambda: "not a tokenizer" in notifications(pilot) and "→" in screen_text(pilot.app))
+        await until(pilot, lambda: "not a tokenizer" in notifications(pilot) and "✗" in screen_text(pilot.app))
 
     watch(copy, scenario)
 
@@ -66,7 +70,7 @@ def test_a_damaged_run_does_not_affect_the_screen_of_another(finished: RunFolder
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: not any(worker.group == "reference" for worker in pilot.app.workers))
-        await pilot.press("5", "1")
+        await pilot.press("2", "1")
         assert "draws on small" in screen_text(pilot.app)
 
     watch(finished, scenario)

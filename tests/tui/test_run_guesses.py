@@ -1,92 +1,132 @@
-"""The panel of guesses: following, searching, and opening an example."""
+"""The table of guesses: following the newest, verdicts, searching, and opening an example."""
 
+import pytest
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.guess_panel import GuessPanel
-from harness.tui.widgets.guess_stream import GuessStream
-from tests.tui.piloting import screen_text, text_of, until, watch
+from harness.tui.widgets.guess_table import highlighted
+from harness.tui.widgets.list_table import ListTable
+from tests.tui.piloting import burst, drawn_cursor, rows_of, screen_text, table_of, text_of, title_of, until, watch
 from tests.tui.stored import add_guesses
 from tests.unit.tui.recorded import Recorded
 
 
-def test_moving_the_cursor_stops_following_and_f_continues(running: Recorded) -> None:
+def guesses(pilot: Pilot[None]) -> ListTable:
+    return table_of(pilot, "guess-rows")
+
+
+def examples(pilot: Pilot[None]) -> set[str]:
+    return {cells[0] for cells in rows_of(guesses(pilot)).values()}
+
+
+def test_the_cursor_on_the_newest_guess_follows_and_elsewhere_it_stays(running: Recorded) -> None:
     add_guesses(running, 60)
 
     async def scenario(pilot: Pilot[None]) -> None:
-        stream = pilot.app.screen.query_one(GuessStream)
         await pilot.press("3")
-        await until(pilot, lambda: stream.max_scroll_y > 5 and stream.scroll_y == stream.max_scroll_y)
-        stream.focus()
-        await pilot.press("up", "up", "up")
-        await until(pilot, lambda: not stream.is_following)
-        before, count = stream.scroll_y, len(stream._lines)
+        table = guesses(pilot)
+        await until(pilot, lambda: table.row_count == 60 and table.key_under_cursor == "60")
         add_guesses(running, 30)
-        await until(pilot, lambda: f"{count + 30}" in text_of(pilot, "#metrics-text"))
-        assert stream.scroll_y == before and len(stream._lines) == count
-        await pilot.press("f")
-        await until(pilot, lambda: len(stream._lines) == count + 30 and stream.scroll_y == stream.max_scroll_y)
+        await until(pilot, lambda: table.key_under_cursor == "90")
+        await pilot.press("up", "up", "up")
+        await until(pilot, lambda: table.key_under_cursor == "87")
+        add_guesses(running, 30)
+        await until(pilot, lambda: table.row_count == 120)
+        assert table.key_under_cursor == "87" and "▌" in drawn_cursor(pilot, table)
+        await pilot.press("G")
+        await until(pilot, lambda: table.key_under_cursor == "120")
+        add_guesses(running, 10)
+        await until(pilot, lambda: table.key_under_cursor == "130")
 
     watch(running.folder, scenario)
 
 
+def test_m_shows_the_guesses_of_one_verdict(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        await until(pilot, lambda: guesses(pilot).row_count == 64)
+        for words, count in (("right", 16), ("wrong", 48), ("near miss", 48)):
+            await pilot.press("m")
+            await until(pilot, lambda words=words: title_of(pilot, "guesses") == f"Guesses · {words} only")
+            await until(pilot, lambda count=count: guesses(pilot).row_count == count)
+            mark = "✓" if words == "right" else "✗"
+            assert all(cells[3].startswith(mark) for cells in rows_of(guesses(pilot)).values())
+        await pilot.press("m")
+        await until(pilot, lambda: guesses(pilot).row_count == 64)
+
+    watch(finished, scenario)
+
+
 def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        panel = pilot.app.screen.query_one(GuessPanel)
-        await pilot.press("slash", "1", "7", "enter")
-        await until(pilot, lambda: "found" in str(panel.border_title))
-        assert {line.example for line in panel.stream._lines} == {17}
-        await pilot.press("slash", *"[/ no such words", "enter")
-        await until(pilot, lambda: "· 0 found" in str(panel.border_title))
+        burst(pilot, "/", *"17", "enter")
+        await until(pilot, lambda: "1 found for 17" in title_of(pilot, "guesses"))
+        assert examples(pilot) == {"17"}
+        burst(pilot, "/", "end", "ctrl+u", *"[/ no such words", "enter")
+        await until(pilot, lambda: "0 found for [/ no such words" in title_of(pilot, "guesses"))
         # A new snapshot does not replace the results.
         screen = pilot.app.screen
         assert isinstance(screen, RunScreen)
         snapshot = screen._snapshot
         await until(pilot, lambda: screen._snapshot is not snapshot)
-        assert panel.stream._lines == ()
-        await pilot.press("f")
-        await until(pilot, lambda: not panel.is_searching and len(panel.stream._lines) > 1)
-        await pilot.press("slash", "1", "7", "enter")
-        await until(pilot, lambda: "found" in str(panel.border_title))
+        assert guesses(pilot).row_count == 0
         await pilot.press("escape")
-        await until(pilot, lambda: len({line.example for line in panel.stream._lines}) > 1)
-        assert str(panel.border_title) == "Guesses" and panel.stream.is_following
+        await until(pilot, lambda: len(examples(pilot)) > 1)
+        assert title_of(pilot, "guesses") == "Guesses"
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(pilot.app.screen, RunScreen))
 
     watch(finished, scenario)
 
 
+def test_letters_typed_into_the_search_are_not_keys_of_the_screen(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        burst(pilot, "/", *"stop freeze q")
+        await until(pilot, lambda: pilot.app.screen.query_one("#search", Input).value == "stop freeze q")
+        assert isinstance(pilot.app.screen, RunScreen) and "frozen" not in text_of(pilot, "#who")
+
+    watch(finished, scenario)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"), [("b", ["b"]), ("AB", ["ab"]), ("", []), ("cd", ["c", "d"]), ("x", []), ("a", ["a", "a"])]
+)
+def test_what_was_searched_is_highlighted_across_the_pieces(query: str, found: list[str]) -> None:
+    spans = [("abc", "dim"), ("da", "bad")]
+    marked = [text for text, meaning in highlighted(spans, query) if "reverse" in meaning]
+    assert "".join(marked) == "".join(found)
+    assert "".join(text for text, _ in highlighted(spans, query)) == "abcda"
+
+
 def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        stream = pilot.app.screen.query_one(GuessStream)
         await pilot.press("3", "up", "up")
-        line = stream.line_under_cursor
-        assert line is not None and line.seq == stream._lines[-3].seq
+        await until(pilot, lambda: guesses(pilot).key_under_cursor == "62")
+        example = int(rows_of(guesses(pilot))["62"][0])
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
-        which = pilot.app.screen.query_one("#which", Static)
-        assert f"example {line.example} · {line.example + 1} of 64" in str(which.content)
-        await until(pilot, lambda: "1 candidate" in screen_text(pilot.app))
-        assert "✗" in screen_text(pilot.app)
-        await pilot.press("n", "escape")
+        assert text_of(pilot, "#which") == f"Example {example} · {example + 1} of 64"
+        await until(pilot, lambda: "1 candidate" in screen_text(pilot.app) and "✗" in screen_text(pilot.app))
+        await pilot.press("n")
+        await until(pilot, lambda: text_of(pilot, "#which").startswith(f"Example {(example + 1) % 64} "))
+        await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
 
     watch(finished, scenario)
 
 
-def test_a_click_moves_the_cursor_and_a_double_click_opens_the_example(finished: RunFolder) -> None:
+def test_a_double_click_opens_the_example(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await pilot.press("3")
-        stream = pilot.app.screen.query_one(GuessStream)
-        await until(pilot, lambda: stream.max_scroll_y and stream.scroll_y == stream.max_scroll_y)
-        top = stream._lines[stream.scroll_offset.y + 1]
-        await pilot.click(stream, offset=(5, 1))
-        assert stream.line_under_cursor is not None and stream.line_under_cursor.seq == top.seq
-        await pilot.click(stream, offset=(5, 1), times=2)
+        table = guesses(pilot)
+        await until(pilot, lambda: table.row_count == 64 and table.scroll_offset.y)
+        top = table.keys[table.scroll_offset.y]
+        await pilot.click(table, offset=(5, 1))
+        await until(pilot, lambda: table.key_under_cursor == top)
+        await pilot.click(table, offset=(5, 1), times=2)
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
 
     watch(finished, scenario)

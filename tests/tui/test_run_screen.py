@@ -1,4 +1,4 @@
-"""The screen of one run: panels and keys. Only `stop` affects the run."""
+"""The screen of one run: figures, plots, panels and keys. Only `stop` affects the run."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,11 +10,13 @@ from textual.widgets import Static
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
+from harness.tui.run_plots import RunPlot
 from harness.tui.screens.dialogs import ConfirmDialog
-from harness.tui.screens.home import HomeScreen
 from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.plot import PlotView
 from tests.functional.machine import Machine, guess_count, wait_until
-from tests.tui.piloting import SIZES, notifications, screen_text, text_of, until, watch
+from tests.tiers import slow_values
+from tests.tui.piloting import SIZES, notifications, screen_text, text_of, title_of, until, watch
 from tests.tui.stored import add_guesses, stored_run
 from tests.unit.tui.recorded import Recorded
 
@@ -29,39 +31,111 @@ def real_run(machine: Machine) -> Iterator[RunFolder]:
         machine.run("stop", folder.id)
 
 
+def plot_lines(pilot: Pilot[None]) -> list[str]:
+    """Return the lines of the plot, as they are on the screen."""
+    region = pilot.app.screen.query_one("#plot-view", PlotView).region
+    lines = screen_text(pilot.app).splitlines()[region.y : region.bottom]
+    return [line[region.x : region.right] for line in lines]
+
+
+def y_labels(pilot: Pilot[None]) -> list[str]:
+    """Return the labels of the y axis, from the top."""
+    return [line.partition("┤")[0].strip() for line in plot_lines(pilot) if "┤" in line]
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        assert text_of(pilot, "#who").startswith(f"draws on small · finished · {finished.id}")
-        assert " of 1:00, " in text_of(pilot, "#how-far")
-        await pilot.press("1", "2", "4", "5", "3")
+        assert text_of(pilot, "#who").startswith("✓ finished  draws on small  aaaa-draws-small")
+        assert " of 1:00" in text_of(pilot, "#bars") and "exact@1" in text_of(pilot, "#details-text")
+        for key in "1234":
+            await pilot.press(key)
+            await pilot.pause()
+            assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
+        await pilot.press("3")
         await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
         if size[0] >= 80:
-            await until(pilot, lambda: "✗" in screen_text(pilot.app) and "→" in screen_text(pilot.app))
-            await pilot.press("4")
-            await until(pilot, lambda: "exact@1" in screen_text(pilot.app) and "Recall@100" in screen_text(pilot.app))
+            await until(pilot, lambda: "✗" in screen_text(pilot.app) and "example" in screen_text(pilot.app))
 
     watch(finished, scenario, size=size)
 
 
 def test_keys_switch_between_panels(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        for key, name in zip("12345", ["curve", "history", "guesses", "metrics", "log"], strict=True):
+        def shown() -> list[str | None]:
+            return [panel.id for panel in pilot.app.screen.query(".panel") if not panel.has_class("-hidden")]
+
+        for key, name in zip("123", ["plot", "details", "guesses"], strict=True):
             await pilot.press(key)
-            await pilot.pause()
-            assert [panel.id for panel in pilot.app.screen.query(".panel") if panel.display] == [name]
-        await pilot.press("tab")
-        await pilot.pause()
-        assert pilot.app.screen.query_one("#curve").display
+            await until(pilot, lambda name=name: shown() == [name])
+        for key, name in (("tab", "plot"), ("shift+tab", "guesses")):
+            await pilot.press(key)
+            await until(pilot, lambda name=name: shown() == [name])
 
     watch(finished, scenario)
 
 
 def test_a_click_on_a_tab_shows_its_panel(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        tabs = text_of(pilot, "#tabs")
-        await pilot.click("#tabs", offset=(tabs.index("4 metrics") + 2, 0))
-        await until(pilot, lambda: pilot.app.screen.query_one("#metrics").display)
+        tabs = text_of(pilot, ".tabs")
+        await pilot.click(".tabs", offset=(tabs.index("2 Figures") + 2, 0))
+        await until(pilot, lambda: not pilot.app.screen.query_one("#details").has_class("-hidden"))
+
+    watch(finished, scenario)
+
+
+def test_z_lets_a_panel_fill_the_screen(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("1")
+        plot, guesses = (pilot.app.screen.query_one(f"#{name}") for name in ("plot", "guesses"))
+        width = plot.size.width
+        await pilot.press("z")
+        await until(pilot, lambda: plot.size.width > width and not guesses.region.area)
+        await pilot.press("z")
+        await until(pilot, lambda: plot.size.width == width and guesses.region.area)
+
+    watch(finished, scenario, size=(140, 40))
+
+
+@pytest.mark.parametrize("size", [(120, 35), *slow_values([(80, 24), (200, 55)])])
+def test_every_plot_has_two_labels_on_each_axis(finished: RunFolder, size: tuple[int, int]) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("1")
+        for kind in (RunPlot.ERRORS, RunPlot.TIME, RunPlot.SCORES):
+            await until(pilot, lambda kind=kind: title_of(pilot, "plot").startswith(kind.value))
+            if kind is not RunPlot.TIME:
+                await until(pilot, lambda: len(set(y_labels(pilot))) >= 2)
+                assert plot_lines(pilot)[-2].count("┴") >= 2
+            await pilot.press("]")
+
+    watch(finished, scenario, size=size)
+
+
+def test_the_cap_line_erases_no_part_of_the_curve(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("1")
+        await until(pilot, lambda: any("cap 100" in line for line in plot_lines(pilot)))
+        view = pilot.app.screen.query_one("#plot-view", PlotView)
+        plot = view._plot
+        assert plot is not None
+        # From the first guess on, each column has a dot of the curve.
+        curve = plot.lines[-1]
+        assert curve.label == "this run" and len(curve.x) > 1
+
+    watch(finished, scenario, size=(120, 35))
+
+
+def test_brackets_go_through_the_plots(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        seen = []
+        for _ in RunPlot:
+            seen.append(title_of(pilot, "plot").partition(" · ")[0])
+            before = title_of(pilot, "plot")
+            await pilot.press("]")
+            await until(pilot, lambda before=before: title_of(pilot, "plot") != before)
+        assert seen == [kind.value for kind in RunPlot]
+        await pilot.press("[", "[")
+        await until(pilot, lambda: title_of(pilot, "plot").startswith(RunPlot.PACE.value))
 
     watch(finished, scenario)
 
@@ -76,19 +150,42 @@ def test_the_terminal_may_shrink_and_grow(finished: RunFolder) -> None:
     watch(finished, scenario)
 
 
-def test_a_pause_affects_only_the_view(running: Recorded) -> None:
+def test_freezing_affects_only_the_view(running: Recorded) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
-        await pilot.press("p")
-        await until(pilot, lambda: "paused" in str(pilot.app.screen.query_one("#metrics").border_title))
-        before = text_of(pilot, "#metrics-text")
+        await pilot.press("f")
+        await until(pilot, lambda: "view frozen" in text_of(pilot, "#who"))
+        before = text_of(pilot, "#details-text")
         add_guesses(running, 30)
-        with running.store.transaction():
-            running.store.add_ledger("tick", 33.0)
-        # The header is updated with each snapshot, paused or not.
-        await until(pilot, lambda: "0:33 of 1:00" in text_of(pilot, "#how-far"))
-        assert text_of(pilot, "#metrics-text") == before
-        await pilot.press("p")
-        await until(pilot, lambda: text_of(pilot, "#metrics-text") != before)
+        screen = pilot.app.screen
+        assert isinstance(screen, RunScreen)
+        await until(pilot, lambda: screen._snapshot is not None and screen._snapshot.summary.guesses >= 30)
+        assert text_of(pilot, "#details-text") == before
+        await pilot.press("f")
+        await until(pilot, lambda: text_of(pilot, "#details-text") != before)
+        assert "frozen" not in text_of(pilot, "#who")
+
+    watch(running.folder, scenario)
+
+
+def test_the_log_opens_with_l_and_by_itself_after_a_crash(running: Recorded) -> None:
+    running.folder.log.write_text("loading\n[/ went wrong\n")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        drawer = pilot.app.screen.query_one("#log")
+        assert not drawer.display
+        await pilot.press("l")
+        await until(pilot, lambda: drawer.display and "[/ went wrong" in screen_text(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not drawer.display)
+        assert isinstance(pilot.app.screen, RunScreen)
+        running.event("phase", phase="crashed")
+        await until(pilot, lambda: drawer.display and drawer.has_class("-crashed"))
+        # Once closed it stays closed.
+        await pilot.press("l")
+        await until(pilot, lambda: not drawer.display)
+        snapshot = pilot.app.screen._snapshot
+        await until(pilot, lambda: pilot.app.screen._snapshot is not snapshot)  # type: ignore[attr-defined]
+        assert not drawer.display
 
     watch(running.folder, scenario)
 
@@ -109,16 +206,16 @@ def test_a_run_is_stopped_and_resumed_and_survives_the_application(real_run: Run
     async def play() -> None:
         app = HarnessApp(watched=real_run)
         async with app.run_test() as pilot:
-            await until(pilot, lambda: isinstance(app.screen, RunScreen) and "· running" in _header(app))
+            await until(pilot, lambda: isinstance(app.screen, RunScreen) and "▶ running" in _header(app))
             await pilot.press("s")
             await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
             await pilot.press("y")
-            await until(pilot, lambda: "The run is stopped." in notifications(pilot))
-            await until(pilot, lambda: "· stopped" in _header(app))
+            await until(pilot, lambda: f"{real_run.id} is stopped." in notifications(pilot))
+            await until(pilot, lambda: "■ stopped" in _header(app))
             await pilot.press("r")
             await until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
             await pilot.press("y")
-            await until(pilot, lambda: "· running" in _header(app))
+            await until(pilot, lambda: "▶ running" in _header(app))
             await pilot.press("q", "q")
             await until(pilot, lambda: not app.is_running or app._exit)
 
@@ -132,47 +229,22 @@ def _header(app: HarnessApp) -> str:
     return str(app.screen.query_one("#who", Static).content) if isinstance(app.screen, RunScreen) else ""
 
 
-@pytest.mark.slow
-def test_the_end_of_a_run_is_reported_once(running: Recorded) -> None:
-    ends: list[str] = []
-
-    class RecordingApp(HarnessApp):
-        def on_home_screen_run_ended(self, event: HomeScreen.RunEnded) -> None:
-            ends.append(str(event.summary.status))
-
-    async def play() -> None:
-        app = RecordingApp(watched=running.folder)
-        async with app.run_test() as pilot:
-            await until(pilot, lambda: "· running" in _header(app))
-            home = app.screen_stack[1]
-            assert isinstance(home, HomeScreen)
-            await until(pilot, lambda: running.folder.id in home._running_ids)
-            running.event("phase", phase="crashed")
-            await until(pilot, lambda: ends and "· crashed" in _header(app))
-            overview = home._overview
-            # A change of another run updates the overview.
-            other = stored_run(running.folder.path.parents[2], "cccc-draws-small")
-            await until(pilot, lambda: home._overview is not overview)
-            remove_run(other)
-
-    asyncio.run(play())
-    assert ends == ["crashed"]
-
-
 def test_only_possible_actions_are_offered(finished: RunFolder, running: Recorded) -> None:
     async def offered(pilot: Pilot[None]) -> set[str]:
-        return {"s", "r"} & set(pilot.app.screen.active_bindings)
+        active = pilot.app.screen.active_bindings
+        return {key for key in ("s", "r") if key in active and active[key].enabled}
 
     assert watch(finished, offered) == set()
     assert watch(running.folder, offered) == {"s"}
 
 
-def test_the_best_earlier_baseline_run_is_drawn_dim(machine: Machine, finished: RunFolder) -> None:
-    earlier = stored_run(machine.folder, "dddd-baseline-small", range(30), name="baseline", age=100.0)
+def test_the_best_earlier_baseline_run_is_the_reference(machine: Machine, finished: RunFolder) -> None:
+    earlier = stored_run(machine.folder, "dddd-baseline-small", range(30), name="baseline", age=100_000.0)
 
     async def scenario(pilot: Pilot[None]) -> None:
-        title = f"Recall vs. errors · dim: {earlier.id} 0.469"
-        await until(pilot, lambda: str(pilot.app.screen.query_one("#curve").border_title) == title)
+        await until(pilot, lambda: "best earlier dddd" in screen_text(pilot.app))
+        assert text_of(pilot, "#difference-figure .name") == "to dddd 0.469"
+        assert text_of(pilot, "#difference-figure .small") == "-0.219"
 
-    watch(finished, scenario)
+    watch(finished, scenario, size=(140, 40))
     remove_run(earlier)

@@ -16,16 +16,16 @@ from tests.tui.piloting import play_screen, screen_text, text_of, until, watch
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
 STATES = {
-    "queued": ("queued", "· queued"),
-    "starting": ("starting", "· starting"),
-    "running": ("running", "· running"),
-    "finishing": ("finishing", "· finishing"),
-    "finished": ("finished", "· finished"),
-    "out of time": ("out_of_time", "· out of time"),
-    "crashed": ("crashed", "· crashed"),
-    "lost": (None, "· lost"),
-    "blind": ("running", "· running"),
-    "without a guess": ("running", "· running"),
+    "queued": ("queued", "◌ queued"),
+    "starting": ("starting", "◐ starting"),
+    "running": ("running", "▶ running"),
+    "finishing": ("finishing", "◑ finishing"),
+    "finished": ("finished", "✓ finished"),
+    "out of time": ("out_of_time", "⧗ out of time"),
+    "crashed": ("crashed", "✗ crashed"),
+    "lost": (None, "? lost"),
+    "blind": ("running", "▶ running"),
+    "without a guess": ("running", "▶ running"),
 }
 
 
@@ -41,17 +41,17 @@ def test_a_run_is_drawn_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyP
         run.guess(run.batch("a"), [(example, example % 2 == 0, 1.0 - example) for example in range(EXAMPLES)])
 
     async def scenario(pilot: Pilot[None]) -> None:
-        assert f"{words} · abcd-some" in text_of(pilot, "#who")
-        assert ("blind round" in text_of(pilot, "#metrics-text")) == (state == "blind")
+        assert text_of(pilot, "#who").startswith(f"{words}  some on small")
+        assert ("round is blind" in text_of(pilot, "#details-text")) == (state == "blind")
         for theme in ("textual-light", "textual-dark") if state == "running" else ("textual-dark",):
             pilot.app.theme = theme
-            for key in "12345":
+            for key in "123]]]]]":
                 await pilot.press(key)
             await until(pilot, lambda: "some on small" in screen_text(pilot.app))
         # All panels at once, for the states whose plots differ.
         if state in ("blind", "without a guess", "running"):
             await pilot.resize_terminal(200, 50)
-            await until(pilot, lambda: "Guesses" in screen_text(pilot.app) and "Metrics" in screen_text(pilot.app))
+            await until(pilot, lambda: "Guesses" in screen_text(pilot.app) and "Figures" in screen_text(pilot.app))
 
     watch(run.folder, scenario)
 
@@ -70,8 +70,9 @@ def test_any_scores_of_a_blind_round_are_drawn(
     run.guess(run.batch("a"), [(0, True, scores[0]), (1, True, scores[1])])
 
     async def scenario(pilot: Pilot[None]) -> None:
-        assert "blind round" in text_of(pilot, "#metrics-text")
-        await until(pilot, lambda: "Examples by best score" in screen_text(pilot.app))
+        assert "round is blind" in text_of(pilot, "#details-text")
+        await pilot.press("]", "]")
+        await until(pilot, lambda: "Best score of each example" in screen_text(pilot.app))
 
     watch(run.folder, scenario, size=(160, 40))
 
@@ -84,8 +85,9 @@ def test_extreme_times_and_scores_are_drawn(copy: RunFolder) -> None:
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "draws on small" in text_of(pilot, "#who"))
-        for key in "12345":
+        for key in "123]]]]]":
             await pilot.press(key)
+            await pilot.pause()
         await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
 
     play_screen(RunScreen(copy), scenario)

@@ -3,20 +3,25 @@
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from harness.core.files import file_sha256
-from harness.plugins.discovery import find_attacks
+from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
+from harness.tui import overview
+from harness.tui.pages import leaderboard, tuning
+from harness.tui.screen_state import save_round_choice
 from harness.tui.screens.audit import AuditScreen
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import ConfirmDialog
@@ -24,14 +29,16 @@ from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
+from harness.tui.tuning_state import SettingView, TuningView
 from harness.tui.widgets.form_fields import FormFields
 from tests.functional.machine import PLUGINS, homes
 from tests.tiers import slow_values
-from tests.tui.piloting import play_screen, until
+from tests.tui.piloting import on_page, play_app, play_screen, rows_of, table_of, title_of, until
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 from tests.unit.tui.recorded_audit import recorded_audit
 
 Matcher = Callable[[str, str], None]
+SIZED = pytest.mark.parametrize("size", [(80, 24), *slow_values([(120, 35), (200, 55)])])
 START = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 
 
@@ -74,6 +81,33 @@ def recorded(folder: Path, id_: str, *, solved: int, is_blind: bool = False) -> 
     return run.folder
 
 
+def recorded_audit_() -> RunFolder:
+    """A finished audit with fixed times."""
+    audit = recorded_audit(created_at=START, pid=os.getpid())
+    audit.plan("complete", 64.0)
+    audit.plan("again", 8.0)
+    with audit.store.transaction():
+        audit.store.add_ledger("start", 0.0)
+        audit.store.add_ledger("end", 24.0)
+    for number in range(8):
+        batch = audit.batch(f"complete/0/{8 * number}", 8.0)
+        audit.replies(batch, ["I recall the jitters that came with meeting my new coworkers"] * 8, first=8 * number)
+        for name, share in (("trigram", 0.5), ("first 5 words", 0.25)):
+            value = share + 0.2 / (number + 1)
+            audit.figure(batch, name, value, low=value / 2, high=1.4 * value, of=8 * number + 8)
+        audit.end(batch)
+    audit.event("worker_warning", sentence="The file empty.txt holds no paragraph of 35 words.")
+    audit.event("phase", phase="finished")
+    audit.store.close()
+    with contextlib.closing(sqlite3.connect(audit.folder.store)) as db, db:
+        for table in ("audit_reply", "audit_figure"):
+            db.execute(f"UPDATE {table} SET at = ? + batch * 3", (START,))
+        db.execute("UPDATE ledger SET at = ? + spent", (START,))
+    os.utime(audit.folder.spec_file, (START, START))
+    audit.folder.log.write_text("loading\nmeasuring 64 paragraphs\n")
+    return audit.folder
+
+
 def screenshot(
     screen: Screen[Any], is_ready: Callable[[Pilot[None]], Any], *, size: tuple[int, int], keys: Sequence[str] = ()
 ) -> str:
@@ -99,69 +133,174 @@ def shows(pilot: Pilot[None], selector: str, words: str) -> bool:
     return bool(found) and words in str(found.first(Static).content)
 
 
-@pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
+def picture_of_page(number: int, is_ready: Callable[[Pilot[None]], Any], size: tuple[int, int]) -> str:
+    """Return a picture of a page of the main screen."""
+    pictures: list[str] = []
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, number)
+        await until(pilot, lambda: is_ready(pilot))
+        await wait_until_stable(pilot)
+        pictures.append(pilot.app.export_screenshot(title="harness"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overview, "device_loads", lambda: {"CPU": 40.0})
+        play_app(scenario, size=size)
+    return pictures[0]
+
+
+def has_rows(name: str, count: int = 1) -> Callable[[Pilot[None]], bool]:
+    return lambda pilot: table_of(pilot, name).row_count >= count
+
+
+@SIZED
+def test_the_page_of_runs(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    for id_, solved in (("abcd-some", 9), ("efgh-other", 12)):
+        recorded(tmp_path, id_, solved=solved)
+    recorded(tmp_path, "ijkl-blind", solved=0, is_blind=True)
+
+    def is_ready(pilot: Pilot[None]) -> bool:
+        return table_of(pilot, "runs").row_count == 3 and shows(pilot, "#facts", "guesses")
+
+    matches_snapshot(f"runs-{size[0]}", picture_of_page(1, is_ready, size))
+
+
+@SIZED
+def test_the_card_of_the_first_run(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    picture = picture_of_page(1, lambda pilot: pilot.app.screen.query_one("#first-run").region.area, size)
+    matches_snapshot(f"first-run-{size[0]}", picture)
+
+
+@SIZED
+def test_the_page_of_attacks(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    # A relative path, so that no picture depends on the place of the repository.
+    (tmp_path / "plugins").mkdir()
+    shutil.copy(PLUGINS / "draws.py", tmp_path / "plugins")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overview, "find_attacks", lambda folder: (_attack(Path("plugins") / "draws.py"),))
+
+        def is_ready(pilot: Pilot[None]) -> bool:
+            return shows(pilot, "#about-text", "trials") and "draws.py" in title_of(pilot, "source")
+
+        matches_snapshot(f"attacks-{size[0]}", picture_of_page(2, is_ready, size))
+
+
+def _attack(path: Path) -> AttackFile:
+    found = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
+    return replace(found, path=path)
+
+
+@SIZED
+def test_the_page_of_audits(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    recorded_audit_()
+    matches_snapshot(
+        f"audits-{size[0]}", picture_of_page(3, lambda pilot: shows(pilot, "#figures-text", "trigram"), size)
+    )
+
+
+@SIZED
+def test_the_page_of_tunings(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    setting = SettingView({"top_k": 5, "width": 600}, 0.5, ("0.600", "0.400"))
+    view = TuningView(
+        "abcd-tuning", "baseline", "demo", START, 3, 0.5, ("top_k", "width"), ("fold0of2", "fold1of2"), (setting,) * 2
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "read_tunings", lambda: [view])
+        matches_snapshot(f"tuning-{size[0]}", picture_of_page(4, has_rows("settings", 2), size))
+
+
+@SIZED
+def test_the_page_of_the_leaderboard(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    (tmp_path / "submissions").mkdir()
+    (tmp_path / "submissions" / "a.zip").touch()
+    save_round_choice("demo")
+    entry = {
+        "bundle": "a.zip",
+        "team": "team A",
+        "attack": "baseline",
+        "place": 1,
+        "recall_at_cap": 0.5,
+        "recall_interval": [0.4, 0.6],
+        "difference": None,
+        "ties": False,
+        "elapsed_s": 12.0,
+        "verified": "reproduced",
+        "unranked": None,
+    }
+    second = entry | {"bundle": "b.zip", "team": "team B", "place": 2, "difference": -0.1, "ties": True}
+    answer = {"round": "demo", "error_cap": 100, "entries": [entry, second | {"verified": "not verified"}]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaderboard, "run_command", lambda *_, **__: answer)
+        matches_snapshot(f"leaderboard-{size[0]}", picture_of_page(5, has_rows("entries", 2), size))
+
+
+@SIZED
+def test_the_page_of_data(size: tuple[int, int], matches_snapshot: Matcher) -> None:
+    def is_ready(pilot: Pilot[None]) -> bool:
+        rows = rows_of(table_of(pilot, "rounds"))
+        return len(rows) == 4 and all("checking" not in cells[2] for cells in rows.values())
+
+    matches_snapshot(f"data-{size[0]}", picture_of_page(6, is_ready, size))
+
+
+@SIZED
 def test_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
-    svg = screenshot(RunScreen(folder), lambda pilot: shows(pilot, "#metrics-text", "exact@1"), size=size)
+    svg = screenshot(RunScreen(folder), has_band, size=size)
     matches_snapshot(f"run-{size[0]}", svg)
 
 
+def has_band(pilot: Pilot[None]) -> bool:
+    screen = pilot.app.screen
+    return isinstance(screen, RunScreen) and screen._snapshot is not None and screen._snapshot.band is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_the_other_plots_of_a_run(tmp_path: Path, number: int, matches_snapshot: Matcher) -> None:
+    folder = recorded(tmp_path, "abcd-some", solved=9)
+    svg = screenshot(RunScreen(folder), has_band, size=(120, 35), keys=["]"] * number)
+    matches_snapshot(f"run-plot-{number + 1}", svg)
+
+
+@pytest.mark.slow
 def test_a_blind_run(tmp_path: Path, matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=0, is_blind=True)
-    svg = screenshot(RunScreen(folder), lambda pilot: shows(pilot, "#metrics-text", "blind"), size=(160, 40))
+    svg = screenshot(RunScreen(folder), lambda pilot: shows(pilot, "#details-text", "blind"), size=(120, 35))
     matches_snapshot("run-blind", svg)
 
 
-@pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
+@SIZED
 def test_an_audit(size: tuple[int, int], matches_snapshot: Matcher) -> None:
-    audit = recorded_audit(created_at=START, pid=os.getpid())
-    audit.plan("complete", 64.0)
-    audit.plan("again", 8.0)
-    with audit.store.transaction():
-        audit.store.add_ledger("start", 0.0)
-        audit.store.add_ledger("end", 24.0)
-    for number in range(8):
-        batch = audit.batch(f"complete/0/{8 * number}", 8.0)
-        audit.replies(batch, ["I recall the jitters that came with meeting my new coworkers"] * 8, first=8 * number)
-        for name, share in (("trigram", 0.5), ("first 5 words", 0.25)):
-            value = share + 0.2 / (number + 1)
-            audit.figure(batch, name, value, low=value / 2, high=1.4 * value, of=8 * number + 8)
-        audit.end(batch)
-    audit.event("worker_warning", sentence="The file empty.txt holds no paragraph of 35 words.")
-    audit.event("phase", phase="finished")
-    audit.store.close()
-    with contextlib.closing(sqlite3.connect(audit.folder.store)) as db, db:
-        for table in ("audit_reply", "audit_figure"):
-            db.execute(f"UPDATE {table} SET at = ? + batch * 3", (START,))
-        db.execute("UPDATE ledger SET at = ? + spent", (START,))
-    os.utime(audit.folder.spec_file, (START, START))
-    audit.folder.log.write_text("loading\nmeasuring 64 paragraphs\n")
-    screen = AuditScreen(audit.folder)
+    screen = AuditScreen(recorded_audit_())
     svg = screenshot(screen, lambda pilot: shows(pilot, "#progress-text", "1 warning"), size=size)
     matches_snapshot(f"audit-{size[0]}", svg)
 
 
-def test_a_comparison(tmp_path: Path, matches_snapshot: Matcher) -> None:
+@SIZED
+def test_a_comparison(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folders = [recorded(tmp_path, id_, solved=solved) for id_, solved in (("abcd-some", 9), ("efgh-other", 12))]
-    svg = screenshot(CompareScreen(folders), lambda pilot: shows(pilot, "#header", "2 runs"), size=(160, 40))
-    matches_snapshot("compare", svg)
+    svg = screenshot(CompareScreen(folders), lambda pilot: shows(pilot, "#header", "2 runs"), size=size)
+    matches_snapshot(f"compare-{size[0]}", svg)
 
 
-def test_an_example(tmp_path: Path, matches_snapshot: Matcher) -> None:
+@SIZED
+def test_an_example(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     screen = ExampleScreen([folder], range(EXAMPLES), 12)
-    svg = screenshot(screen, lambda pilot: shows(pilot, "#example-text", "candidate"), size=(80, 24))
-    matches_snapshot("example", svg)
+    svg = screenshot(screen, has_rows("candidates", 2), size=size)
+    matches_snapshot(f"example-{size[0]}", svg)
 
 
-def test_the_form_of_a_new_run(matches_snapshot: Matcher) -> None:
+@SIZED
+def test_the_form_of_a_new_run(size: tuple[int, int], matches_snapshot: Matcher) -> None:
     attack = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
     screen = NewRunScreen(attack, attacks_folder=None, round_name="demo")
-    svg = screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=(80, 24))
-    matches_snapshot("new-run", svg)
+    svg = screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=size)
+    matches_snapshot(f"new-run-{size[0]}", svg)
 
 
-@pytest.mark.parametrize("size", [(80, 24), *slow_values([(160, 40)])])
+@SIZED
 def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], matches_snapshot: Matcher) -> None:
     folder = recorded(tmp_path, "abcd-some", solved=9)
     (tmp_path / "team.toml").write_text('[[members]]\nname = "Ada"\n')
@@ -174,6 +313,23 @@ def test_the_package_of_a_run(tmp_path: Path, size: tuple[int, int], matches_sna
     # The check `sandbox` is unmet, and accepted with Space.
     svg = screenshot(screen, lambda pilot: shows(pilot, "#message", "unmet: sandbox"), size=size, keys=["space"])
     matches_snapshot(f"package-{size[0]}", svg)
+
+
+@pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "b"])
+def test_the_dialogs(key: str, matches_snapshot: Matcher) -> None:
+    pictures: list[str] = []
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(pilot.app.screen, ModalScreen))
+        await wait_until_stable(pilot)
+        pictures.append(pilot.app.export_screenshot(title="harness"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overview, "device_loads", lambda: {"CPU": 40.0})
+        play_app(scenario, size=(80, 24))
+    names = {"question_mark": "keys", "ctrl+p": "actions", "b": "round"}
+    matches_snapshot(f"dialog-{names[key]}", pictures[0])
 
 
 def test_a_question(matches_snapshot: Matcher) -> None:

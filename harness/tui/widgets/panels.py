@@ -45,6 +45,16 @@ class Panel(Vertical):
             self.query_one(".why-empty", Static).update(Content(sanitize(f"{self.label}: {reason}")))
 
 
+class PanelTabs(Static):
+    """The line of tabs of a group of panels. A click runs its action on the line itself."""
+
+    def action_go_to(self, number: int) -> None:
+        """Show a panel, counted from 1."""
+        group = self.parent
+        assert isinstance(group, PanelGroup)
+        group.action_panel_number(number)
+
+
 class PanelGroup(Container):
     """Shows all its panels if it is large enough, else the chosen one below a line of tabs.
 
@@ -79,7 +89,7 @@ class PanelGroup(Container):
         self._is_zoomed = False
 
     def compose(self) -> ComposeResult:
-        yield Static("", classes="tabs")
+        yield PanelTabs("", classes="tabs")
         yield from self.compose_panels()
 
     def compose_panels(self) -> ComposeResult:
@@ -145,6 +155,6 @@ class PanelGroup(Container):
         tabs = []
         for number, panel in enumerate(panels, 1):
             name = f"{number} {panel.label}" if self.IS_NUMBERED else panel.label
-            click = Style.from_meta({"@click": f"panel_number({number})"})
+            click = Style.from_meta({"@click": f"go_to({number})"})
             tabs += [Content.styled(f"[{name}]" if panel.id == self._chosen else f" {name} ", click), Content(" ")]
         self.query_one(".tabs", Static).update(Content("").join(tabs))

@@ -1,7 +1,7 @@
 """The axes of plots: labelled ticks for every range."""
 
-import itertools
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def assert_readable(ticks: Sequence[Tick]) -> None:
     places = [tick.at for tick in ticks]
     assert len(ticks) >= 2 and all(tick.label for tick in ticks)
     assert min(places) >= -1e-9 and max(places) <= 1 + 1e-9
-    assert all(before < after for before, after in itertools.pairwise(places))
+    assert all(before < after for before, after in pairwise(places))
 
 
 @given(low=st.floats(-1e9, 1e9), length=st.floats(1e-3, 1e9), most=MOST)
