@@ -21,10 +21,10 @@ SIZES = ((80, 24), (120, 35), (200, 55))
 THEMES = {"dark": "textual-dark", "light": "textual-light"}
 SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "runs": ((), "exact@1|finished"),
-    "run": (("g", "enter"), "Recall@100 ±"),
-    "example": (("g", "enter", "3", "m", "enter"), "candidate"),
-    "compare": (("g", "space", "G", "space", "c"), "p <|p ="),
-    "package": (("g", "p"), "description"),
+    "run": (("enter",), "Recall@100 ±"),
+    "example": (("enter", "3", "m", "enter"), "candidate"),
+    "compare": (("space", "space", "c"), "p <|p ="),
+    "package": (("p",), "description"),
     "keys": (("question_mark",), "Everywhere"),
     "round": (("b",), "satml-dev"),
     "attacks": (("2",), "Reference"),

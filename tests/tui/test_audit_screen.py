@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import RichLog
 
 from harness.runs.folder import RunFolder
 from harness.tui.screens.audit import AuditScreen
@@ -61,7 +60,7 @@ def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit,
         await shown(pilot)
         assert text_of(pilot, "#who").startswith("▶ running  audit sequence on corpus.txt  abcd-sequence-corpus")
         assert " 50%" in text_of(pilot, "#bars")
-        for key in "1234l":
+        for key in "12345l":
             await pilot.press(key)
             await pilot.pause()
             words = screen_text(pilot.app)
@@ -70,9 +69,8 @@ def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit,
         if size[0] >= 80:
             for key, shown_words in (
                 ("", "log [/bold][red]x"),
-                ("1", "[0.125, 0.5]"),
-                ("4", "reply plain"),
-                ("3", "1 warning"),
+                ("4", "[0.125, 0.5]"),
+                ("5", "1 warning"),
             ):
                 await pilot.press(*key)
                 await until(pilot, lambda shown_words=shown_words: shown_words in screen_text(pilot.app))
@@ -95,7 +93,7 @@ def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         await until(pilot, lambda: title_of(pilot, "plot") == "trigram vs. time")
-        await pilot.press("1", "down")
+        await pilot.press("4", "down")
         await until(pilot, lambda: title_of(pilot, "plot").startswith("[/bold]"))
         # A new figure does not change the choice.
         audit.figure(audit.batch("complete/0/8", 8.0), "another", 0.5)
@@ -106,26 +104,24 @@ def test_the_cursor_chooses_the_plotted_figure(audit: RecordedAudit) -> None:
     watched(audit.folder, scenario, size=(160, 40))
 
 
-def test_new_rows_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
+def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)
         await pilot.press("4")
-        rows = pilot.app.screen.query_one("#row-lines", RichLog)
-        await until(pilot, lambda: len(rows.lines) == 2)
+        table = table_of(pilot, "figure-table")
         batch = audit.batch("complete/0/8", 8.0)
-        audit.replies(batch, ["third"])
-        await until(pilot, lambda: len(rows.lines) == 3)
+        audit.figure(batch, "third", 0.5)
+        await until(pilot, lambda: table.row_count == 3)
         await pilot.press("f")
-        await pilot.pause()
-        audit.replies(batch, ["fourth"])
-        audit.spent(33.0)
         await until(pilot, lambda: "view frozen" in text_of(pilot, "#who"))
+        audit.figure(batch, "fourth", 0.5)
+        audit.spent(33.0)
         screen = pilot.app.screen
         assert isinstance(screen, AuditScreen)
-        await until(pilot, lambda: screen._snapshot is not None and len(screen._snapshot.rows) == 4)
-        assert len(rows.lines) == 3 and "0:33" not in text_of(pilot, "#bars")
+        await until(pilot, lambda: screen._snapshot is not None and len(screen._snapshot.figures) == 4)
+        assert table.row_count == 3 and "0:33" not in text_of(pilot, "#bars")
         await pilot.press("f")
-        await until(pilot, lambda: len(rows.lines) == 4)
+        await until(pilot, lambda: table.row_count == 4)
 
     watched(audit.folder, scenario)
 
@@ -145,7 +141,8 @@ def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
         await pilot.press("s", "r", "p", "R")
         await pilot.pause()
         assert isinstance(pilot.app.screen, AuditScreen)
-        assert "0.25" in screen_text(pilot.app)
+        await pilot.press("4")
+        await until(pilot, lambda: "0.25" in screen_text(pilot.app))
 
     watched(audit.folder, scenario)
 

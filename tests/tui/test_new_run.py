@@ -252,7 +252,7 @@ def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) -> None:
     written(plugins, SLOW)
 
     async def scenario(pilot: Pilot[None]) -> list[str | None]:
-        assert text_of(pilot, "#state") == "Reading the parameters of some …"
+        assert text_of(pilot, "#state") == "Reading the parameters …"
         await pilot.press("escape")
         await until(pilot, lambda: stage(pilot).results)
         return stage(pilot).results

@@ -200,9 +200,21 @@ def test_the_page_of_audits(size: tuple[int, int], matches_snapshot: Matcher) ->
 
 @SIZED
 def test_the_page_of_tunings(size: tuple[int, int], matches_snapshot: Matcher) -> None:
-    setting = SettingView({"top_k": 5, "width": 600}, 0.5, ("0.600", "0.400"))
+    settings = tuple(
+        SettingView(number, {"top_k": 5, "width": 600}, 0.5 / number, ("0.600", "0.400"), number == 2)
+        for number in (1, 2)
+    )
     view = TuningView(
-        "abcd-tuning", "baseline", "demo", START, 3, 0.5, ("top_k", "width"), ("fold0of2", "fold1of2"), (setting,) * 2
+        "abcd-tuning",
+        "baseline",
+        "demo",
+        START,
+        3,
+        0.5,
+        ("top_k", "width"),
+        ("fold0of2", "fold1of2"),
+        settings,
+        {"top_k": 0.75, "width": 0.25},
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "read_tunings", lambda: [view])

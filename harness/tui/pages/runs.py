@@ -161,7 +161,11 @@ class RunsPage(RunActions, Vertical):
             place.display, table.display = is_first, not is_first
             if self.screen.focused is None or self.screen.focused in (table, *place.query("*")):
                 self.focus_main()
+        was_empty = table.key_under_cursor is None
         table.show(columns, rows, sort_key=state.sort_key, is_descending=state.is_descending)
+        first_run = next((row.key for row in rows if not row.key.startswith(HEADING)), None)
+        if was_empty and first_run is not None:
+            table.move_to(first_run)
         facts = ["Runs"]
         if matches < len(self._runs):
             facts.append(f"{matches} of {len(self._runs)}")

@@ -192,7 +192,7 @@ class StartScreen(FormScreen[str | None]):
 
     def _show_progress(self, place: str, line: str) -> None:
         if self._phase is Phase.STARTING:
-            self.show_message(f"starting {place}{line or '…'}")
+            self.show_message(f"starting {place}… {line}".rstrip())
 
     def _show_start_error(self, reason: str, errors: dict[str, str]) -> None:
         self._return_to_form(reason, is_error=True)

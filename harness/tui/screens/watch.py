@@ -42,7 +42,7 @@ class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
         Binding("l", "log", "Log", tooltip="Open or close the log of the worker"),
         *(
             Binding(str(number), f"panel({number})", f"Panel {number}", show=False, tooltip=f"Go to panel {number}")
-            for number in range(1, 5)
+            for number in range(1, 6)
         ),
         *RUN_BINDINGS,
     ]

@@ -1,4 +1,4 @@
-"""The feed of an audit: figures over time, and the newest rows without void ones."""
+"""The feed of an audit: figures over time, without void ones."""
 
 import os
 from pathlib import Path
@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.audit import FIGURES
 from harness.core.errors import HarnessError
 from harness.runs.folder import RunFolder
-from harness.tui.audit_feed import MAX_ROWS, AuditFeed
+from harness.tui.audit_feed import AuditFeed
 from tests.unit.tui.recorded import recorded_run
-from tests.unit.tui.recorded_audit import COUNTS, RecordedAudit, recorded_audit
+from tests.unit.tui.recorded_audit import RecordedAudit, recorded_audit
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -40,39 +39,15 @@ def test_figures_have_their_newest_value_and_a_history(audit: RecordedAudit) -> 
     assert np.isnan(seen.histories["odd"].value).all()
 
 
-def test_the_newest_rows_have_numbers_and_texts_but_no_vectors(audit: RecordedAudit) -> None:
-    batch = audit.batch("complete/0/0")
-    feed = AuditFeed(audit.folder)
-    audit.replies(batch, [f"text {number}" for number in range(MAX_ROWS + 20)])
-    assert [row.text for row in feed.poll().rows][-1] == "item 119 · share 14.875 · reply text 119"
-    audit.replies(batch, ["x" * 1000], first=500)
-    rows = feed.poll().rows
-    assert len(rows) == MAX_ROWS
-    assert rows[-1].table == "reply" and rows[-1].text.startswith("item 500 · share 62.5 · reply xxx")
-    assert len(rows[-1].text) < 250
-    assert rows[-2].text.endswith("text 119")
-
-
-def test_a_table_without_text_shows_its_numbers() -> None:
-    audit = recorded_audit(tables=(COUNTS, FIGURES))
-    batch = audit.batch("count/0/0")
-    with audit.store.transaction():
-        audit.store.add_rows(*batch, "audit_counts", {"item": np.array([7])})
-    assert [row.text for row in AuditFeed(audit.folder).poll().rows] == ["item 7"]
-
-
-def test_a_repeated_batch_voids_its_earlier_rows(audit: RecordedAudit) -> None:
+def test_a_repeated_batch_voids_its_earlier_figures(audit: RecordedAudit) -> None:
     feed = AuditFeed(audit.folder)
     batch = audit.batch("complete/0/0")
-    audit.replies(batch, ["void"])
     audit.figure(batch, "trigram", 1.0)
-    assert [row.text[-4:] for row in feed.poll().rows] == ["void"]
+    assert [figure.value for figure in feed.poll().figures] == [1.0]
     again = audit.batch("complete/0/0")
-    assert feed.poll().rows == () and feed.poll().histories == {} and feed.poll().figures == ()
-    audit.replies(again, ["good"])
+    assert feed.poll().histories == {} and feed.poll().figures == ()
     audit.figure(again, "trigram", 0.5)
     seen = feed.poll()
-    assert [row.text[-4:] for row in seen.rows] == ["good"]
     assert seen.histories["trigram"].value.tolist() == [0.5]
 
 

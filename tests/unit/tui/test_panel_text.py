@@ -11,13 +11,12 @@ from harness.runs.reader import StageWork
 from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.run_feed import RunFeed
-from harness.tui.snapshot import AuditRow, AuditSnapshot, RunSnapshot
+from harness.tui.snapshot import AuditSnapshot, RunSnapshot
 from harness.tui.widgets.panel_text import (
     figure_cells,
     metric_facts,
     progress_lines,
     resource_facts,
-    row_line,
     warning_lines,
 )
 from tests.functional.machine import homes
@@ -93,8 +92,3 @@ def test_the_newest_warnings_are_first_and_the_rest_are_counted() -> None:
     assert lines[1] == "25 warnings:" and lines[2].startswith("! Warning 24[/bold]") and lines[-1] == "… and 5 earlier"
     assert all(line.isprintable() for line in lines)
     assert warning_lines([]) == []
-
-
-def test_a_row_is_one_printable_line() -> None:
-    line = row_line(AuditRow(1, 0.0, "reply", f"item 3 · reply {HOSTILE}"))
-    assert line.isprintable() and "reply · item 3 · reply [/bold]" in line
