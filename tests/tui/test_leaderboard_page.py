@@ -22,22 +22,12 @@ def here(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     save_round_choice(None)
 
 
-def test_without_a_round_it_asks_for_one() -> None:
-    save_round_choice(None)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await on_page(pilot, 5)
-        await until(pilot, lambda: "choose a round with `b`" in screen_text(pilot.app))
-
-    play_app(scenario)
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_without_bundles_it_says_where_they_come_from(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await on_page(pilot, 5)
         if size[0] >= 80:
-            await until(pilot, lambda: "submissions contains no bundles" in screen_text(pilot.app))
+            await until(pilot, lambda: "no bundles in ./submissions" in screen_text(pilot.app))
 
     play_app(scenario, size=size)
 
@@ -66,6 +56,6 @@ def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Mach
         assert rows["reference"] == ["── best run of baseline here: 0.375 ──"]
         assert rows["bad.zip"][0].startswith("bad.zip: ") and rows["bad.zip"][0].isprintable()
         shutil.rmtree(here / "submissions")
-        await until(pilot, lambda: "contains no bundles" in screen_text(pilot.app))
+        await until(pilot, lambda: "no bundles in" in screen_text(pilot.app))
 
     play_app(scenario)
