@@ -29,6 +29,8 @@ SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 class ScreenApp(OrderedKeysApp):
     """An application with one screen; `results` has the values that the screen was dismissed with."""
 
+    ENABLE_COMMAND_PALETTE = False
+
     def __init__(self, screen: Screen[Any]) -> None:
         super().__init__()
         self.shown = screen
