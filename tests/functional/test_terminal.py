@@ -17,7 +17,7 @@ from tests.functional.machine import Machine, guess_count, wait_until
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 90.0
+SECONDS = 240.0
 
 
 class Terminal:
@@ -85,6 +85,7 @@ def only_run(machine: Machine) -> RunFolder:
     return folder
 
 
+@pytest.mark.timeout(900)
 def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     machine: Machine, terminal: Callable[..., Terminal]
 ) -> None:
@@ -96,7 +97,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     first.press("Enter")
     first.until("baseline on demo", "running")
     run = only_run(machine)
-    wait_until(lambda: guess_count(run) > 0)
+    wait_until(lambda: guess_count(run) > 0, seconds=SECONDS)
     # Closing the terminal leaves the run running.
     first.kill()
     count = guess_count(run)
@@ -180,10 +181,10 @@ def test_the_screen_works_at_any_size(
 ) -> None:
     run = machine.attack("draws", "--set", "pause=0")
     opened = terminal("watch", run["id"], size=size)
-    opened.until("draws on small")
+    opened.until("finished  draws")
     for columns, rows in ((20, 5), (200, 50), (60, 12), size):
         opened.resize(columns, rows)
         time.sleep(0.3)
-    opened.until("draws on small")
+    opened.until("finished  draws")
     opened.press("q", "q")
     assert (machine.folder / "state" / "screen.log").read_text().count("CRITICAL") == 0
