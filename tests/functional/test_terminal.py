@@ -6,7 +6,6 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 

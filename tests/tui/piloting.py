@@ -1,7 +1,6 @@
 """Helpers that drive screens with keys from ordinary tests, and wait for conditions."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,9 +81,7 @@ def burst(pilot: Pilot[None], *keys: str) -> None:
         pilot.app.post_message(Key(_KEY_NAMES.get(key, key), character))
 
 
-async def until(
-    pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = float(os.environ.get("H4_SECONDS", "90"))
-) -> Any:
+async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = 90.0) -> Any:
     """Wait until `holds` returns a true value, and return that; fail after `seconds`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
