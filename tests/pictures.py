@@ -8,8 +8,10 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from harness.core.files import write_export
 from harness.plugins.discovery import find_attacks
@@ -74,9 +76,9 @@ def _scenarios(longer: RunFolder, shorter: RunFolder, audit: RunFolder) -> dict[
 
         return scenario
 
-    def screen(make: Callable[[], object], is_ready: Callable[[Pilot[None]], object]) -> Scenario:
+    def screen(make: Callable[[], Screen[Any]], is_ready: Callable[[Pilot[None]], object]) -> Scenario:
         async def scenario(pilot: Pilot[None]) -> None:
-            pilot.app.push_screen(make())  # type: ignore[arg-type]
+            await pilot.app.push_screen(make())
             await until(pilot, lambda: is_ready(pilot))
 
         return scenario
