@@ -99,7 +99,8 @@ def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, f
         widths[fillers[0]] -= excess
     numbers, used = [0], min(widths[0], available)
     widths[0] = used
-    others = range(max(1, first), len(columns)) if excess > 0 else range(1, len(columns))
+    start = max(1, min(first, len(columns) - 1)) if excess > 0 else 1
+    others = range(start, len(columns))
     for number in others:
         room = available - used - GAP
         if room < min(widths[number], 4):
@@ -109,7 +110,7 @@ def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, f
         if widths[number] > room:
             widths[number] = room
     hides_right = numbers[-1] < len(columns) - 1
-    return Layout(tuple(numbers), tuple(widths[number] for number in numbers), others.start > 1, hides_right)
+    return Layout(tuple(numbers), tuple(widths[number] for number in numbers), start > 1, hides_right)
 
 
 def title_of(column: Column, width: int) -> str:

@@ -4,19 +4,19 @@ import shlex
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from tests.conftest import require_tool
-from tests.functional.machine import Machine, guess_count, wait_until, write_tiny_demo
+from tests.functional.machine import Machine, guess_count, wait_until
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 90.0
+SECONDS = 240.0
 
 
 class Terminal:
@@ -84,42 +84,61 @@ def only_run(machine: Machine) -> RunFolder:
     return folder
 
 
-@pytest.fixture
-def tiny(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The demo with its smallest target, as the default round."""
-    round_ = write_tiny_demo(machine.folder)
-    (machine.folder / "config.toml").write_text(f'round = "{round_}"\n')
-    monkeypatch.setenv("HARNESS_CONFIG", str(machine.folder))
-    return round_
-
-
-def test_a_run_is_started_watched_and_compared(machine: Machine, terminal: Callable[..., Terminal], tiny: Path) -> None:
-    first = terminal()
-    first.until("baseline", "greedy")
-    first.press("n")
-    first.until("trials", "demo-tiny")
-    first.press("Enter", "C-u", "2", "C-r")
-    first.until("baseline on tiny", "· running")
+@pytest.mark.timeout(900)
+def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
+    machine: Machine, terminal: Callable[..., Terminal]
+) -> None:
+    folder = machine.folder
+    (folder / "team.toml").write_text('[[members]]\nname = "Ada"\n')
+    (folder / "description.md").write_text("# An attack\n\nIt samples.\n")
+    first = terminal(size=(120, 35))
+    first.until("Press Enter to attack the bundled model")
+    first.press("Enter")
+    first.until("baseline on demo", "running")
     run = only_run(machine)
-    wait_until(lambda: guess_count(run) > 0)
+    wait_until(lambda: guess_count(run) > 0, seconds=SECONDS)
+    # Closing the terminal leaves the run running.
     first.kill()
     count = guess_count(run)
-    wait_until(lambda: guess_count(run) > count)
-    assert run_summary(run).status == "running"
+    wait_until(lambda: guess_count(run) > count or run_summary(run).status == "finished")
 
-    again = terminal("watch")
-    again.until("baseline on tiny", "· running")
-    again.until("baseline on tiny", "· finished")
-    again.press("q")
-    again.until(run.id, "finished")
-    again.kill()
+    again = terminal(size=(120, 35))
+    again.until(run.id.partition("-")[0], "Runs")
+    again.press("Enter")
+    again.until("✓ finished", "baseline on demo", "Recall vs. errors")
+    again.press("q", "n")
+    again.until("2 Attacks", "greedy")
+    again.press("2", "g")
+    _go_down_to(again, "baseline")
+    again.press("n")
+    again.until("trials", "harness run baseline")
+    # In one burst, as over a slow line: the number of trials.
+    again.press("Enter", "C-u", "1", "C-r")
+    (second,) = wait_until(lambda: [folder for folder in machine.folders() if folder.id != run.id])
+    assert second.attack_spec().params["trials"] == 1
+    again.until("✓ finished", second.id)
+    again.press("q", "1")
+    again.until(second.id.partition("-")[0], run.id.partition("-")[0])
+    again.press("c")
+    again.until("2 runs of demo", "McNemar", "trials", "solved only by")
+    again.press("q", "p")
+    again.until("Checklist", "ready.")
+    again.press("C-r")
+    # The cursor has stayed on the first run.
+    again.until("packaged in", f"{run.id}.zip")
+    assert zipfile.is_zipfile(folder / "submissions" / f"{run.id}.zip")
+    again.press("Escape", "q")
+    wait_until(lambda: subprocess.run(["tmux", "-S", again._socket, "ls"], capture_output=True).returncode != 0)
 
-    machine.run("run", "baseline", "--round", str(tiny), "--set", "trials=1")
-    compared = terminal(size=(200, 50))
-    compared.until("baseline", run.id)
-    compared.press("Tab", "Tab", "Space", "Space", "c")
-    compared.until("2 runs of tiny", "McNemar's exact test", "params.trials", run.id)
-    compared.press("q", "q")
+
+def _go_down_to(terminal: Terminal, name: str) -> None:
+    """Move the cursor of the table down to the row that begins with `name`."""
+    for _ in range(100):
+        line = next((line for line in terminal.text.splitlines() if "▌" in line), "")
+        if line.partition("▌")[2].startswith(name):
+            return
+        terminal.press("j")
+    raise AssertionError(f"no row begins with {name}")
 
 
 @pytest.mark.parametrize("keys", [("q",), ("C-q",)])
@@ -127,7 +146,7 @@ def test_quitting_restores_the_terminal(
     machine: Machine, terminal: Callable[..., Terminal], keys: tuple[str, ...]
 ) -> None:
     opened = terminal()
-    opened.until("baseline", "greedy")
+    opened.until("Runs", "Help")
     opened.press(*keys)
     wait_until(lambda: subprocess.run(["tmux", "-S", opened._socket, "ls"], capture_output=True).returncode != 0)
 
@@ -141,6 +160,8 @@ def test_the_screen_returns_after_an_editor(
     editor.chmod(0o755)
     opened = Terminal(Machine(machine.folder, {"EDITOR": str(editor)}), size=(100, 30))
     try:
+        opened.until("Runs", "Help")
+        opened.press("2")
         opened.until("baseline", "greedy")
         opened.press("a")
         opened.until("the new attack in attacks", "my_attack_1")
@@ -160,10 +181,10 @@ def test_the_screen_works_at_any_size(
 ) -> None:
     run = machine.attack("draws", "--set", "pause=0")
     opened = terminal("watch", run["id"], size=size)
-    opened.until("draws on small")
+    opened.until("finished  draws")
     for columns, rows in ((20, 5), (200, 50), (60, 12), size):
         opened.resize(columns, rows)
         time.sleep(0.3)
-    opened.until("draws on small")
+    opened.until("finished  draws")
     opened.press("q", "q")
     assert (machine.folder / "state" / "screen.log").read_text().count("CRITICAL") == 0

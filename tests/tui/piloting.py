@@ -1,7 +1,6 @@
 """Helpers that drive screens with keys from ordinary tests, and wait for conditions."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +27,8 @@ SIZES = [(80, 24), *slow_values([(200, 50), (20, 5), (250, 70)])]
 
 class ScreenApp(OrderedKeysApp):
     """An application with one screen; `results` has the values that the screen was dismissed with."""
+
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, screen: Screen[Any]) -> None:
         super().__init__()
@@ -80,9 +81,7 @@ def burst(pilot: Pilot[None], *keys: str) -> None:
         pilot.app.post_message(Key(_KEY_NAMES.get(key, key), character))
 
 
-async def until(
-    pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = float(os.environ.get("H4_SECONDS", "90"))
-) -> Any:
+async def until(pilot: Pilot[None], holds: Callable[[], Any], *, seconds: float = 90.0) -> Any:
     """Wait until `holds` returns a true value, and return that; fail after `seconds`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

@@ -269,6 +269,7 @@ def test_an_editor_that_does_not_start_is_a_message(
 def test_a_missing_attacks_directory_is_a_message(tmp_path: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await on_page(pilot, 2)
-        await until(pilot, lambda: "nowhere" in screen_text(pilot.app))
+        await until(pilot, lambda: "nowhere" in text_of(pilot, "#attack-list .why-empty"))
+        assert "Attacks: " in screen_text(pilot.app)
 
-    play_app(scenario, attacks_folder=tmp_path / "nowhere", size=(200, 50))
+    play_app(scenario, attacks_folder=tmp_path / "nowhere")

@@ -144,7 +144,7 @@ def picture_of_page(number: int, is_ready: Callable[[Pilot[None]], Any], size: t
         pictures.append(pilot.app.export_screenshot(title="harness"))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overview, "device_loads", lambda: {"CPU": 40.0})
+        patch.setattr(overview, "device_loads", dict)
         play_app(scenario, size=size)
     return pictures[0]
 
@@ -187,7 +187,7 @@ def test_the_page_of_attacks(tmp_path: Path, size: tuple[int, int], matches_snap
 
 def _attack(path: Path) -> AttackFile:
     found = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
-    return replace(found, path=path)
+    return replace(found, path=path, origin="./attacks")
 
 
 @SIZED
@@ -306,8 +306,7 @@ def test_an_example(tmp_path: Path, size: tuple[int, int], matches_snapshot: Mat
 
 @SIZED
 def test_the_form_of_a_new_run(size: tuple[int, int], matches_snapshot: Matcher) -> None:
-    attack = next(attack for attack in find_attacks(PLUGINS) if attack.name == "draws")
-    screen = NewRunScreen(attack, attacks_folder=None, round_name="demo")
+    screen = NewRunScreen(_attack(PLUGINS / "draws.py"), attacks_folder=None, round_name="demo")
     svg = screenshot(screen, lambda pilot: pilot.app.screen.query(FormFields).first().values(), size=size)
     matches_snapshot(f"new-run-{size[0]}", svg)
 
@@ -338,7 +337,7 @@ def test_the_dialogs(key: str, matches_snapshot: Matcher) -> None:
         pictures.append(pilot.app.export_screenshot(title="harness"))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overview, "device_loads", lambda: {"CPU": 40.0})
+        patch.setattr(overview, "device_loads", dict)
         play_app(scenario, size=(80, 24))
     names = {"question_mark": "keys", "ctrl+p": "actions", "b": "round"}
     matches_snapshot(f"dialog-{names[key]}", pictures[0])

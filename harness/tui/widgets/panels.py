@@ -20,7 +20,9 @@ class Panel(Vertical):
     DEFAULT_CSS = """
     Panel {
         height: 1fr; width: 1fr; border: round $primary-darken-2; border-title-color: $foreground;
-        & > .why-empty { display: none; height: 1; color: $text-muted; padding: 0 1; text-wrap: nowrap; }
+        & > .why-empty {
+            display: none; height: 1; color: $text-muted; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
+        }
         &:focus-within { border: round $accent; }
         &.-empty { height: 1; border: none; }
         &.-empty > * { display: none; }

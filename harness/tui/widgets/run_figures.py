@@ -19,8 +19,8 @@ class Figure(Vertical):
     Figure {
         height: 5; width: auto; min-width: 22; padding: 0 2;
         Digits { width: auto; }
-        .small { display: none; }
-        .name { color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
+        .small { display: none; width: auto; }
+        .name { width: auto; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
         &.-good Digits, &.-good .small { color: $text-success; }
         &.-bad Digits, &.-bad .small { color: $text-error; }
     }
@@ -48,7 +48,7 @@ class RunFigures(Horizontal):
         height: 5; background: $surface;
         #time { width: auto; height: auto; }
         #bars-place { width: 1fr; height: 100%; align: left middle; }
-        #bars { height: 2; width: 1fr; text-wrap: nowrap; }
+        #bars { height: 2; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
         &.-small {
             height: 2;
             Figure { height: 2; padding: 0 1; min-width: 22; }
@@ -75,7 +75,7 @@ class RunFigures(Horizontal):
         self._show_recall(snapshot)
         recall = snapshot.figures.recall_at_cap
         if reference is None or recall is None:
-            self.query_one("#difference-figure", Figure).show("–", "no earlier baseline")
+            self.query_one("#difference-figure", Figure).show("–", "no baseline yet")
         else:
             name, other = reference
             difference = recall - other

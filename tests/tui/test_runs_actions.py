@@ -1,0 +1,224 @@
+"""The page of the runs: comparing, notes, deleting, damaged runs, and the end of a run."""
+
+import contextlib
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from harness.runs.folder import RunFolder, remove_run
+from harness.tui.app import HarnessApp
+from harness.tui.screens.compare import CompareScreen
+from harness.tui.screens.dialogs import ConfirmDialog, NameDialog
+from harness.tui.screens.main import MainScreen
+from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.list_table import ListTable
+from tests.functional.machine import Machine
+from tests.tui.piloting import (
+    burst,
+    notifications,
+    play_app,
+    rows_of,
+    screen_text,
+    table_of,
+    title_of,
+    until,
+)
+from tests.tui.stored import live_run, stored_run
+
+DRAWS, CRASHED = "aaaa-draws-small", "bbbb-misbehaving-small"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_runs(machine: Machine, places: None) -> None:
+    """A finished run and a newer crashed run."""
+    stored_run(machine.folder, DRAWS, range(8), age=1000.0)
+    stored_run(machine.folder, CRASHED, [], name="misbehaving", phase="crashed")
+
+
+@pytest.fixture
+def spoilt(machine: Machine) -> Iterator[RunFolder]:
+    """A copy of the finished run, which a test may damage."""
+    folder = RunFolder(machine.runs / "zzzz-spoilt")
+    shutil.copytree(machine.runs / DRAWS, folder.path)
+    yield folder
+    shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def runs(pilot: Pilot[None]) -> ListTable:
+    return table_of(pilot, "runs")
+
+
+async def listed(pilot: Pilot[None], *ids: str) -> None:
+    """Wait until the list has exactly these runs, in this order."""
+    await until(pilot, lambda: runs(pilot).keys == list(ids))
+
+
+def test_marked_runs_are_compared_and_escape_unmarks_them(machine: Machine) -> None:
+    second = stored_run(machine.folder, "cccc-draws-small", range(4), seed=1, age=100_000.0)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS, second.id)
+        runs(pilot).move_to(DRAWS)
+        burst(pilot, "space", "space")
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs · 2 marked")
+        assert [rows_of(runs(pilot))[id_][0] for id_ in (DRAWS, second.id)] == ["● ✓ aaaa", "● ✓ cccc"]
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        await until(pilot, lambda: "2 runs of small" in screen_text(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: title_of(pilot, "list") == "Runs")
+
+    play_app(scenario)
+    remove_run(second)
+
+
+def test_one_run_is_compared_with_the_best_other(machine: Machine) -> None:
+    baseline = stored_run(machine.folder, "cccc-baseline-small", range(20), name="baseline", age=100_000.0)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS, baseline.id)
+        runs(pilot).move_to(DRAWS)
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, CompareScreen)
+        assert [folder.id for folder in screen._folders] == [baseline.id, DRAWS]
+
+    play_app(scenario)
+    remove_run(baseline)
+
+
+def test_a_run_without_another_of_its_round_is_not_compared(machine: Machine) -> None:
+    alone = stored_run(machine.folder, "cccc-draws-other", age=100_000.0, round_name="other")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: alone.id in runs(pilot).keys)
+        runs(pilot).move_to(alone.id)
+        await pilot.press("c")
+        await until(pilot, lambda: "no other run of this round" in notifications(pilot))
+        assert isinstance(pilot.app.screen, MainScreen)
+
+    play_app(scenario)
+    remove_run(alone)
+
+
+def test_a_note_is_saved_and_shown(machine: Machine) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        runs(pilot).move_to(DRAWS)
+        await pilot.press("i")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+        burst(pilot, *"tried [/b]", "enter")
+        await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][8] == "tried [/b]")
+
+    play_app(scenario)
+    RunFolder(machine.runs / DRAWS).note.unlink()
+
+
+def test_deleting_asks_once_and_deletes_all_marked_runs(machine: Machine) -> None:
+    two = [stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy")]
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: {folder.id for folder in two} <= set(runs(pilot).keys))
+        for folder in two:
+            runs(pilot).move_to(folder.id)
+            await pilot.press("space")
+        for answer in ("n", "y"):
+            await pilot.press("x")
+            await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
+            assert "these 2 runs" in screen_text(pilot.app) and all(folder.path.exists() for folder in two)
+            await pilot.press(answer)
+            await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
+        await listed(pilot, CRASHED, DRAWS)
+
+    play_app(scenario)
+    assert not any(folder.path.exists() for folder in two)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda store: store.write_bytes(b"\x00[/ no store" * 1000), "unreadable: "),
+        (lambda store: _execute(store, "UPDATE point SET recall = 'high'"), "high"),
+    ],
+    ids=["no store", "wrong types"],
+)
+def test_an_unreadable_run_is_a_row_with_the_reason(
+    spoilt: RunFolder, damage: Callable[[Path], object], words: str
+) -> None:
+    spoilt.summary.unlink(missing_ok=True)
+    damage(spoilt.store)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS, spoilt.id)
+        (row,) = rows_of(runs(pilot))[spoilt.id]
+        assert row.startswith(f"✗ {spoilt.id}") and words in row and row.isprintable()
+        runs(pilot).move_to(spoilt.id)
+        await until(pilot, lambda: "no run under the cursor" in screen_text(pilot.app))
+        await pilot.press("space", "c")
+        await until(pilot, lambda: "no other run" in notifications(pilot) or isinstance(pilot.app.screen, MainScreen))
+        assert isinstance(pilot.app.screen, MainScreen)
+
+    play_app(scenario)
+
+
+def _execute(store: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(store)) as db, db:
+        db.execute(statement)
+
+
+@pytest.mark.slow
+def test_a_locked_run_delays_neither_the_others_nor_the_keys(machine: Machine) -> None:
+    finished = RunFolder(machine.runs / DRAWS)
+    # Otherwise its summary is cached.
+    finished.summary.unlink(missing_ok=True)
+    holder = sqlite3.connect(finished.store, isolation_level=None)
+    # A reader at the end of the run may have left it in WAL mode, in which readers are not blocked.
+    holder.execute("PRAGMA journal_mode=DELETE")
+    holder.execute("BEGIN EXCLUSIVE")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        assert "locked" in rows_of(runs(pilot))[DRAWS][0]
+        for title in ("Recall@100 ▼", "attack ▲"):
+            await pilot.press("o")
+            await until(pilot, lambda title=title: title in screen_text(pilot.app))
+        holder.execute("ROLLBACK")
+        await until(pilot, lambda: rows_of(runs(pilot))[DRAWS][0] == "✓ aaaa")
+
+    try:
+        play_app(scenario, size=(200, 40))
+    finally:
+        holder.close()
+
+
+def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine) -> None:
+    run = live_run(machine.folder, "eeee-patient-small", name="patient")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, HarnessApp)
+        bells = []
+        app.bell = lambda: bells.append(1)  # type: ignore[method-assign]
+        await until(pilot, lambda: run.folder.id in app._running_ids)
+        assert "1 running" in screen_text(app)
+        run.event("phase", phase="crashed")
+        await until(pilot, lambda: "ctrl+o opens it" in notifications(pilot))
+        overview = app._overview
+        # A change of another run updates the overview.
+        other = stored_run(machine.folder, "cccc-draws-small")
+        await until(pilot, lambda: app._overview is not overview)
+        assert notifications(pilot).count("ctrl+o") == 1 and bells == [1]
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.folder.id == run.folder.id)
+        remove_run(other)
+
+    play_app(scenario)
+    run.store.close()
+    remove_run(run.folder)
