@@ -121,11 +121,12 @@ def screenshot(
 
 
 async def wait_until_stable(pilot: Pilot[None]) -> None:
-    """Wait until two consecutive screenshots are equal."""
-    before = ""
-    while (now := pilot.app.export_screenshot()) != before:
-        before = now
-        await pilot.pause(0.2)
+    """Wait until five consecutive screenshots are equal, because a busy machine may draw late."""
+    pictures = [""]
+    while len(pictures) < 5:
+        await pilot.pause(0.15)
+        picture = pilot.app.export_screenshot()
+        pictures = [*pictures, picture] if picture == pictures[-1] else [picture]
 
 
 def shows(pilot: Pilot[None], selector: str, words: str) -> bool:

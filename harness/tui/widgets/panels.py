@@ -108,8 +108,6 @@ class PanelGroup(Container):
         self._arrange()
 
     def on_resize(self) -> None:
-        self._is_roomy = self.size.width >= self.ROOMY[0] and self.size.height >= self.ROOMY[1]
-        self.set_class(self.size.height < 12, "-low")
         self._arrange()
 
     def go_to(self, id: str) -> None:
@@ -146,6 +144,8 @@ class PanelGroup(Container):
         return self._is_roomy and not self._is_zoomed
 
     def _arrange(self) -> None:
+        self._is_roomy = self.size.width >= self.ROOMY[0] and self.size.height >= self.ROOMY[1]
+        self.set_class(self.size.height < 12, "-low")
         self.set_class(self._shows_all, "-all")
         self.set_class(not self._shows_all, "-one")
         panels = self.panels
