@@ -88,6 +88,8 @@ class ListTable(ScrollView, can_focus=True):
             self._cursor = self._positions.get(key, min(self._cursor, max(0, len(rows) - 1)))
         self._arrange()
         self._scroll_to_cursor()
+        # Once more when the scroll bar is shown.
+        self.call_after_refresh(self._scroll_to_cursor)
         self._announce()
 
     @property
@@ -169,6 +171,9 @@ class ListTable(ScrollView, can_focus=True):
             top = min(round(self.scroll_y), max(0, len(self._rows) - visible))
             top = min(self._cursor, max(top, self._cursor - visible + 1))
             self.scroll_to(y=top, animate=False, force=True)
+            if self.show_vertical_scrollbar:
+                # It misses a scrolling that came before it was shown.
+                self.vertical_scrollbar.position = top
         self.refresh()
 
     def _announce(self) -> None:
