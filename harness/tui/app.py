@@ -214,7 +214,7 @@ class HarnessApp(OrderedKeysApp):
 
         for toast in toasts:
             toast.display = False
-        self.call_after_refresh(take)
+        self.screen.call_after_refresh(take)
 
     @work(thread=True, group="screenshot")
     def _save_screenshot(self, svg: str, *, as_png: bool) -> None:

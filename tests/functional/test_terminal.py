@@ -94,7 +94,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     first = terminal(size=(120, 35))
     first.until("Press Enter to attack the bundled model")
     first.press("Enter")
-    first.until("baseline on demo", "running")
+    first.until("trials=4 on demo", "running")
     run = only_run(machine)
     wait_until(lambda: guess_count(run) > 0, seconds=SECONDS)
     # Closing the terminal leaves the run running.
@@ -105,7 +105,7 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     again = terminal(size=(120, 35))
     again.until(run.id.partition("-")[0], "Runs")
     again.press("Enter")
-    again.until("✓ finished", "baseline on demo", "Recall vs. errors")
+    again.until("✓ finished", "trials=4 on demo", "Recall vs. errors")
     again.press("q", "n")
     again.until("2 Attacks", "greedy")
     again.press("2", "g")

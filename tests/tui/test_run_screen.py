@@ -53,8 +53,9 @@ def test_a_finished_run_is_shown_at_any_size(finished: RunFolder, size: tuple[in
             await pilot.pause()
             assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
         await pilot.press("3")
-        await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
+        await until(pilot, lambda: "✓ finished" in screen_text(pilot.app))
         if size[0] >= 80:
+            await until(pilot, lambda: "draws on small" in screen_text(pilot.app))
             await until(pilot, lambda: "✗" in screen_text(pilot.app) and "example" in screen_text(pilot.app))
 
     watch(finished, scenario, size=size)

@@ -85,7 +85,7 @@ class DataPage(Vertical):
         for name in ("", *(other for other in others if other not in shipped_rounds())):
             try:
                 found = run_command(["data", "status", *filter(None, [name])], on_progress=lambda line: None) or {}
-                states |= {state["round"]: state for state in found["rounds"]} if not name else {name: found}
+                states |= {state["round"]: state for state in found.get("rounds", ())} if not name else {name: found}
             except HarnessError as error:
                 states[name or "shipped rounds"] = {"error": str(error)}
             self.call_later(self._show_rounds, dict(states))

@@ -41,5 +41,9 @@ def summary_of(id_: str, **fields: Any) -> RunSummary:
         "refused": {},
         "network": "none",
         "note": "",
+        "tags": (),
+        "parent": None,
+        "changed": {},
+        "trend": (),
     }
     return RunSummary(id=id_, **(values | fields))

@@ -36,7 +36,7 @@ def test_there_are_two_labelled_lines_with_bars_of_one_length(
     assert sum(work.count(mark) for mark in "━─") == (0 if progress is None else 16)
 
 
-@pytest.mark.parametrize(("eta", "words"), [(30.0, "25%  ETA 0:30"), (51.0, "25%  ETA 0:51  over budget")])
+@pytest.mark.parametrize(("eta", "words"), [(30.0, "25%  ETA 0:30"), (51.0, "25%  ETA 0:51 (after the budget)")])
 def test_an_eta_beyond_the_budget_is_named(eta: float, words: str) -> None:
     spent, work = lines(replace(RUNNING, summary=replace(RUNNING.summary, eta_s=eta)))
     assert spent.endswith(" 17%  0:10 of 1:00") and work.endswith(words)
