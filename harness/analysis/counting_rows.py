@@ -1,4 +1,4 @@
-"""Whether the right guess of an example counts in a run's submission, and if not, why."""
+"""Find out why the right guess of an example counts in a run's submission, or does not."""
 
 from dataclasses import dataclass
 

@@ -12,7 +12,7 @@ from harness.tui.widgets.plot import Line, Plot
 
 
 class RunPlot(StrEnum):
-    """What the plot of a run shows; the value is the title of its panel."""
+    """The kinds of plot of a run; the value is the title of its panel."""
 
     ERRORS = "Recall vs. errors"
     TIME = "Recall vs. time"

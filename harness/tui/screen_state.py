@@ -1,4 +1,4 @@
-"""What the screen remembers between sessions: the chosen round."""
+"""The state that the screen keeps from one start to the next: the chosen round."""
 
 import contextlib
 import json

@@ -32,7 +32,7 @@ TABS = ("Runs", "Attacks", "Audits", "Tuning", "Leaderboard", "Data")
 
 
 class Page(Protocol):
-    """What the main screen asks of a page."""
+    """The methods of a page that the main screen calls."""
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the state of the machine; `round_name` is the chosen round, None for all."""

@@ -23,7 +23,7 @@ _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-primary"}
 
 
 class SourceDiffScreen(Screen[None]):
-    """What to change in the first run's source to get that of each other run."""
+    """The changes from the first run's source to that of each other run."""
 
     DEFAULT_CSS = """
     SourceDiffScreen #what { height: 1; padding: 0 1; text-style: bold; }

@@ -95,8 +95,8 @@ class PanelGroup(Container):
         yield from self.compose_panels()
 
     def compose_panels(self) -> ComposeResult:
-        """Yield the panels."""
-        raise NotImplementedError
+        """Yield the panels; a subclass overrides it."""
+        yield from ()
 
     @property
     def panels(self) -> list[Panel]:

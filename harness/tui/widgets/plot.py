@@ -54,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """What a plot shows. bars: [bins] heights of a histogram over the x axis. mark: a labelled position on it."""
+    """The content of a plot. bars: [bins] heights of a histogram over the x axis. mark: a labelled position on it."""
 
     x: Axis
     y: Axis

@@ -1,7 +1,8 @@
-"""What one can do with a run from the list and from its own screen, with the same keys."""
+"""The actions on a run from the list and from its own screen, with the same keys."""
 
 import os
 import webbrowser
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -45,13 +46,13 @@ class RunActions(Widget):
             super().__init__()
             self.folder = folder
 
+    @abstractmethod
     def run_under_action(self) -> RunFolder | None:
         """Return the run that the actions are about; None if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def status_under_action(self) -> Status | None:
         """Return the status of that run; None if it is unknown."""
-        raise NotImplementedError
 
     def runs_to_delete(self) -> list[RunFolder]:
         """Return the runs that Delete deletes."""

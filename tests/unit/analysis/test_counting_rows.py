@@ -1,4 +1,4 @@
-"""Whether the right guess of an example counts in the submission."""
+"""The right guess of an example, which counts in the submission or does not."""
 
 import json
 from pathlib import Path
