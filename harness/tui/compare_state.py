@@ -14,9 +14,9 @@ from harness.core.scoring import Score
 from harness.core.text import shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.tui.columns import Cell, Column, Row, Span
-from harness.tui.palette import GLYPHS
+from harness.tui.glyphs import GLYPHS
+from harness.tui.plot import curve_colour, marker
 from harness.tui.run_list import interval_bar, scale_title
-from harness.tui.widgets.plot import curve_colour, marker
 
 SOURCE = "source"
 """The key of the row that says that the sources differ."""

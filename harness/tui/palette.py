@@ -6,8 +6,6 @@ from rich.style import Style
 from textual.app import App
 from textual.color import Color, ColorParseError
 
-from harness.runs.status import Status
-
 _VARIABLES = {
     "good": "text-success",
     "bad": "text-error",
@@ -23,18 +21,6 @@ _ATTRIBUTES = {
     "reverse": Style(reverse=True),
     "underline": Style(underline=True),
 }
-GLYPHS = {
-    Status.QUEUED: ("◌", "dim"),
-    Status.STARTING: ("◐", "active"),
-    Status.RUNNING: ("▶", "active"),
-    Status.FINISHING: ("◑", "active"),
-    Status.FINISHED: ("✓", "good"),
-    Status.OUT_OF_TIME: ("⧗", "warning"),
-    Status.STOPPED: ("■", "warning"),
-    Status.CRASHED: ("✗", "bad"),
-    Status.LOST: ("?", "bad"),
-}
-"""The glyph of each status, and the meaning that colours it."""
 
 
 def style_of(app: App[object], meaning: str) -> Style:

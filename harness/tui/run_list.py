@@ -9,8 +9,7 @@ from harness.core.times import day_and_time, format_duration
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.columns import Cell, Column, Drawn, Row, Span
-from harness.tui.palette import GLYPHS
-from harness.tui.widgets.top_bar import spark
+from harness.tui.glyphs import GLYPHS, spark
 
 HEADING = "group "
 """The beginning of the key of a heading."""

@@ -7,8 +7,8 @@ import numpy as np
 from harness.analysis.reference_curve import ReferenceCurve
 from harness.core.arrays import Floats
 from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
+from harness.tui.plot import Line, Plot
 from harness.tui.snapshot import RunSnapshot
-from harness.tui.widgets.plot import Line, Plot
 
 
 class RunPlot(StrEnum):

@@ -15,7 +15,7 @@ from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
-from harness.tui.widgets.plot import PlotView
+from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, leak_examples
 from tests.tui.piloting import (
     SIZES,

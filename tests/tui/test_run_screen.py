@@ -13,7 +13,7 @@ from harness.tui.app import HarnessApp
 from harness.tui.run_plots import RunPlot
 from harness.tui.screens.dialogs import ConfirmDialog
 from harness.tui.screens.run import RunScreen
-from harness.tui.widgets.plot import PlotView
+from harness.tui.widgets.plot_view import PlotView
 from tests.functional.machine import Machine, guess_count, wait_until
 from tests.tiers import slow_values
 from tests.tui.piloting import SIZES, notifications, screen_text, text_of, title_of, until, watch

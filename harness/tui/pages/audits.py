@@ -15,8 +15,8 @@ from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.columns import Column, Row
+from harness.tui.glyphs import GLYPHS
 from harness.tui.overview import Overview
-from harness.tui.palette import GLYPHS
 from harness.tui.run_list import run_name, status_cell
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog

@@ -20,6 +20,7 @@ from harness.runs.status import Status
 from harness.runs.summary import RunSummary
 from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.overview import Overview
+from harness.tui.plot import Line, Plot
 from harness.tui.run_list import HEADING, ListState, best_other, list_rows
 from harness.tui.run_preview import Preview, preview_facts, read_preview
 from harness.tui.screens.by_job import screen_for
@@ -27,7 +28,7 @@ from harness.tui.subprocesses import run_command
 from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot import Line, Plot, PlotView
+from harness.tui.widgets.plot_view import PlotView
 from harness.tui.widgets.run_actions import RUN_BINDINGS, RunActions
 
 _FILTER = "words, or status:running round:demo attack:base tag:best group:name"

@@ -15,11 +15,12 @@ from harness.core.times import day_and_time
 from harness.tui.axes import axis_up_to
 from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
+from harness.tui.plot import Line, Plot
 from harness.tui.tuning_state import TuningView, read_tunings
 from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot import Line, Plot, PlotView
+from harness.tui.widgets.plot_view import PlotView
 
 _COLUMNS = (
     Column("tuning", least=8),

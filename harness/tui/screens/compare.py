@@ -31,12 +31,13 @@ from harness.tui.compare_state import (
     forest_table,
     setting_table,
 )
+from harness.tui.plot import Line, Plot
 from harness.tui.screens.example import ExampleScreen
 from harness.tui.screens.source_diff import SourceDiffScreen
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot import Line, Plot, PlotView
+from harness.tui.widgets.plot_view import PlotView
 from harness.tui.widgets.top_bar import TopBar
 
 _MIN_POLL_SECONDS = 2.0

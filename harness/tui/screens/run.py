@@ -25,7 +25,7 @@ from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.log_drawer import LogDrawer
 from harness.tui.widgets.panel_text import metric_facts, resource_facts
 from harness.tui.widgets.panels import Panel, PanelGroup
-from harness.tui.widgets.plot import PlotView
+from harness.tui.widgets.plot_view import PlotView
 from harness.tui.widgets.run_figures import RunFigures
 
 _LOG = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from textual.widgets import Static
 
 from harness.core.text import sanitize, shorten
 from harness.runs.status import Status
+from harness.tui.glyphs import spark
 from harness.tui.overview import Overview
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
 _MAX_ROUND = 24
 
 
@@ -47,8 +47,3 @@ def work_in_words(overview: Overview) -> str:
     running = len(states) - queued
     parts = [f"{count} {word}" for count, word in ((running, "running"), (queued, "queued")) if count]
     return ", ".join(parts) or "idle"
-
-
-def spark(values: tuple[float, ...], highest: float = 100.0) -> str:
-    """Return a line of block characters, one per value."""
-    return "".join(_BLOCKS[min(7, max(0, int(value / highest * 8)))] for value in values)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.tui.axes import Axis, ClockAxis, EdgesAxis, ErrorsAxis, axis_up_to
 from harness.tui.braille import Cell
-from harness.tui.widgets.plot import Line, Plot, draw_plot, marker
+from harness.tui.plot import Line, Plot, draw_plot, marker
 
 ERRORS = np.arange(200.0)
 RISING = Line(ERRORS, ERRORS / 400, 0, "this run", ERRORS / 500, ERRORS / 300)

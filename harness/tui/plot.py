@@ -1,14 +1,9 @@
 """The plot of every screen: labelled axes, interval bands, a marked position, curves that merge where they cross."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from rich.segment import Segment
-from rich.style import Style
-from textual.color import Color
-from textual.strip import Strip
-from textual.widget import Widget
 
 from harness.core.arrays import Floats
 from harness.core.text import sanitize, shorten
@@ -20,7 +15,7 @@ _ON_DARK = ("#56b4e9", "#e69f00", "#00b184", "#e08fc0", "#f0e442", "#ff7f50")
 _ON_LIGHT = ("#0072b2", "#d55e00", "#00805d", "#a8508a", "#7a6a00", "#4d4d4d")
 _MARKERS = "●■▲◆▼★"
 _MARKER_COUNT = 7
-_DIM = 1000
+DIM = 1000
 """The number of everything that is not a curve with a colour: axes, labels, dim curves."""
 _MAX_LABEL = 22
 _END_LABEL_WIDTH = 70
@@ -68,55 +63,6 @@ class Plot:
         return (self.x, self.y, tuple(line.key for line in self.lines), self.bars.tobytes(), self.mark)
 
 
-class PlotView(Widget, can_focus=True):
-    """Draws a Plot, again only if it or the size changes."""
-
-    DEFAULT_CSS = "PlotView { height: 1fr; width: 1fr; }"
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._plot: Plot | None = None
-        self._strips: list[Strip] = []
-        self._drawn: tuple[object, ...] = ()
-        self._empty_text = ""
-
-    def show(self, plot: Plot) -> None:
-        """Draw `plot`."""
-        if self._plot is None or plot.key != self._plot.key:
-            self._plot = plot
-            self.refresh()
-
-    def show_text(self, text: str) -> None:
-        """Show `text` in place of a plot."""
-        self._plot, self._empty_text = None, text
-        self.refresh()
-
-    def notify_style_update(self) -> None:
-        """Draw again with the colours of the new theme."""
-        super().notify_style_update()
-        self._drawn = ()
-
-    def render_line(self, y: int) -> Strip:
-        """Return the line at `y`."""
-        key = (None if self._plot is None else id(self._plot), self.size, self._empty_text)
-        if key != self._drawn:
-            self._drawn, self._strips = key, self._draw()
-        if y < len(self._strips):
-            return self._strips[y]
-        return Strip.blank(self.size.width, self.rich_style)
-
-    def _draw(self) -> list[Strip]:
-        width, height = self.size
-        if self._plot is None:
-            text = self._empty_text.center(width)[:width]
-            lines = [""] * (height // 2) + [text]
-            return [Strip([Segment(line.ljust(width), self.rich_style)]) for line in lines]
-        if width < 12 or height < 3:
-            return []
-        styles = _Styles(self.rich_style, self.background_colors[1], is_dark=self.app.current_theme.dark)
-        return [Strip(list(styles.segments(cells))) for cells in draw_plot(self._plot, width, height)]
-
-
 def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
     """Return the plot as `height` rows of `width` cells: the title of y, the curves, the axis with its ticks."""
     lines = [finite_points(line) for line in plot.lines]
@@ -137,9 +83,9 @@ def draw_plot(plot: Plot, width: int, height: int) -> list[list[Cell]]:
         drawn.append(_title_row(plot.y.title, legend, width))
     for row in range(rows):
         label = rows_of_ticks.get(row)
-        axis = _text(f"{label or '':>{left - 1}}{'┤' if label is not None else '│'}", _DIM)
+        axis = _text(f"{label or '':>{left - 1}}{'┤' if label is not None else '│'}", DIM)
         end = margin.get(row, [])
-        drawn.append([*axis, *area[row], *end, *_text(" " * (width - left - grid.columns - len(end)), _DIM)])
+        drawn.append([*axis, *area[row], *end, *_text(" " * (width - left - grid.columns - len(end)), DIM)])
     # Long labels leave a narrow plot less than its few columns.
     return [row[:width] for row in (*drawn, *_x_axis(plot.x, left, grid.columns, width))]
 
@@ -168,7 +114,7 @@ def _draw_curves(grid: BrailleGrid, plot: Plot, lines: Sequence[Line]) -> None:
     if plot.mark is not None:
         place = float(plot.x.fractions(np.array(plot.mark[0])))
         if 0 <= place <= 1:
-            grid.draw_vertical(place, _DIM)
+            grid.draw_vertical(place, DIM)
     for line in lines:
         if line.low is not None and line.high is not None and line.number is not None:
             x = plot.x.fractions(line.x)
@@ -176,13 +122,13 @@ def _draw_curves(grid: BrailleGrid, plot: Plot, lines: Sequence[Line]) -> None:
                 x, plot.y.fractions(line.low), plot.y.fractions(line.high), line.number, is_step=line.is_step
             )
     for line in lines:
-        number = _DIM if line.number is None else line.number
+        number = DIM if line.number is None else line.number
         grid.draw_curve(plot.x.fractions(line.x), plot.y.fractions(line.y), number, is_step=line.is_step)
     for index, line in enumerate(lines):
         if line.is_marked or len(line.x) == 1:
             _draw_markers(grid, plot, line, shift=index / len(lines))
     if plot.mark is not None:
-        grid.write_beside(float(plot.x.fractions(np.array(plot.mark[0]))), plot.mark[1], _DIM)
+        grid.write_beside(float(plot.x.fractions(np.array(plot.mark[0]))), plot.mark[1], DIM)
 
 
 def _draw_markers(grid: BrailleGrid, plot: Plot, line: Line, *, shift: float) -> None:
@@ -193,7 +139,7 @@ def _draw_markers(grid: BrailleGrid, plot: Plot, line: Line, *, shift: float) ->
     heights = y[np.searchsorted(x, places, side="right") - 1] if len(places) else y[-1:]
     symbol = marker(line.number or 0) if line.is_marked else "•"
     for place, height in zip(places if len(places) else x[-1:], heights, strict=True):
-        grid.put(float(place), float(height), symbol, _DIM if line.number is None else line.number)
+        grid.put(float(place), float(height), symbol, DIM if line.number is None else line.number)
 
 
 def _end_labels(grid: BrailleGrid, plot: Plot, lines: Sequence[Line]) -> dict[int, list[Cell]]:
@@ -204,7 +150,7 @@ def _end_labels(grid: BrailleGrid, plot: Plot, lines: Sequence[Line]) -> dict[in
         free = [row for row in range(grid.rows) if row not in labels]
         if free:
             row = min(free, key=lambda row: (abs(row - wanted), row))
-            labels[row] = _text(f" {_labelled(line)}", _DIM if line.number is None else line.number)
+            labels[row] = _text(f" {_labelled(line)}", DIM if line.number is None else line.number)
     return labels
 
 
@@ -214,11 +160,11 @@ def _labelled(line: Line) -> str:
 
 
 def _title_row(title: str, legend: Sequence[Line], width: int) -> list[Cell]:
-    cells = _text(f" {title}", _DIM)
+    cells = _text(f" {title}", DIM)
     for line in legend:
-        cells += _text("   ━ ", _DIM if line.number is None else line.number)
-        cells += _text(_labelled(line), _DIM)
-    return (cells + _text(" " * width, _DIM))[:width]
+        cells += _text("   ━ ", DIM if line.number is None else line.number)
+        cells += _text(_labelled(line), DIM)
+    return (cells + _text(" " * width, DIM))[:width]
 
 
 def _x_axis(axis: Axis, left: int, columns: int, width: int) -> list[list[Cell]]:
@@ -236,45 +182,8 @@ def _x_axis(axis: Axis, left: int, columns: int, width: int) -> list[list[Cell]]
     if place >= 0:
         labels[place + 1 : place + 1 + len(axis.title)] = axis.title
     corner = " " * (left - 1) + "└"
-    return [_text((corner + "".join(line)).ljust(width), _DIM), _text("".join(labels), _DIM)]
+    return [_text((corner + "".join(line)).ljust(width), DIM), _text("".join(labels), DIM)]
 
 
 def _text(text: str, curve: int) -> list[Cell]:
     return [Cell(character, curve, -1) for character in text]
-
-
-class _Styles:
-    """The Rich styles of cells, on a background."""
-
-    def __init__(self, base: Style, background: Color, *, is_dark: bool) -> None:
-        self._base, self._background, self._is_dark = base, background, is_dark
-        self._known: dict[tuple[int, int], Style] = {}
-
-    def segments(self, cells: Sequence[Cell]) -> Iterator[Segment]:
-        """Yield the cells as runs of equal style."""
-        run, style = "", self._base
-        for cell in cells:
-            wanted = self._style(cell.curve, cell.band)
-            if wanted is not style:
-                if run:
-                    yield Segment(run, style)
-                run, style = "", wanted
-            run += cell.character
-        if run:
-            yield Segment(run, style)
-
-    def _style(self, curve: int, band: int) -> Style:
-        key = curve, band
-        if key not in self._known:
-            style = self._base
-            if curve >= 0:
-                style += Style(color=self._colour(curve).rich_color)
-            if band >= 0:
-                style += Style(bgcolor=self._background.blend(self._colour(band), 0.25).rich_color)
-            self._known[key] = style
-        return self._known[key]
-
-    def _colour(self, number: int) -> Color:
-        if number == _DIM:
-            return self._background.get_contrast_text().blend(self._background, 0.45)
-        return Color.parse(curve_colour(number, is_dark=self._is_dark))
