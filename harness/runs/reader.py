@@ -138,11 +138,6 @@ class RunReader:
         """Return the entries of the ledger after sequence number `after`."""
         return self._ledger_entries("SELECT at, entry, spent FROM ledger WHERE seq > ?", after)
 
-    def last_point(self) -> Point | None:
-        """Return the newest point of the running curve."""
-        points = self._points("SELECT * FROM point ORDER BY seq DESC LIMIT 1")
-        return points[0] if points else None
-
     def points(self, after: int = 0) -> list[Point]:
         """Return the points of the running curve after sequence number `after`."""
         return self._points("SELECT * FROM point WHERE seq > ? ORDER BY seq", after)

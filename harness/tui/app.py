@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
@@ -126,31 +127,42 @@ class HarnessApp(OrderedKeysApp):
         watch_folders(lambda: tuple(attack_folders(self._attacks_folder)), changed, stop=self._is_closed)
 
     def _apply(self, overview: Overview) -> None:
-        if overview == self._overview:
+        # While the application closes, a page may already have lost its widgets.
+        if not self.is_running or not self.main.is_mounted:
+            self._poll_now.set()
             return
+        before, self._overview = self._overview, overview
+        if overview == before:
+            return
+        with self.batch_update():
+            self._show_bars()
+            # The load changes every second, and a list of a thousand runs takes a while.
+            if before is None or overview != replace(before, load=overview.load):
+                self._announce_ends(overview)
+                self._show_page()
+
+    def _show_bars(self) -> None:
+        for screen in self.screen_stack:
+            for bar in screen.query(TopBar):
+                self._fill(bar)
+
+    def _fill(self, bar: TopBar) -> None:
+        if self._overview is not None:
+            bar.show(self._overview, round_name=self._round_name)
+
+    def _show_page(self) -> None:
+        if self._overview is not None:
+            self.main.show(self._overview, round_name=self._round_name, round_choice=self.round_choice)
+
+    def on_top_bar_mounted(self, event: TopBar.Mounted) -> None:
+        """Fill the bar of a screen that has just been opened."""
+        self._fill(event.bar)
+
+    def _announce_ends(self, overview: Overview) -> None:
         for run in overview.runs:
             if run.id in self._running_ids and run.status.is_over:
                 self._announce_end(run)
         self._running_ids = {run.id for run in overview.runs if not run.status.is_over}
-        self._overview = overview
-        self._show_overview()
-
-    def _show_overview(self) -> None:
-        # While the application closes, a page may already have lost its widgets.
-        if self._overview is None or not self.is_running or not self.main.is_mounted:
-            return
-        with self.batch_update():
-            for screen in self.screen_stack:
-                for bar in screen.query(TopBar):
-                    bar.show(self._overview, round_name=self._round_name)
-            self.main.show(self._overview, round_name=self._round_name, round_choice=self.round_choice)
-
-    def on_screen_resume(self) -> None:
-        self._show_overview()
-
-    def poll_now(self) -> None:
-        """Read the state of the machine again at once."""
-        self._poll_now.set()
 
     # The round.
 
@@ -163,7 +175,8 @@ class HarnessApp(OrderedKeysApp):
                 self.round_choice = choice or None
                 save_round_choice(self.round_choice)
                 self._use_round(self.round_choice)
-                self._show_overview()
+                self._show_bars()
+                self._show_page()
 
         self.push_screen(RoundDialog(self.round_choice), chosen)
 
@@ -257,9 +270,11 @@ class HarnessApp(OrderedKeysApp):
         self.bell()
         recall = run.recall_at_cap
         score = "" if recall is None else f"Recall@{run.error_cap} {recall:.3f}{run.interval_text}. "
-        is_shown = getattr(self.screen, "folder", None) == RunFolder(runs_home() / run.id)
+        hint = "" if getattr(self.screen, "folder", None) == RunFolder(runs_home() / run.id) else "ctrl+o opens it."
+        if self.screen is self.main and self.main.offers(run.id):
+            hint = "Enter opens it."
         self.notify(
-            f"{score}{'' if is_shown else 'ctrl+o opens it.'}",
+            f"{score}{hint}",
             title=sanitize(f"{run.id} {run.status.words}"),
             severity="information" if run.status in _GOOD_ENDINGS else "warning",
             markup=False,

@@ -13,7 +13,7 @@ from textual.message import Message
 from harness.tui.changed_cells import ChangedCellsApp
 
 _ROUNDS = 2
-"""How often a marker follows the key: once for the key's own handlers, once for the messages that these post."""
+"""Number of times that a marker follows the key: behind its handlers, then behind the messages that they post."""
 _LOST_SECONDS = 0.5
 
 

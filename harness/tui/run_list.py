@@ -28,7 +28,10 @@ _BASELINE = "baseline"
 
 @dataclass(frozen=True)
 class ListState:
-    """How the user looks at the list. marked: ids of runs. toggled: keys of the groups that were opened or closed."""
+    """The filter, order and groups of the list.
+
+    marked: ids of runs. toggled: keys of the groups that the user opened or closed.
+    """
 
     query: str = ""
     round: str | None = None

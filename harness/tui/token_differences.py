@@ -1,13 +1,10 @@
-"""Find and underline the tokens of a suffix that differ from the answer; underlining needs no colours."""
+"""Compare the tokens of a suffix with the answer, and colour the result. It knows nothing of Textual."""
 
 from collections.abc import Iterator, Sequence
 
-from textual.content import Content
-from textual.style import Style
-
 from harness.analysis.decoded_text import TokenText
-
-DIFFERENT = Style(underline=True)
+from harness.core.arrays import Tokens
+from harness.tui.columns import Span
 
 
 def compared_pieces(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Iterator[tuple[str, bool]]:
@@ -17,9 +14,24 @@ def compared_pieces(text: TokenText, ids: Sequence[int], answer: Sequence[int] |
         yield piece, token != other
 
 
-def underline_differences(text: TokenText, ids: Sequence[int], answer: Sequence[int] | None) -> Content:
-    """Return the text of `ids`; the tokens that differ from `answer` are underlined."""
-    return Content("").join(
-        Content.styled(piece, DIFFERENT) if is_different else Content(piece)
-        for piece, is_different in compared_pieces(text, ids, answer)
-    )
+def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, query: str = "") -> list[Span]:
+    """Return a suffix with right tokens dim and wrong ones coloured; `query` is highlighted wherever it occurs."""
+    pieces = compared_pieces(text, suffix.tolist(), None if answer is None else answer.tolist())
+    is_judged = answer is not None
+    spans = [(piece, ("bad underline" if differs else "dim") if is_judged else "") for piece, differs in pieces]
+    return highlighted(spans, query) if query else spans
+
+
+def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
+    """Return the spans with every occurrence of `query`, in either case, in reverse."""
+    text, found = "".join(part for part, _ in spans).casefold(), list[int]()
+    start = text.find(query.casefold())
+    while start >= 0 and query:
+        found += range(start, start + len(query))
+        start = text.find(query.casefold(), start + len(query))
+    marked, result, position = set(found), list[Span](), 0
+    for part, meaning in spans:
+        for character in part:
+            result.append((character, f"{meaning} reverse" if position in marked else meaning))
+            position += 1
+    return result

@@ -75,8 +75,8 @@ def test_the_running_score_of_a_resumed_run_includes_earlier_guesses(machine: Ma
 
     def rows_of_last_point() -> int:
         with RunReader(folder.store) as reader:
-            point = reader.last_point()
-        return 0 if point is None else point.rows
+            points = reader.points()
+        return points[-1].rows if points else 0
 
     wait_until(lambda: rows_of_last_point() >= 16)
     before = rows_of_last_point()

@@ -10,7 +10,7 @@ import pytest
 
 from harness.runs.folder import RunFolder
 from tests.functional.machine import ROOT, Machine, homes, kill_processes_that_name, write_round
-from tests.tui.stored import live_run, stored_run
+from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
 from tests.unit.tui.recorded import Recorded
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -47,6 +47,13 @@ def places(machine: Machine, schema_cache: Path) -> Iterator[None]:
 def finished(machine: Machine, places: None) -> RunFolder:
     """A finished run."""
     return stored_run(machine.folder, "aaaa-draws-small")
+
+
+@pytest.fixture(scope="module")
+def two_runs(machine: Machine, places: None) -> None:
+    """A finished run and a newer crashed run."""
+    stored_run(machine.folder, DRAWS, range(8), age=1000.0)
+    stored_run(machine.folder, CRASHED, [], name="misbehaving", phase="crashed")
 
 
 @pytest.fixture

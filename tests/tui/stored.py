@@ -12,6 +12,8 @@ from tests.functional.machine import EXAMPLES
 from tests.unit.tui.recorded import Recorded, recorded_run
 
 LENGTH = 8
+DRAWS, CRASHED = "aaaa-draws-small", "bbbb-misbehaving-small"
+"""Ids of the runs of the fixture `two_runs`."""
 
 
 def live_run(folder: Path, id_: str, *, name: str = "draws") -> Recorded:

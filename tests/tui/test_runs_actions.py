@@ -27,16 +27,9 @@ from tests.tui.piloting import (
     title_of,
     until,
 )
-from tests.tui.stored import live_run, stored_run
+from tests.tui.stored import CRASHED, DRAWS, live_run, stored_run
 
-DRAWS, CRASHED = "aaaa-draws-small", "bbbb-misbehaving-small"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def two_runs(machine: Machine, places: None) -> None:
-    """A finished run and a newer crashed run."""
-    stored_run(machine.folder, DRAWS, range(8), age=1000.0)
-    stored_run(machine.folder, CRASHED, [], name="misbehaving", phase="crashed")
+pytestmark = pytest.mark.usefixtures("two_runs")
 
 
 @pytest.fixture
@@ -132,7 +125,7 @@ def test_deleting_asks_once_and_deletes_all_marked_runs(machine: Machine) -> Non
         for answer in ("n", "y"):
             await pilot.press("x")
             await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog))
-            assert "these 2 runs" in screen_text(pilot.app) and all(folder.path.exists() for folder in two)
+            assert "2 marked runs" in screen_text(pilot.app) and all(folder.path.exists() for folder in two)
             await pilot.press(answer)
             await until(pilot, lambda: isinstance(pilot.app.screen, MainScreen))
         await listed(pilot, CRASHED, DRAWS)
@@ -209,12 +202,12 @@ def test_the_end_of_a_run_is_announced_once_and_a_key_opens_it(machine: Machine)
         await until(pilot, lambda: run.folder.id in app._running_ids)
         assert "1 running" in screen_text(app)
         run.event("phase", phase="crashed")
-        await until(pilot, lambda: "ctrl+o opens it" in notifications(pilot))
+        await until(pilot, lambda: "opens it" in notifications(pilot))
         overview = app._overview
         # A change of another run updates the overview.
         other = stored_run(machine.folder, "cccc-draws-small")
         await until(pilot, lambda: app._overview is not overview)
-        assert notifications(pilot).count("ctrl+o") == 1 and bells == [1]
+        assert notifications(pilot).count("opens it") == 1 and bells == [1]
         await pilot.press("ctrl+o")
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.folder.id == run.folder.id)
         remove_run(other)

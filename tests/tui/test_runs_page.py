@@ -26,17 +26,10 @@ from tests.tui.piloting import (
     title_of,
     until,
 )
-from tests.tui.stored import stored_run
+from tests.tui.stored import CRASHED, DRAWS, stored_run
 from tests.unit.tui.recorded_audit import recorded_audit
 
-DRAWS, CRASHED = "aaaa-draws-small", "bbbb-misbehaving-small"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def two_runs(machine: Machine, places: None) -> None:
-    """A finished run and a newer crashed run."""
-    stored_run(machine.folder, DRAWS, range(8), age=1000.0)
-    stored_run(machine.folder, CRASHED, [], name="misbehaving", phase="crashed")
+pytestmark = pytest.mark.usefixtures("two_runs")
 
 
 def runs(pilot: Pilot[None]) -> ListTable:

@@ -37,6 +37,11 @@ def modules_loaded_by(statement: str) -> set[str]:
             (HEAVY - {"matplotlib"}) | {"harness.audits", "harness.worker", "pyarrow", "typer"},
         ),
         ("harness.tui.screens.audit", (HEAVY - {"textual"}) | {"harness.audits", "harness.figures", "harness.worker"}),
+        (
+            "harness.tui.run_list, harness.tui.compare_state, harness.tui.run_plots, harness.tui.run_preview, "
+            "harness.tui.tuning_state, harness.tui.token_differences, harness.tui.snapshot",
+            HEAVY,
+        ),
         ("harness.worker.__main__", HEAVY | {"harness.runs", "psutil", "typer"}),
         ("harness.jobs.attack.worker", HEAVY | {"harness.runs", "harness.audits", "psutil", "typer"}),
         ("harness.jobs.attack.supervised", HEAVY | {"harness.worker", "rich", "typer"}),

@@ -52,7 +52,7 @@ class AuditPanels(PanelGroup):
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(ListTable(id="audits"), id="audit-list", label="Audits")
+            yield Panel(ListTable(id="audits", opens=True), id="audit-list", label="Audits")
             yield Panel(Static("", id="figures-text"), id="audit-figures", label="Figures")
 
 

@@ -21,6 +21,7 @@ from harness.tui.widgets.panels import Panel, PanelGroup
 
 _FOLDER = Path("submissions")
 _REFERENCE = "baseline"
+_LOOK_SECONDS = 1.0
 _COLUMNS = (
     Column("", width=3, is_right=True),
     Column("team", least=10),
@@ -59,19 +60,27 @@ class LeaderboardPage(Vertical):
     def compose(self) -> ComposeResult:
         yield LeaderboardPanels(id="leaderboard-panels")
 
+    def on_mount(self) -> None:
+        self.set_interval(_LOOK_SECONDS, self._look)
+
     def focus_main(self) -> None:
         """Focus the list."""
         self.screen.set_focus(self.query_one(ListTable))
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
+        """Rank the bundles of the round."""
+        self._overview, self._round = overview, round_name or default_round()
+        self._look()
+
+    def _look(self) -> None:
         """Rank again if the round or a bundle has changed."""
-        round_name = round_name or default_round()
-        self._overview, self._round = overview, round_name
+        if self._round is None or not self.display:
+            return
         bundles = tuple((file, file.stat().st_mtime_ns) for file in sorted(_FOLDER.glob("*.zip")))
         if not bundles:
             self._empty(f"no bundles in ./{_FOLDER}. p on a run packages it")
-        elif (round_name, bundles) != self._ranked:
-            self._ranked = (round_name, bundles)
+        elif (self._round, bundles) != self._ranked:
+            self._ranked = (self._round, bundles)
             self.action_rank()
 
     def action_rank(self) -> None:

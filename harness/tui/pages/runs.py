@@ -94,7 +94,7 @@ class RunPanels(PanelGroup):
             yield Panel(
                 Input(placeholder=_FILTER, id="filter", compact=True),
                 Vertical(FirstRun(), id="first-run-place"),
-                ListTable(id="runs"),
+                ListTable(id="runs", opens=True),
                 id="list",
                 label="Runs",
             )

@@ -67,8 +67,8 @@ class CompareBody(PanelGroup):
                 yield Panel(PlotView(id="curves-plot"), id="curves", label="Curves")
             with Vertical():
                 yield Panel(ListTable(id="difference-table"), id="differences", label="Difference")
-                yield Panel(ListTable(id="example-table"), id="examples", label="Examples")
-                yield Panel(ListTable(id="setting-table"), id="settings", label="Settings")
+                yield Panel(ListTable(id="example-table", opens=True), id="examples", label="Examples")
+                yield Panel(ListTable(id="setting-table", opens=True), id="settings", label="Settings")
 
 
 class CompareScreen(Screen[None]):

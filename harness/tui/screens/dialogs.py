@@ -117,7 +117,7 @@ class ChoiceDialog(Dialog[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield ListTable(id="choices")
+            yield ListTable(id="choices", opens=True)
 
     def on_mount(self) -> None:
         self.query_one(Vertical).border_title = self._title
@@ -158,7 +158,7 @@ class RoundDialog(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Input(placeholder="search, or type the path of a .toml file", id="round", compact=True)
-            table = ListTable(id="known")
+            table = ListTable(id="known", opens=True)
             table.can_focus = False
             yield table
             yield Static("", id="problem")

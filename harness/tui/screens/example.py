@@ -20,7 +20,7 @@ from harness.runs.folder import RunFolder
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.subprocesses import run_command
-from harness.tui.token_differences import compared_pieces
+from harness.tui.token_differences import compared_pieces, suffix_spans
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.top_bar import TopBar
@@ -226,21 +226,21 @@ def heat_colour(probability: float) -> str:
 
 
 def _cells(shown: InRun, rank: int, candidate: Candidate, probabilities: Sequence[float] | None) -> list[Cell]:
-    answer = None if shown.example.answer is None else shown.example.answer.tolist()
-    pieces = list(compared_pieces(shown.text, candidate.suffix.tolist(), answer))
+    answer = shown.example.answer
+    pieces = list(compared_pieces(shown.text, candidate.suffix.tolist(), None if answer is None else answer.tolist()))
     differing = [position for position, (_, differs) in enumerate(pieces, 1) if differs]
     meaning = {True: "good", False: "bad", None: "dim"}[candidate.is_right]
     count = f" {len(differing)}" if differing else ""
-    plain = "" if answer is None else "dim"
-    styles = ["bad underline" if differs else plain for _, differs in pieces]
+    spans = suffix_spans(shown.text, candidate.suffix, answer)
     if probabilities is not None:
         marks = ["underline" if differs else "" for _, differs in pieces]
         styles = [f"{heat_colour(one)} {mark}" for one, mark in zip(probabilities, marks, strict=True)]
+        spans = [(piece, style) for (piece, _), style in zip(pieces, styles, strict=True)]
     return [
         str(rank),
         [(f"{VERDICTS[candidate.is_right]}{count}", meaning)],
         f"{candidate.score:.4g}",
         f"×{candidate.times}" if candidate.times > 1 else "",
         str(differing[0]) if differing else "",
-        [(piece, style) for (piece, _), style in zip(pieces, styles, strict=True)],
+        spans,
     ]

@@ -62,7 +62,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
                 yield Input(placeholder="search the actions", id="words", compact=True)
             elif self._help:
                 yield Static(self._help, id="help", markup=False)
-            yield ListTable(id="entries")
+            yield ListTable(id="entries", opens=True)
 
     def on_mount(self) -> None:
         self.query_one(Vertical).border_title = "Actions" if self._is_palette else "Keys"

@@ -1,4 +1,4 @@
-"""The main screen: a page for each of the six tabs, and the notice when a run has ended."""
+"""The main screen: a page for each of the six tabs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -87,10 +87,12 @@ class MainScreen(Screen[None]):
         page: Page = self.query_one("#pages").query_one(f"#{TABS[self._tab - 1].lower()}-page")  # type: ignore[assignment]
         return page
 
-    async def action_tab(self, number: int) -> None:
-        await self.go_to_tab(number)
+    def offers(self, run_id: str) -> bool:
+        """Return True if Enter opens this run: the page of the runs is shown, and the cursor is on it."""
+        table = self.query_one(RunsPage).table
+        return self.focused is table and table.key_under_cursor == run_id
 
-    async def go_to_tab(self, number: int) -> None:
+    async def action_tab(self, number: int) -> None:
         """Show the page of a tab, counted from 1."""
         name = TABS[number - 1].lower()
         pages = self.query_one("#pages")
@@ -129,7 +131,7 @@ class MainScreen(Screen[None]):
 
     @on(RunsPage.NewRunAsked)
     async def _choose_attack(self) -> None:
-        await self.go_to_tab(2)
+        await self.action_tab(2)
         self.notify("Choose an attack and press Enter.")
 
     def on_attacks_page_new_run(self, event: "AttacksPage.NewRun") -> None:

@@ -56,10 +56,10 @@ class StartScreen(FormScreen[str | None]):
     # Chords, because letters are typed into fields. Terminals use ctrl+s and ctrl+q for flow control, and an editor
     # around the terminal may use F5; ctrl+r and ctrl+y reach a full-screen program everywhere.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "start", "Start", tooltip="Validate the values and start the run"),
+        Binding("ctrl+r", "start", "Start", tooltip="Validate the values and start"),
         Binding("ctrl+t", "next_values", "Preset | defaults", tooltip="Use the preset, last values or defaults"),
-        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line of this run"),
-        Binding("r", "retry", "Retry", tooltip="Read the attack's parameters again"),
+        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line"),
+        Binding("r", "retry", "Retry", tooltip="Read the parameters again"),
         Binding("escape", "cancel", "Back", tooltip="Cancel the start, or close the form"),
     ]
 
@@ -184,9 +184,12 @@ class StartScreen(FormScreen[str | None]):
                 more = f" {pluralize(len(started), 'run')} before it started." if started else ""
                 self.call_later(self._show_start_error, f"{error}{more}", {})
             return
-        if len(started) == 1 and len(commands) == 1:
-            self.call_later(self._close_with_run, started[0])
-        elif started:
+        if len(commands) == 1:
+            if started:
+                self.call_later(self._close_with_run, started[0])
+        elif len(started) < len(commands):
+            self.call_later(self.show_message, f"cancelled; {pluralize(len(started), 'run')} of the group had started.")
+        else:
             self.app.notify(f"Started {pluralize(len(started), 'run')} in the group {group}.", markup=False)
             self.call_later(self._close_with_run, "")
 

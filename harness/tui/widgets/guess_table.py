@@ -12,15 +12,14 @@ from textual.worker import get_current_worker
 
 from harness.analysis.candidates import VERDICTS
 from harness.analysis.decoded_text import TokenText
-from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.core.times import time_of_day
-from harness.tui.columns import Cell, Column, Row, Span
+from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import parse_example_id, search_guesses
 from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed
 from harness.tui.snapshot import GuessLine, Verdict
-from harness.tui.token_differences import compared_pieces
+from harness.tui.token_differences import suffix_spans
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
@@ -59,7 +58,7 @@ class GuessTable(Panel):
 
     def __init__(self, *, id: str) -> None:
         field = Input(placeholder='example id or text ("12" for the digits)', id="search", compact=True)
-        super().__init__(field, ListTable(id="guess-rows", is_live=True), id=id, label="Guesses")
+        super().__init__(field, ListTable(id="guess-rows", opens=True, is_live=True), id=id, label="Guesses")
         self._feed: RunFeed | None = None
         self._text = TokenText(None)
         self._newest: Mapping[Verdict, Sequence[GuessLine]] = {}
@@ -203,26 +202,3 @@ class GuessTable(Panel):
             [(prefix, "dim")],
             suffix_spans(self._text, line.suffix, answer, query=self._query),
         ]
-
-
-def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, query: str = "") -> list[Span]:
-    """Return a suffix with right tokens dim and wrong ones coloured; `query` is highlighted wherever it occurs."""
-    pieces = compared_pieces(text, suffix.tolist(), None if answer is None else answer.tolist())
-    is_judged = answer is not None
-    spans = [(piece, ("bad underline" if differs else "dim") if is_judged else "") for piece, differs in pieces]
-    return highlighted(spans, query) if query else spans
-
-
-def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
-    """Return the spans with every occurrence of `query`, in either case, in reverse."""
-    text, found = "".join(part for part, _ in spans).casefold(), list[int]()
-    start = text.find(query.casefold())
-    while start >= 0 and query:
-        found += range(start, start + len(query))
-        start = text.find(query.casefold(), start + len(query))
-    marked, result, position = set(found), list[Span](), 0
-    for part, meaning in spans:
-        for character in part:
-            result.append((character, f"{meaning} reverse" if position in marked else meaning))
-            position += 1
-    return result

@@ -58,8 +58,8 @@ class ListTable(ScrollView, can_focus=True):
     class TitleClicked(TableMessage):
         """The user clicks the title of a column; `key` is the column's sort key."""
 
-    def __init__(self, *, id: str, is_live: bool = False) -> None:
-        """`is_live`: a cursor on the last row stays on the last row when rows are added."""
+    def __init__(self, *, id: str, opens: bool = False, is_live: bool = False) -> None:
+        """`opens`: Enter opens a row. `is_live`: a cursor on the last row stays on the last row when rows are added."""
         super().__init__(id=id)
         self._columns: Sequence[Column] = ()
         self._rows: Sequence[Row] = ()
@@ -70,6 +70,7 @@ class ListTable(ScrollView, can_focus=True):
         self._sort_key, self._is_descending = "", False
         self._highlighted: str | None = None
         self._arranged_width = 0
+        self._opens = opens
         self._is_live = is_live
         self.follows_end = is_live
         """True while the cursor stays on the last row."""
@@ -114,6 +115,10 @@ class ListTable(ScrollView, can_focus=True):
             self._scroll_to_cursor()
             self._announce()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to open a row only where that does something."""
+        return action != "open" or self._opens
+
     def action_move(self, rows: int) -> None:
         if not self._rows:
             return
@@ -150,7 +155,7 @@ class ListTable(ScrollView, can_focus=True):
         row = y - 1 + self.scroll_offset.y
         if row < len(self._rows):
             self.action_move(row - self._cursor)
-            if event.chain == 2:
+            if event.chain == 2 and self._opens:
                 self.action_open()
 
     def _arrange(self) -> None:

@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from harness.core import paths
 from harness.core.errors import HarnessError
-from harness.core.text import pluralize, sanitize
+from harness.core.text import pluralize, sanitize, shorten
 from harness.runs.folder import RunFolder
 from harness.runs.launch import stop_run
 from harness.runs.queue import Move, move_in_queue
@@ -84,7 +84,7 @@ class RunActions(Widget):
         ids = [folder.id for folder in folders]
         if not ids:
             return
-        noun = ids[0] if len(ids) == 1 else f"these {pluralize(len(ids), 'run')}"
+        noun = ids[0] if len(ids) == 1 else f"{pluralize(len(ids), 'marked run')} ({shorten(', '.join(ids))})"
         command = ["runs", "rm", "--force", "--yes", *ids]
         self._ask(
             f"Delete {noun}, with all guesses? This cannot be undone.",

@@ -1,6 +1,7 @@
 """The first line of every screen: the round, the load of the machine, and how many runs there are at work."""
 
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Static
 
 from harness.core.text import sanitize, shorten
@@ -21,8 +22,18 @@ class TopBar(Static):
     }
     """
 
+    class Mounted(Message):
+        """A bar is on the screen and shows nothing yet."""
+
+        def __init__(self, bar: "TopBar") -> None:
+            super().__init__()
+            self.bar = bar
+
     def __init__(self) -> None:
         super().__init__(Content.styled("harness", "bold $text-primary"))
+
+    def on_mount(self) -> None:
+        self.post_message(self.Mounted(self))
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the state of the machine; the bar is drawn again only if its text changes."""

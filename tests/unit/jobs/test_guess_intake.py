@@ -41,8 +41,8 @@ def submitted(run: Recorded) -> tuple[int, list[int]]:
     """Return the number of solved examples and the example ids of the current submission."""
     spec = run.folder.attack_spec()
     with GuessReader.of_run(run.folder, spec) as reader:
-        submission, point = submission_of(spec, reader), reader.last_point()
-    assert point is not None and point.rows == len(submission.ids)
+        submission, point = submission_of(spec, reader), reader.points()[-1]
+    assert point.rows == len(submission.ids)
     return int(point.solved or 0), submission.ids.tolist()
 
 

@@ -51,7 +51,7 @@ def test_the_reserve_allocates_disk_space_and_releases_it_in_two_steps(tmp_path:
 
 
 def test_the_reserve_is_not_opened_for_appending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without fallocate, the C library writes single bytes, which fails on a file in append mode."""
+    """The C library replaces a missing fallocate by writes, which fail on a file in append mode."""
 
     def emulate(descriptor: int, offset: int, length: int) -> None:
         flags = int(Path(f"/proc/self/fdinfo/{descriptor}").read_text().split("flags:")[1].split()[0], 8)

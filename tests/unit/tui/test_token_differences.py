@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.content import Content
 from tokenizers import Tokenizer
 
 from harness.analysis.decoded_text import TokenText
-from harness.tui.token_differences import DIFFERENT, underline_differences
+from harness.tui.token_differences import suffix_spans
 
 FILE = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
@@ -20,19 +20,22 @@ token_ids = st.lists(st.integers(0, TOKENIZER.get_vocab_size() - 1), max_size=40
 @given(token_ids, st.data())
 def test_exactly_the_differing_tokens_are_underlined(ids: list[int], data: st.DataObject) -> None:
     answer = [data.draw(st.sampled_from([token, (token + 1) % 256])) for token in ids]
-    content = underline_differences(TEXT, ids, answer)
-    assert content.plain == TEXT.text(ids)
+    spans = suffix_spans(TEXT, np.array(ids, np.uint16), np.array(answer, np.uint16))
+    assert "".join(text for text, _ in spans) == TEXT.text(ids)
     differing = [
         piece for piece, token, expected in zip(TEXT.pieces(ids), ids, answer, strict=True) if token != expected
     ]
-    found = "".join(content.plain[span.start : span.end] for span in content.spans if span.style == DIFFERENT)
-    assert found == "".join(differing)
+    assert [text for text, meaning in spans if "underline" in meaning] == differing
 
 
-def test_nothing_is_underlined_without_an_answer() -> None:
-    assert underline_differences(TEXT, [1, 2, 3], None).spans == []
+def test_nothing_is_marked_without_an_answer() -> None:
+    assert {meaning for _, meaning in suffix_spans(TEXT, np.array([1, 2, 3], np.uint16), None)} == {""}
 
 
-def test_markup_in_model_text_stays_text() -> None:
-    ids = TOKENIZER.encode("[bold]x[/bold]").ids
-    assert underline_differences(TEXT, ids, ids) == Content("[bold]x[/bold]")
+@given(token_ids, st.text("ab ", min_size=1, max_size=3))
+def test_a_search_highlights_every_occurrence_and_changes_no_text(ids: list[int], query: str) -> None:
+    spans = suffix_spans(TEXT, np.array(ids, np.uint16), None, query=query)
+    text = "".join(part for part, _ in spans)
+    assert text == TEXT.text(ids)
+    marked = "".join(part for part, meaning in spans if "reverse" in meaning)
+    assert marked.casefold() == query.casefold() * text.casefold().count(query.casefold())
