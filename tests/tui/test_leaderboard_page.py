@@ -49,6 +49,8 @@ def test_bundles_are_ranked_with_ties_and_the_line_of_the_baseline(machine: Mach
         await on_page(pilot, 5)
         table = table_of(pilot, "entries")
         await until(pilot, lambda: table.row_count == 4)
+        # It was collapsed while the bundles were ranked.
+        assert table.has_focus
         assert title_of(pilot, "entry-list") == "Leaderboard · small · Recall@100"
         rows = rows_of(table)
         assert list(rows)[:3] == ["half.zip", "reference", "quarter.zip"]

@@ -15,7 +15,10 @@ from harness.core.text import sanitize
 
 
 class Panel(Vertical):
-    """A titled part of the screen. `show_empty` collapses it to one line."""
+    """A titled part of the screen. `show_empty` collapses it to one line.
+
+    A collapsed part keeps the focus: the line covers its widgets, but does not hide them.
+    """
 
     DEFAULT_CSS = """
     Panel {
@@ -24,9 +27,8 @@ class Panel(Vertical):
             display: none; height: 1; color: $text-muted; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
         }
         &:focus-within { border: round $accent; }
-        &.-empty { height: 1; border: none; }
-        &.-empty > * { display: none; }
-        &.-empty > .why-empty { display: block; }
+        &.-empty { height: 1; border: none; overflow: hidden; }
+        &.-empty > .why-empty { display: block; dock: top; }
     }
     """
 
@@ -120,9 +122,12 @@ class PanelGroup(Container):
             self.screen.set_focus(target)
 
     def action_next_panel(self, step: int) -> None:
-        ids = [panel.id or "" for panel in self.panels if panel.display or not self._shows_all]
+        ids = [panel.id or "" for panel in self.panels if panel.id == self._chosen or self._can_go_to(panel)]
         if self._chosen in ids:
             self.go_to(ids[(ids.index(self._chosen) + step) % len(ids)])
+
+    def _can_go_to(self, panel: Panel) -> bool:
+        return not self._shows_all or (panel.display and not panel.has_class("-empty"))
 
     def action_zoom(self) -> None:
         self._is_zoomed = not self._is_zoomed
