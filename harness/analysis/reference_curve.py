@@ -1,4 +1,4 @@
-"""The reference curve of a run: the best earlier result of an attack on the same round."""
+"""The reference curve of a run: the best other result of an attack on the same round."""
 
 from typing import NamedTuple
 
@@ -23,14 +23,14 @@ class ReferenceCurve(NamedTuple):
     recall_at_cap: float
 
 
-def best_earlier_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
-    """Return the curve of the best complete run of `attack` on the same data that began before the run of `spec`.
+def best_other_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
+    """Return the curve of the best complete run of `attack` on the same data, other than the run of `spec`.
 
     The curve has at most DRAWN_POINTS points. Returns None if there is no such run or the round is blind. Raises
     HarnessError if the record of the best run cannot be read.
     """
     answers = load_answers(spec.round)
-    best = _best_earlier_run(attack, spec)
+    best = _best_other_run(attack, spec)
     if best is None or answers is None:
         return None
     folder, summary = best
@@ -43,21 +43,20 @@ def best_earlier_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
     return ReferenceCurve(folder.id, errors, curve[errors - 1], summary.recall_at_cap or 0.0)
 
 
-def _best_earlier_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummary] | None:
-    earlier = []
+def _best_other_run(attack: str, spec: AttackSpec) -> tuple[RunFolder, RunSummary] | None:
+    others = []
     for folder in all_run_folders():
         try:
             other = folder.attack_spec()
             is_comparable = (
                 other.attack.name == attack
                 and other.id != spec.id
-                and other.created_at < spec.created_at
                 and other.round.name == spec.round.name
                 and other.data_sha256 == spec.data_sha256
                 and not other.is_partial
             )
             if is_comparable and (summary := run_summary(folder)).recall_at_cap is not None:
-                earlier.append((folder, summary))
+                others.append((folder, summary))
         except HarnessError:
             continue  # a run that cannot be read is no reference
-    return max(earlier, key=lambda run: run[1].recall_at_cap or 0.0, default=None)
+    return max(others, key=lambda run: run[1].recall_at_cap or 0.0, default=None)

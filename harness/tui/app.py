@@ -21,7 +21,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.rounds import load_round
 from harness.core.settings import Settings, default_round, read_settings, setting_error
-from harness.core.text import sanitize
+from harness.core.text import format_score, sanitize
 from harness.plugins.discovery import attack_folders
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -269,7 +269,7 @@ class HarnessApp(OrderedKeysApp):
         self._ended = run
         self.bell()
         recall = run.recall_at_cap
-        score = "" if recall is None else f"Recall@{run.error_cap} {recall:.3f}{run.interval_text}. "
+        score = "" if recall is None else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}. "
         hint = "" if getattr(self.screen, "folder", None) == RunFolder(runs_home() / run.id) else "ctrl+o opens it."
         if self.screen is self.main and self.main.offers(run.id):
             hint = "Enter opens it."

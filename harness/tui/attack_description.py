@@ -4,7 +4,7 @@ import contextlib
 
 from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
-from harness.core.text import pluralize, sanitize
+from harness.core.text import format_score, pluralize, sanitize
 from harness.core.times import day_and_time
 from harness.plugins.discovery import AttackFile
 from harness.plugins.parameters import parameters_in
@@ -18,7 +18,7 @@ def results_by_round(attack: AttackFile, overview: Overview) -> str:
     """Return the best recall of the attack on each round, one per line; empty without results."""
     rounds = dict.fromkeys(run.round for run in overview.runs if run.attack == attack.name and run.has_score)
     lines = [
-        f"  {sanitize(name)}: {best:.3f}"
+        f"  {sanitize(name)}: {format_score(best)}"
         for name in rounds
         if (best := overview.best_recall(attack.name, name)) is not None
     ]

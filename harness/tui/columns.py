@@ -75,8 +75,8 @@ class Layout(NamedTuple):
 def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, first: int) -> Layout:
     """Return the layout of a table that is `available` characters wide.
 
-    Columns shrink as far as they may. If they still do not fit, the first one stays and the others begin with number
-    `first`.
+    Columns shrink as far as they may. If they still do not fit, the first one stays, the others begin with number
+    `first`, and those that do not fit are hidden. Room that is left goes to the shrunk columns that lack the least.
     """
     widths = [column.width or cell_len(title_of(column, 0)) + 2 * bool(column.sort_key) for column in columns]
     measured = [number for number, column in enumerate(columns) if not column.width and not column.fills]
@@ -88,29 +88,29 @@ def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, f
     # The title of a column of drawn cells is drawn too, so that its least width is known only from the column.
     leasts = [column.least if callable(column.title) else 0 for column in columns]
     widths = [max(least, min(width, _MOST)) for least, width in zip(leasts, widths, strict=True)]
-    excess = sum(widths) + GAP * (len(widths) - 1) - available
-    for number, column in sorted(enumerate(columns), key=lambda pair: -widths[pair[0]]):
-        if excess > 0 and column.least:
-            taken = min(excess, max(0, widths[number] - column.least))
-            widths[number] -= taken
-            excess -= taken
-    fillers = [number for number, column in enumerate(columns) if column.fills]
-    if excess < 0 and fillers:
-        widths[fillers[0]] -= excess
-    numbers, used = [0], min(widths[0], available)
-    widths[0] = used
-    start = max(1, min(first, len(columns) - 1)) if excess > 0 else 1
-    others = range(start, len(columns))
-    for number in others:
-        room = available - used - GAP
-        if room < min(widths[number], 4):
+    shown = [min(width, column.least or width) for column, width in zip(columns, widths, strict=True)]
+    shown[0] = min(shown[0], available)
+    fits = sum(shown) + GAP * (len(shown) - 1) <= available
+    start = 1 if fits else max(1, min(first, len(columns) - 1))
+    numbers, room = [0], available - shown[0]
+    for number in range(start, len(columns)):
+        room -= GAP + shown[number]
+        if room < 0 and len(numbers) > 1:
+            room += GAP + shown[number]
             break
+        # The second column is cut rather than hidden.
+        shown[number] += min(0, room)
         numbers.append(number)
-        used += GAP + min(widths[number], room)
-        if widths[number] > room:
-            widths[number] = room
+    for number in sorted(numbers, key=lambda number: widths[number] - shown[number]):
+        added = max(0, min(room, widths[number] - shown[number]))
+        shown[number] += added
+        room -= added
+    for number in numbers:
+        if columns[number].fills and room > 0:
+            shown[number] += room
+            break
     hides_right = numbers[-1] < len(columns) - 1
-    return Layout(tuple(numbers), tuple(widths[number] for number in numbers), start > 1, hides_right)
+    return Layout(tuple(numbers), tuple(shown[number] for number in numbers), start > 1, hides_right)
 
 
 def title_of(column: Column, width: int) -> str:

@@ -11,7 +11,7 @@ from harness.analysis.contrast import Contrast, contrast
 from harness.analysis.parts import Part
 from harness.core.arrays import Bools, Ints
 from harness.core.scoring import Score
-from harness.core.text import shorten, shorten_middle
+from harness.core.text import format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.glyphs import GLYPHS
@@ -82,7 +82,7 @@ def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], li
         cells: list[Cell] = [
             _name(number, run, is_dark=is_dark),
             run.shown_attack,
-            [(f"{score.recall_at_cap:.3f}", "bold")],
+            [(format_score(score.recall_at_cap), "bold")],
             interval_bar(
                 score.recall_at_cap,
                 score.interval.low,
@@ -91,7 +91,7 @@ def forest_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], li
                 colour=curve_colour(number, is_dark=is_dark),
             ),
             format_duration(run.elapsed_s),
-            f"{score.precision_at_cap:.3f}",
+            format_score(score.precision_at_cap),
         ]
         rows.append(Row(run.id, cells))
     return columns, rows
@@ -156,8 +156,11 @@ def _pair_rows(compared: Compared) -> list[Row]:
     value, interval = pair.difference
     meaning = "dim" if interval.low <= 0 <= interval.high else "good" if value > 0 else "bad"
     facts: list[tuple[str, list[Span]]] = [
-        (f"{marker(0)} − {marker(1)}", [(f"{value:+.3f}", f"bold {meaning}"), (f"  {_bounds(pair)}", "")]),
-        ("McNemar", [(f"p = {pair.mcnemar_p:.3g}", ""), ("  exact, ignores overlap between examples", "dim")]),
+        (
+            f"{marker(0)} − {marker(1)}",
+            [(format_score(value, is_signed=True), f"bold {meaning}"), (f"  {_bounds(pair)}", "")],
+        ),
+        ("McNemar", [(format_p_value(pair.mcnemar_p), ""), ("  exact, ignores overlap between examples", "dim")]),
         ("solved only by", [(f"{marker(0)} {len(pair.only_first):,}   {marker(1)} {len(pair.only_second):,}", "")]),
     ]
     return [Row(label, [[(label, "dim")], cell]) for label, cell in facts]
@@ -172,13 +175,13 @@ def _matrix_cell(pairs: Pairs, one: int, other: int) -> Cell:
     value, interval = found.difference
     sign = 1 if one < other else -1
     if interval.low <= 0 <= interval.high:
-        return [(f"{sign * value:+.3f}", "dim"), (" ≈", "dim")]
-    return [(f"{sign * value:+.3f}", "bold good" if sign * value > 0 else "bold bad")]
+        return [(format_score(sign * value, is_signed=True), "dim"), (" ≈", "dim")]
+    return [(format_score(sign * value, is_signed=True), "bold good" if sign * value > 0 else "bold bad")]
 
 
 def _bounds(pair: Contrast) -> str:
     interval = pair.difference.interval
-    return f"[{interval.low:+.3f}, {interval.high:+.3f}] by {interval.unit}"
+    return f"{format_interval(interval.low, interval.high, is_signed=True)} by {interval.unit}"
 
 
 def _name(number: int, run: ComparedRun, *, is_dark: bool) -> list[Span]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.core.errors import HarnessError
 from harness.core.paths import expand_home
-from harness.core.text import pluralize, shorten
+from harness.core.text import format_score, pluralize, shorten
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
@@ -246,7 +246,7 @@ def run_header(summary: RunSummary) -> tuple[str, str]:
     if summary.is_blind:
         score = "blind round"
     elif summary.recall_at_cap is not None:
-        score = f"Recall@{summary.error_cap} {summary.recall_at_cap:.3f}{summary.interval_text}"
+        score = f"Recall@{summary.error_cap} {format_score(summary.recall_at_cap)}{summary.interval_text}"
     note = (shorten(summary.note, 200),) if summary.note else ()
     return (
         f"{summary.shown_attack} on {summary.round}, {score}",

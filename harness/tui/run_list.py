@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from harness.core.text import pluralize, shorten
+from harness.core.text import format_score, pluralize, shorten
 from harness.core.times import day_and_time, format_duration
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
@@ -165,8 +165,8 @@ def _columns(runs: Iterable[RunSummary], scale: float) -> tuple[Column, ...]:
         Column(recall, is_right=True, sort_key="recall"),
         Column(scale_title(0.0, scale), width=24, least=10),
         Column("status", least=16, sort_key="status"),
+        Column("trend", width=16, least=8),
         Column("time", is_right=True, sort_key="elapsed"),
-        Column("trend"),
         Column("started", width=14, sort_key="started"),
         Column("note", least=8, fills=True),
     )
@@ -203,7 +203,7 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
     if not group.key:
         return rows
     best = max((run.recall_at_cap for run in group.runs if run.recall_at_cap is not None), default=None)
-    facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best {best:.3f}")
+    facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best {format_score(best)}")
     arrow = "▾" if group.is_open else "▸"
     return [Row(group.key, [[(f"{arrow} {group.title}", "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
 
@@ -211,15 +211,15 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
 def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
     glyph, meaning = GLYPHS[run.status]
     is_marked = run.id in marked
-    recall = "blind" if run.is_blind else "–" if run.recall_at_cap is None else f"{run.recall_at_cap:.3f}"
+    recall = "blind" if run.is_blind else format_score(run.recall_at_cap)
     cells: list[Cell] = [
         [("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],
         [(run.attack, ""), (f" {run.changed_text}", "dim"), (f" {' '.join(_marks(run))}", "warning")],
         [(recall, "dim" if recall in ("blind", "–") else "bold")],
         _bar_of(run, scale),
         status_cell(run),
+        _trend_of(run),
         format_duration(run.elapsed_s),
-        [(spark(run.trend, max(run.trend, default=0.0) or 1.0), "active")],
         [(day_and_time(run.created_at), "dim")],
         [(run.note, "dim")],
     ]
@@ -231,6 +231,14 @@ def _bar_of(run: RunSummary, scale: float) -> Cell:
         return ""
     low, high = run.recall_interval or (run.recall_at_cap, run.recall_at_cap)
     return interval_bar(run.recall_at_cap, low, high, scale=(0.0, scale), colour="good")
+
+
+def _trend_of(run: RunSummary) -> Drawn:
+    def draw(width: int) -> list[Span]:
+        values = run.trend[:: -(-len(run.trend) // width)] if run.trend else ()
+        return [(spark(values, max(values, default=0.0) or 1.0), "active")]
+
+    return draw
 
 
 def _marks(run: RunSummary) -> list[str]:

@@ -52,7 +52,7 @@ def _errors_plot(snapshot: RunSnapshot, reference: ReferenceCurve | None) -> Plo
         high = np.interp(figures.errors, snapshot.band.errors, snapshot.band.high)
     lines = [Line(figures.errors.astype(float), figures.recall, 0, "this run", low, high)]
     if reference is not None:
-        label = f"best earlier {reference.id.partition('-')[0]}"
+        label = f"best baseline {reference.id.partition('-')[0]}"
         lines.insert(0, Line(reference.errors.astype(float), reference.recall, None, label))
     most = max(cap * 1.1, *(float(line.x[-1]) for line in lines if len(line.x)))
     y = axis_up_to("Recall", [*(line.y for line in lines), *([] if high is None else [high])], least=0.05)

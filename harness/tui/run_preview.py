@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Floats
+from harness.core.text import format_score
 from harness.core.times import date_and_time, format_duration
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -36,11 +37,11 @@ def preview_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the figures of a run as labels and values."""
     recall = "blind round" if summary.is_blind else "–"
     if summary.recall_at_cap is not None:
-        recall = f"{summary.recall_at_cap:.3f}{summary.interval_text}"
+        recall = f"{format_score(summary.recall_at_cap)}{summary.interval_text}"
     facts = [
         (f"Recall@{summary.error_cap}" if summary.error_cap else "Recall", recall),
-        ("exact@1", "" if summary.exact_at_1 is None else f"{summary.exact_at_1:.3f}"),
-        ("upper bound", "" if summary.any_of_n is None else f"{summary.any_of_n:.3f} (any guess)"),
+        ("exact@1", "" if summary.exact_at_1 is None else format_score(summary.exact_at_1)),
+        ("upper bound", "" if summary.any_of_n is None else f"{format_score(summary.any_of_n)} (any guess)"),
         ("status", summary.status.words),
         ("", summary.reason),
         ("round", summary.round),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.errors import HarnessError
+from harness.core.text import format_score
 from harness.plugins.parameter_space import Span, space_of
 from harness.plugins.schema import fetch_schema
 from harness.runs.tuning import (
@@ -92,4 +93,4 @@ def _space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
 
 
 def _recall_text(recall: float | None) -> str:
-    return "–" if recall is None else f"{recall:.3f}"
+    return format_score(recall)

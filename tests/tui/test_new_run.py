@@ -167,6 +167,21 @@ def test_a_round_is_described_and_gives_the_default_budget() -> None:
     play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
 
 
+def test_the_values_to_choose_from_follow_the_round() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        rows = await form(pilot)
+        assert "preset of demo" in text_of(pilot, "#state")
+        await typed(pilot, rows["--round"], "satml-dev")
+        await until(pilot, lambda: "ctrl+t: the attack's defaults" in text_of(pilot, "#state"))
+        await typed(pilot, rows["--round"], "demo")
+        await until(pilot, lambda: "ctrl+t: the attack's defaults" in text_of(pilot, "#state"))
+        await pilot.press("ctrl+t", "ctrl+t")
+        await until(pilot, lambda: "Values: preset of demo" in text_of(pilot, "#state"))
+        assert fields_of(stage(pilot).shown)["trials"].text == "4"
+
+    play_screen(screen_of("baseline", ROOT / "attacks"), scenario)
+
+
 def test_enter_goes_to_the_next_field_and_the_command_line_follows(place: Path) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         rows = await form(pilot)

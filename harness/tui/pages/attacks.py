@@ -17,7 +17,7 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
-from harness.core.text import pluralize, sanitize
+from harness.core.text import format_score, pluralize, sanitize
 from harness.plugins.discovery import SHIPPED, AttackFile
 from harness.plugins.scaffold import new_attack
 from harness.plugins.schema import fetch_schema
@@ -244,7 +244,7 @@ def _row(attack: AttackFile, overview: Overview, round_name: str | None) -> Row:
         str(attack.path),
         [
             [(attack.shown_name, f"bold {meaning}")],
-            *(["–" if best is None else f"{best:.3f}"] if round_name else []),
+            *([format_score(best)] if round_name else []),
             str(runs or "–"),
             [(attack.origin, "dim")],
             [(summary, meaning)],

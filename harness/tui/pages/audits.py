@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
+from harness.core.text import format_number
 from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
@@ -97,7 +98,7 @@ class AuditsPage(RunActions, Vertical):
         panel.show_empty("" if run is not None and run.figures else "none yet")
         if run is not None:
             panel.set_title(run.id)
-            figures = [(name, "–" if value is None else f"{value:.3g}") for name, value in run.figures.items()]
+            figures = [(name, format_number(value)) for name, value in run.figures.items()]
             self.query_one("#figures-text", Static).update(labelled(figures))
 
     @on(ListTable.Opened, "#audits")

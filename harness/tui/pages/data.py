@@ -137,7 +137,8 @@ def _round_row(name: str, state: dict[str, Any]) -> Row:
     words = "checking …" if not files else "complete" if not missing else f"{missing} of {len(files)} missing"
     meaning = "dim" if not files else "good" if not missing else "warning"
     examples = state.get("examples")
-    answers = "" if not files else "blind" if state.get("is_blind") else "known"
+    lacks_answers = any("answer_file" in file["fields"] and file["state"] == "missing" for file in files)
+    answers = "" if not files else "missing" if lacks_answers else "blind" if state.get("is_blind") else "known"
     cells: list[Cell] = [
         [(name, "bold")],
         "–" if examples is None else f"{examples:,}",

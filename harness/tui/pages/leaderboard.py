@@ -11,6 +11,7 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.settings import default_round
+from harness.core.text import format_interval, format_score
 from harness.core.times import format_duration
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
@@ -115,7 +116,8 @@ class LeaderboardPage(Vertical):
         if best is not None:
             above = sum((entry["recall_at_cap"] or 0.0) > best for entry in answer["entries"])
             rows.insert(
-                above, Row("reference", [[(f"── best run of {_REFERENCE} here: {best:.3f} ──", "dim")]], spans=True)
+                above,
+                Row("reference", [[(f"── best run of {_REFERENCE} here: {format_score(best)} ──", "dim")]], spans=True),
             )
         self.query_one(ListTable).show(_COLUMNS, rows)
 
@@ -130,9 +132,9 @@ def _row(entry: dict[str, Any]) -> Row:
         "–" if entry["place"] is None else str(entry["place"]),
         [(entry["team"], "bold")],
         entry["attack"],
-        [("–" if recall is None else f"{recall:.3f}", "bold")],
-        "" if bounds is None else "[{:.3f}, {:.3f}]".format(*bounds),
-        [*tie, ("" if difference is None else f"{difference:+.3f}", "")],
+        [(format_score(recall), "bold")],
+        "" if bounds is None else format_interval(*bounds),
+        [*tie, ("" if difference is None else format_score(difference, is_signed=True), "")],
         "–" if seconds is None else format_duration(seconds),
         [(entry["verified"], "good" if entry["verified"] == "reproduced" else "dim")],
     ]

@@ -1,5 +1,6 @@
 """The page of the tunings: the list, and the settings that the tuning under the cursor has tried."""
 
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
+from harness.core.text import format_score
 from harness.core.times import day_and_time
 from harness.tui.axes import axis_up_to
 from harness.tui.columns import Column, Row
@@ -105,9 +107,9 @@ class TuningPage(Vertical):
                 [
                     [(view.id.partition("-")[0], "bold")],
                     view.attack,
-                    view.round,
+                    Path(view.round).stem if view.round.endswith(".toml") else view.round,
                     str(view.run_count),
-                    "–" if view.best is None else f"{view.best:.3f}",
+                    format_score(view.best),
                     [(day_and_time(view.created_at), "dim")],
                 ],
             )
@@ -138,7 +140,7 @@ class TuningPage(Vertical):
                 str(one.number),
                 [
                     str(one.number),
-                    [("–" if one.recall is None else f"{one.recall:.3f}", "bold good" if number == 0 else "bold")],
+                    [(format_score(one.recall), "bold good" if number == 0 else "bold")],
                     *(str(one.params.get(name)) for name in view.parameters),
                     *one.recalls,
                     [("pruned" if one.is_pruned else "", "dim")],

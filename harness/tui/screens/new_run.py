@@ -1,7 +1,7 @@
 """The form of a new run, made from the attack's own schema."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from textual.content import Content
@@ -52,6 +52,15 @@ class NewRunScreen(StartScreen):
         schema = fetch_schema(attack.path, digest=attack.sha256)
         form = form_for(attack, schema, attacks_folder=self._attacks_folder)
         return form, list(value_sources(form, self._round_name, like=self._like))
+
+    def sources_for(self, values: Mapping[str, str]) -> Sources:
+        """Return the sources again if another round is chosen, which has other presets."""
+        if values.get("--round") in (None, self._round_name):
+            return super().sources_for(values)
+        self._round_name = values["--round"]
+        with contextlib.suppress(HarnessError):
+            return list(value_sources(self._form, self._round_name, like=self._like))
+        return super().sources_for(values)
 
 
 def value_sources(form: Form, round_name: str, *, like: RunFolder | None) -> Iterator[tuple[str, dict[str, str]]]:

@@ -10,7 +10,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 
 from harness.analysis.decoded_text import TokenText, text_of_run
-from harness.analysis.reference_curve import ReferenceCurve, best_earlier_curve
+from harness.analysis.reference_curve import ReferenceCurve, best_other_curve
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.runs.folder import RunFolder
@@ -90,7 +90,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
     @work(thread=True, exclusive=True, group="reference")
     def _load_reference(self, feed: RunFeed) -> None:
         try:
-            reference = best_earlier_curve(_REFERENCE_ATTACK, feed.spec)
+            reference = best_other_curve(_REFERENCE_ATTACK, feed.spec)
         except HarnessError as error:
             _LOG.warning("no reference curve: %s", error)
             return

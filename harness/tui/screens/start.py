@@ -3,6 +3,7 @@
 import math
 import secrets
 from abc import abstractmethod
+from collections.abc import Mapping
 from enum import Enum
 from functools import partial
 from threading import Event
@@ -66,7 +67,7 @@ class StartScreen(FormScreen[str | None]):
     def __init__(self) -> None:
         super().__init__()
         self._sources: Sources = []
-        self._source = 0
+        self._source = ""
         self._phase = Phase.LOADING
         self._form = Form((), "", ())
         self._run_id: str | None = None
@@ -78,6 +79,10 @@ class StartScreen(FormScreen[str | None]):
     @abstractmethod
     def load(self, *, is_retry: bool) -> tuple[Form, Sources]:
         """Return the form and its values; called in a thread. Raises HarnessError if there is none."""
+
+    def sources_for(self, values: Mapping[str, str]) -> Sources:
+        """Return what the form can be filled with, now that the user has changed `values`."""
+        return self._sources
 
     def compose(self) -> ComposeResult:
         yield TopBar()
@@ -116,36 +121,46 @@ class StartScreen(FormScreen[str | None]):
         self._show_state(reason, is_error=True)
 
     async def _show_form(self, form: Form, sources: Sources) -> None:
-        self._form, self._sources, self._source = form, sources, 0
-        await self._fill()
+        self._form, self._sources = form, sources
+        await self._fill(*sources[0])
         self._enter(Phase.EDITING)
         self.show_command()
 
     async def action_next_values(self) -> None:
-        self._source = (self._source + 1) % len(self._sources)
-        await self._fill()
+        await self._fill(*self._next_source())
         self.show_command()
 
-    async def _fill(self) -> None:
-        """Show the fields with the values of the present source."""
-        name, values = self._sources[self._source]
-        other = self._sources[(self._source + 1) % len(self._sources)][0]
-        facts = [f"Values: {name}." + (f" ctrl+t: {other}." if len(self._sources) > 1 else "")]
+    def _next_source(self) -> tuple[str, dict[str, str]]:
+        names = [name for name, _ in self._sources]
+        following = names.index(self._source) + 1 if self._source in names else 0
+        return self._sources[following % len(names)]
+
+    async def _fill(self, name: str, values: dict[str, str]) -> None:
+        """Show the fields with the values of a source."""
+        self._source = name
+        self._show_sources()
+        fields = self.query_one(FormFields)
+        await fields.remove_children()
+        await fields.show(self._form.fields, values)
+
+    def _show_sources(self) -> None:
+        other = self._next_source()[0]
+        facts = [f"Values: {self._source}." + (f" ctrl+t: {other}." if other != self._source else "")]
         if self._form.command[0] == "run":
             facts.append("Several numbers with commas start several runs.")
         if self._form.omitted:
             facts.append(f"{self._form.omitted} more parameters have no field: use --set name=value.")
         self._show_state(" ".join(facts))
-        fields = self.query_one(FormFields)
-        await fields.remove_children()
-        await fields.show(self._form.fields, values)
 
     @on(FormFields.Edited)
     def _update_command(self) -> None:
+        values = self.query_one(FormFields).values()
+        sources = self.sources_for(values)
+        if sources is not self._sources:
+            self._sources = sources
+            self._show_sources()
         runs = math.prod(
-            len(field.alternatives(text))
-            for field in self._form.fields
-            if (text := self.query_one(FormFields).values().get(field.key)) is not None
+            len(field.alternatives(values[field.key])) for field in self._form.fields if field.key in values
         )
         self.show_message(f"starts {runs} runs" if runs > 1 else "")
         self.show_command()

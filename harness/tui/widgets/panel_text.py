@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.core.text import pluralize, sanitize, shorten
+from harness.core.text import format_number, format_score, pluralize, sanitize, shorten
 from harness.jobs.audit.reader import AuditFigure
 from harness.runs.reader import StageWork
 from harness.tui.columns import Cell
@@ -25,9 +25,9 @@ def metric_facts(snapshot: RunSnapshot) -> list[Fact]:
     facts: list[Fact] = [("answers", "unknown: the round is blind")]
     if figures.recall_at_cap is not None and figures.exact_at_1 is not None and figures.any_of_n is not None:
         facts = [
-            (f"Recall@{summary.error_cap}", f"{figures.recall_at_cap:.3f}{summary.interval_text}"),
-            ("exact@1", f"{figures.exact_at_1:.3f}"),
-            ("upper bound", f"{figures.any_of_n:.3f} (any guess)"),
+            (f"Recall@{summary.error_cap}", f"{format_score(figures.recall_at_cap)}{summary.interval_text}"),
+            ("exact@1", format_score(figures.exact_at_1)),
+            ("upper bound", f"{format_score(figures.any_of_n)} (any guess)"),
         ]
     facts += [
         ("guesses", f"{summary.guesses:,}"),
@@ -56,10 +56,11 @@ def resource_facts(snapshot: RunSnapshot, suffix_length: int) -> list[Fact]:
 
 def figure_cells(figure: AuditFigure) -> list[Cell]:
     """Return the cells of one figure of an audit: name, value, interval, number of items."""
+    has_interval = figure.low is not None and figure.high is not None
     return [
         shorten(figure.name, _MAX_NAME),
-        "–" if figure.value is None else f"{figure.value:.4g}",
-        "" if figure.low is None or figure.high is None else f"[{figure.low:.4g}, {figure.high:.4g}]",
+        format_number(figure.value),
+        f"[{format_number(figure.low)}, {format_number(figure.high)}]" if has_interval else "",
         f"{figure.of:,}" if figure.of else "",
     ]
 

@@ -5,7 +5,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Digits, Static
 
-from harness.core.text import sanitize
+from harness.core.text import format_score, sanitize
 from harness.core.times import format_duration
 from harness.tui.snapshot import RunSnapshot, Snapshot
 
@@ -80,7 +80,9 @@ class RunFigures(Horizontal):
             name, other = reference
             difference = recall - other
             mood = "good" if difference > 0 else "bad" if difference < 0 else ""
-            self.query_one("#difference-figure", Figure).show(f"{difference:+.3f}", f"to {name} {other:.3f}", mood=mood)
+            self.query_one("#difference-figure", Figure).show(
+                format_score(difference, is_signed=True), f"to {name} {format_score(other)}", mood=mood
+            )
         summary = snapshot.summary
         left = format_duration(max(0.0, summary.budget_s - summary.elapsed_s))
         time = self.query_one("#time-figure", Figure)
@@ -101,7 +103,7 @@ class RunFigures(Horizontal):
             at = snapshot.band.errors.searchsorted(min(summary.error_cap, snapshot.band.errors[-1]))
             interval = float(snapshot.band.low[at]), float(snapshot.band.high[at])
         bounds = "" if interval is None else f" ± {(interval[1] - interval[0]) / 2:.3f}"
-        figure.show(f"{figures.recall_at_cap:.3f}", f"Recall@{summary.error_cap}{bounds}")
+        figure.show(format_score(figures.recall_at_cap), f"Recall@{summary.error_cap}{bounds}")
 
 
 def bars(snapshot: Snapshot, *, cells: int = _BAR_CELLS) -> Content:

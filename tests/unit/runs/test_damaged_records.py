@@ -12,7 +12,7 @@ import pytest
 from harness.analysis.candidates import load_example
 from harness.analysis.comparison import compare_runs
 from harness.analysis.decoded_text import TokenText
-from harness.analysis.reference_curve import best_earlier_curve
+from harness.analysis.reference_curve import best_other_curve
 from harness.core.errors import HarnessError
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -126,7 +126,7 @@ def test_a_damaged_run_is_not_a_reference(home: Path, damage: str) -> None:
     later = finished_run(home, "late-some", created_at=3e9)
     DAMAGES[damage](damaged)
     try:
-        reference = best_earlier_curve("some", later.attack_spec())
+        reference = best_other_curve("some", later.attack_spec())
     except HarnessError as error:
         assert damaged.id in str(error)
     else:

@@ -73,7 +73,12 @@ def audit(home: Path) -> AuditSnapshot:
 
 
 def test_a_figure_is_a_row_with_its_interval() -> None:
-    assert figure_cells(AuditFigure("trigram", 0.5, 0.25, 0.75, 1200)) == ["trigram", "0.5", "[0.25, 0.75]", "1,200"]
+    assert figure_cells(AuditFigure("trigram", 0.5, 0.25, 0.75, 1200)) == [
+        "trigram",
+        "0.500",
+        "[0.250, 0.750]",
+        "1,200",
+    ]
     assert figure_cells(AuditFigure("odd", None, None, None, 0)) == ["odd", "–", "", ""]
     assert len(str(figure_cells(AuditFigure("x" * 500, 1.0, None, None, 0))[0])) < 50
 
