@@ -244,7 +244,7 @@ def test_the_best_other_baseline_run_is_the_reference(machine: Machine, finished
 
     async def scenario(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "best baseline dddd" in screen_text(pilot.app))
-        assert text_of(pilot, "#difference-figure .name") == "to dddd 0.469"
+        assert text_of(pilot, "#difference-figure .name") == "to baseline 0.469"
         assert text_of(pilot, "#difference-figure .small") == "-0.219"
 
     watch(finished, scenario, size=(140, 40))

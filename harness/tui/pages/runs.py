@@ -125,6 +125,8 @@ class RunsPage(RunActions, Vertical):
         self._runs: dict[str, RunSummary] = {}
         self._state = ListState()
         self._previewed: RunSummary | None = None
+        self._wanted: str | None = None
+        """The run that the cursor goes to once it is listed."""
 
     def compose(self) -> ComposeResult:
         yield RunPanels(id="run-panels")
@@ -145,6 +147,10 @@ class RunsPage(RunActions, Vertical):
             self._state, round=round_name, marked=self._state.marked & (self._runs.keys() | overview.unreadable.keys())
         )
         self._update()
+
+    def select(self, id_: str) -> None:
+        """Move the cursor to a run as soon as it is in the list."""
+        self._wanted = id_
 
     def focus_main(self) -> None:
         """Focus the list, or the card of the first run."""
@@ -167,6 +173,9 @@ class RunsPage(RunActions, Vertical):
         first_run = next((row.key for row in rows if not row.key.startswith(HEADING)), None)
         if was_empty and first_run is not None:
             table.move_to(first_run)
+        if self._wanted is not None and self._wanted in table.keys:
+            table.move_to(self._wanted)
+            self._wanted = None
         facts = ["Runs"]
         if matches < len(self._runs):
             facts.append(f"{matches} of {len(self._runs)}")
@@ -334,5 +343,6 @@ class RunsPage(RunActions, Vertical):
             self.call_later(self._open_started, str(answer["id"]))
 
     def _open_started(self, id_: str) -> None:
+        self.select(id_)
         if self.screen.is_current:
             self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))

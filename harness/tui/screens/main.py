@@ -160,4 +160,5 @@ class MainScreen(Screen[None]):
 
     def _open_run(self, id_: str | None) -> None:
         if id_:
+            self.query_one(RunsPage).select(id_)
             self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))

@@ -113,9 +113,8 @@ class RunScreen(WatchScreen[RunSnapshot]):
         """Update figures, plot and guesses."""
         if self._feed is None:
             return
-        reference = self._reference
-        compared = None if reference is None else (f"{reference.id.partition('-')[0]}", reference.recall_at_cap)
-        self.query_one(RunFigures).show(snapshot, compared)
+        baseline = None if self._reference is None else self._reference.recall_at_cap
+        self.query_one(RunFigures).show(snapshot, baseline)
         facts = [*metric_facts(snapshot), *resource_facts(snapshot, self._feed.spec.round.suffix_length)]
         self.query_one("#details-text", Static).update(labelled(facts))
         self.query_one(GuessTable).show(snapshot.lines)

@@ -70,18 +70,17 @@ class RunFigures(Horizontal):
     def on_resize(self) -> None:
         self.set_class(self.app.size.height < 32 or self.app.size.width < 100, "-small")
 
-    def show(self, snapshot: RunSnapshot, reference: tuple[str, float] | None) -> None:
-        """Show the figures; `reference` is the name and the recall of the run to compare with."""
+    def show(self, snapshot: RunSnapshot, baseline: float | None) -> None:
+        """Show the figures; `baseline` is the recall of its best other run."""
         self._show_recall(snapshot)
         recall = snapshot.figures.recall_at_cap
-        if reference is None or recall is None:
+        if baseline is None or recall is None:
             self.query_one("#difference-figure", Figure).show("–", "no baseline yet")
         else:
-            name, other = reference
-            difference = recall - other
+            difference = recall - baseline
             mood = "good" if difference > 0 else "bad" if difference < 0 else ""
             self.query_one("#difference-figure", Figure).show(
-                format_score(difference, is_signed=True), f"to {name} {format_score(other)}", mood=mood
+                format_score(difference, is_signed=True), f"to baseline {format_score(baseline)}", mood=mood
             )
         summary = snapshot.summary
         left = format_duration(max(0.0, summary.budget_s - summary.elapsed_s))
