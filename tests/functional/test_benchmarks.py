@@ -3,7 +3,7 @@
 import pytest
 
 from tests.bench.overhead import measure_ingest
-from tests.bench.screen import first_paint_seconds
+from tests.bench.terminal import first_paint_seconds
 from tests.functional.machine import Machine
 
 pytestmark = pytest.mark.slow
