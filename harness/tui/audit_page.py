@@ -49,8 +49,8 @@ def bar_table(found: Mapping[str, Any]) -> Bars | None:
         Column("", least=10),
         Column("of", least=7),
         Column("share", is_right=True),
-        Column("95 % interval", least=8),
-        Column(scale_title(low, high), fills=True, least=10),
+        Column("95 % interval"),
+        Column(scale_title(low, high), fills=True, least=8),
     ]
     rows, before = [], ""
     for number, bar in enumerate(bars):

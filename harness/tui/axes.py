@@ -10,6 +10,7 @@ import numpy as np
 from harness.core.arrays import Floats
 from harness.core.times import format_duration
 
+_HEADROOM = 0.97
 _CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800)
 
 
@@ -39,6 +40,17 @@ class Axis:
         if len(places) < 2:
             places = [self.low, self.high]
         return [Tick((place - self.low) / (self.high - self.low), f"{place:,.6g}") for place in places]
+
+
+@dataclass(frozen=True)
+class CountAxis(Axis):
+    """Whole numbers."""
+
+    def ticks(self, most: int) -> list[Tick]:
+        """Return at most `most` ticks, and at least the two ends."""
+        step = max(1, round(_round_step(self.high - self.low, max(1, most - 1))))
+        places = np.arange(self.low, self.high + 1, step)
+        return [Tick(float(at), f"{place:,.0f}") for at, place in zip(self.fractions(places), places, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -81,10 +93,12 @@ class EdgesAxis(Axis):
 
 
 def axis_up_to(title: str, curves: Sequence[Floats], *, least: float, low: float = 0.0) -> Axis:
-    """Return an axis from `low` to a round number that no curve exceeds, and that is at least `least`."""
+    """Return an axis from `low` to a round number above all curves that is at least `least`."""
     highest = max([least, *(float(curve[np.isfinite(curve)].max(initial=0.0)) for curve in curves)])
     step = _round_step(highest - low, 5)
-    return Axis(title, low, low + step * math.ceil((highest - low) / step - 1e-9))
+    # A curve on the top edge would look cut off.
+    filled = _HEADROOM if highest > least else 1.0
+    return Axis(title, low, low + step * math.ceil((highest - low) / (filled * step) - 1e-9))
 
 
 def _round_step(distance: float, most: int) -> float:

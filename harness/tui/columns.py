@@ -72,13 +72,18 @@ class Layout(NamedTuple):
         return None
 
 
-def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, first: int) -> Layout:
-    """Return the layout of a table that is `available` characters wide.
+def lay_out(
+    columns: Sequence[Column], rows: Iterable[Row], available: int, *, first: int, sort_key: str = ""
+) -> Layout:
+    """Return the layout of a table that is `available` characters wide; the column `sort_key` has room for an arrow.
 
     Columns shrink as far as they may. If they still do not fit, the first one stays, the others begin with number
     `first`, and those that do not fit are hidden. Room that is left goes to the shrunk columns that lack the least.
     """
-    widths = [column.width or cell_len(title_of(column, 0)) + 2 * bool(column.sort_key) for column in columns]
+    widths = [
+        column.width or cell_len(title_of(column, 0)) + 2 * bool(sort_key and column.sort_key == sort_key)
+        for column in columns
+    ]
     measured = [number for number, column in enumerate(columns) if not column.width and not column.fills]
     for row in rows:
         if not row.is_lazy and not row.spans:
@@ -92,7 +97,8 @@ def lay_out(columns: Sequence[Column], rows: Iterable[Row], available: int, *, f
     shown[0] = min(shown[0], available)
     fits = sum(shown) + GAP * (len(shown) - 1) <= available
     start = 1 if fits else max(1, min(first, len(columns) - 1))
-    numbers, room = [0], available - shown[0]
+    # An arrow in the last character says that more columns are hidden.
+    numbers, room = [0], available - shown[0] - (not fits)
     for number in range(start, len(columns)):
         room -= GAP + shown[number]
         if room < 0 and len(numbers) > 1:

@@ -114,11 +114,14 @@ def difference_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column]
 
 
 def example_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
-    """Return the examples that some runs solve and others do not, those that split the runs most evenly first."""
+    """Return the examples that some runs solve and others do not.
+
+    Those that split the runs most evenly come first, and of these the ones that the first run does not solve.
+    """
     solved = compared.solved
     counts = solved.sum(axis=0)
     differ: Ints = np.flatnonzero((counts > 0) & (counts < len(solved)))
-    order = differ[np.argsort(np.abs(counts[differ] - len(solved) / 2), kind="stable")]
+    order = differ[np.lexsort((solved[0, differ], np.abs(counts[differ] - len(solved) / 2)))]
     unreachable = compared.comparison.unreachable
     unreachable_ids = set() if unreachable is None else set(unreachable.ids.tolist())
     columns = [Column("example", is_right=True)]

@@ -162,8 +162,10 @@ def _labelled(line: Line) -> str:
 def _title_row(title: str, legend: Sequence[Line], width: int) -> list[Cell]:
     cells = _text(f" {title}", DIM)
     for line in legend:
-        cells += _text("   ━ ", DIM if line.number is None else line.number)
-        cells += _text(_labelled(line), DIM)
+        label, colour = _labelled(line), DIM if line.number is None else line.number
+        symbol = label[0] if line.is_marked and line.number is not None else "━"
+        cells += _text(f"   {symbol} ", colour)
+        cells += _text(label.removeprefix(f"{symbol} "), DIM)
     return (cells + _text(" " * width, DIM))[:width]
 
 

@@ -203,7 +203,9 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
     if not group.key:
         return rows
     best = max((run.recall_at_cap for run in group.runs if run.recall_at_cap is not None), default=None)
-    facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best {format_score(best)}")
+    # The runs of a tuning attack one fold each.
+    fold = " fold" if ":" in group.runs[0].round else ""
+    facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best{fold} {format_score(best)}")
     arrow = "▾" if group.is_open else "▸"
     return [Row(group.key, [[(f"{arrow} {group.title}", "bold"), (f"  {facts}", "dim")]], spans=True), *rows]
 
@@ -218,7 +220,7 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
         [(recall, "dim" if recall in ("blind", "–") else "bold")],
         _bar_of(run, scale),
         status_cell(run),
-        _trend_of(run),
+        _trend_of(run, scale),
         format_duration(run.elapsed_s),
         [(day_and_time(run.created_at), "dim")],
         [(run.note, "dim")],
@@ -233,10 +235,12 @@ def _bar_of(run: RunSummary, scale: float) -> Cell:
     return interval_bar(run.recall_at_cap, low, high, scale=(0.0, scale), colour="good")
 
 
-def _trend_of(run: RunSummary) -> Drawn:
+def _trend_of(run: RunSummary, scale: float) -> Drawn:
+    highest = max(run.trend, default=1.0) if run.is_blind else scale
+
     def draw(width: int) -> list[Span]:
         values = run.trend[:: -(-len(run.trend) // width)] if run.trend else ()
-        return [(spark(values, max(values, default=0.0) or 1.0), "active")]
+        return [(spark(values, highest or 1.0), "active")]
 
     return draw
 

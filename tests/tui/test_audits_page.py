@@ -37,7 +37,7 @@ def test_audits_are_listed_with_their_figures(audit: RecordedAudit, size: tuple[
         await on_page(pilot, 3)
         await until(pilot, lambda: table_of(pilot, "audits").keys == [audit.folder.id])
         assert rows_of(table_of(pilot, "audits"))[audit.folder.id][:3] == ["▶ abcd", "sequence", "corpus.txt"]
-        await until(pilot, lambda: text_of(pilot, "#figures-text").split() == ["trigram", "0.25"])
+        await until(pilot, lambda: text_of(pilot, "#figures-text").split() == ["trigram", "0.250"])
         assert title_of(pilot, "audit-figures") == audit.folder.id
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 

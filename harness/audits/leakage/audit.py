@@ -239,11 +239,11 @@ class _LiveShares:
         self._count(log_esps)
         for scheme, leaked, esp_sum in zip(SCHEMES, self._leaked, self._esp_sums, strict=True):
             is_greedy = scheme is Scheme.GREEDY
-            name = "greedy_extraction_rate" if is_greedy else f"{scheme}_over_1_in_{_LIVE_QUERIES}"
+            name = "greedy extracted" if is_greedy else f"{scheme} ESP > 1/{_LIVE_QUERIES}"
             share = share_of(leaked, self._sequences)
             self._context.figure(f"{self._prefix}{name}", share.value, low=share.low, high=share.high, of=share.of)
             if not is_greedy:
-                self._context.figure(f"{self._prefix}{scheme}_mean_esp", esp_sum / self._sequences, of=self._sequences)
+                self._context.figure(f"{self._prefix}{scheme} mean ESP", esp_sum / self._sequences, of=self._sequences)
 
     def _count(self, log_esps: Floats) -> None:
         self._leaked += (log_esps > -np.log(_LIVE_QUERIES)).sum(axis=1)

@@ -11,7 +11,7 @@ from harness.audits.sequence.findings import sequence_findings
 from harness.audits.sequence.measures import COMPARISONS, COMPLETIONS, Comparison, compare, read_results
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.rates import side_rates
-from harness.audits.sequence.thresholds import Threshold
+from harness.audits.sequence.thresholds import TITLES, Threshold
 from harness.core.arrays import Ints
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.findings import Findings
@@ -139,7 +139,7 @@ def _report_rates(context: AuditContext, dataset: Dataset) -> None:
     """Report the rate of each threshold so far, on the corpus and on the control."""
     results = read_results(context.rows, len(dataset))
     for threshold in Threshold:
-        for prefix, rate in zip(("", "control_"), side_rates(threshold, dataset, results), strict=True):
+        for side, rate in zip(("", ", control"), side_rates(threshold, dataset, results), strict=True):
             if rate.judged:
                 value, low, high, of = rate.share
-                context.figure(f"{prefix}{threshold.value}", value, low=low, high=high, of=of)
+                context.figure(f"{TITLES[threshold]}{side}", value, low=low, high=high, of=of)

@@ -31,7 +31,8 @@ from harness.tui.widgets.panels import Panel, PanelGroup
 
 _NAME = Column("attack", least=12)
 _BEST = Column("best", is_right=True)
-_OTHERS = (Column("runs", is_right=True), Column("from", least=7), Column("summary", least=12, fills=True))
+_RUNS, _ORIGIN = Column("runs", is_right=True), Column("from", least=7)
+_SUMMARY = Column("summary", least=12, fills=True)
 _MAX_SOURCE = 200_000
 
 
@@ -100,8 +101,10 @@ class AttacksPage(Vertical):
     def show(self, overview: Overview, *, round_name: str | None) -> None:
         """Show the attacks, with their best recall on the round."""
         self._overview = overview
-        rows = [_row(attack, overview, round_name) for attack in overview.attacks]
-        self.table.show((_NAME, *((_BEST,) if round_name else ()), *_OTHERS), rows)
+        has_origins = any(attack.origin != SHIPPED for attack in overview.attacks)
+        rows = [_row(attack, overview, round_name, has_origins=has_origins) for attack in overview.attacks]
+        columns = (_NAME, *((_BEST,) if round_name else ()), _RUNS, *((_ORIGIN,) if has_origins else ()), _SUMMARY)
+        self.table.show(columns, rows)
         if self._wanted in self.table.keys:
             self.table.move_to(str(self._wanted))
             self._wanted = None
@@ -235,7 +238,7 @@ class AttacksPage(Vertical):
         self.notify(sanitize(text), severity="error", markup=False)
 
 
-def _row(attack: AttackFile, overview: Overview, round_name: str | None) -> Row:
+def _row(attack: AttackFile, overview: Overview, round_name: str | None, *, has_origins: bool) -> Row:
     best = overview.best_recall(attack.name, round_name)
     runs = sum(run.attack == attack.name and run.has_score for run in overview.runs)
     meaning = "" if attack.error is None else "bad"
@@ -246,7 +249,7 @@ def _row(attack: AttackFile, overview: Overview, round_name: str | None) -> Row:
             [(attack.shown_name, f"bold {meaning}")],
             *([format_score(best)] if round_name else []),
             str(runs or "–"),
-            [(attack.origin, "dim")],
+            *([[(attack.origin, "dim")]] if has_origins else []),
             [(summary, meaning)],
         ],
     )

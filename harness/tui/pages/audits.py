@@ -1,13 +1,16 @@
-"""The page of the audits: the list, and the figures of the audit under the cursor."""
+"""The page of the audits: the list, and the answer and the figures of the audit under the cursor."""
 
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import Static
+from textual.worker import get_current_worker
 
+from harness.core.errors import HarnessError
 from harness.core.paths import runs_home
 from harness.core.settings import default_round
 from harness.core.text import format_number
@@ -15,6 +18,7 @@ from harness.core.times import day_and_time, format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.runs.summary import RunSummary
+from harness.tui.audit_page import verdict
 from harness.tui.columns import Column, Row
 from harness.tui.glyphs import GLYPHS
 from harness.tui.overview import Overview
@@ -22,6 +26,7 @@ from harness.tui.run_list import run_name, status_cell
 from harness.tui.screens.by_job import screen_for
 from harness.tui.screens.dialogs import ChoiceDialog
 from harness.tui.screens.new_audit import AUDITS, NewAuditScreen
+from harness.tui.subprocesses import run_command
 from harness.tui.widgets.labelled_text import labelled
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel, PanelGroup
@@ -36,6 +41,7 @@ _COLUMNS = (
     Column("started", width=14),
 )
 _ACTIONS = ("stop", "resume", "tag", "note", "delete", "copy_id")
+_ANSWER_SECONDS = 0.3
 _EMPTY = "no audits yet. n starts one"
 
 
@@ -45,7 +51,8 @@ class AuditPanels(PanelGroup):
     DEFAULT_CSS = """
     AuditPanels {
         &.-all > Horizontal { height: 1fr; }
-        #figures-text { height: auto; padding: 0 1; }
+        #answer-text { height: auto; padding: 0 1; }
+        #figures-text { height: auto; padding: 1 1 0 1; }
     }
     """
 
@@ -54,7 +61,11 @@ class AuditPanels(PanelGroup):
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             yield Panel(ListTable(id="audits", opens=True), id="audit-list", label="Audits")
-            yield Panel(Static("", id="figures-text"), id="audit-figures", label="Figures")
+            yield Panel(
+                VerticalScroll(Static("", id="answer-text"), Static("", id="figures-text")),
+                id="audit-figures",
+                label="Figures",
+            )
 
 
 class AuditsPage(RunActions, Vertical):
@@ -70,6 +81,7 @@ class AuditsPage(RunActions, Vertical):
         super().__init__(id="audits-page")
         self._audits: dict[str, RunSummary] = {}
         self._round: str | None = None
+        self._answers: dict[tuple[str, Status, int], Content] = {}
 
     def compose(self) -> ComposeResult:
         yield AuditPanels(id="audit-panels")
@@ -100,6 +112,24 @@ class AuditsPage(RunActions, Vertical):
             panel.set_title(run.id)
             figures = [(name, format_number(value)) for name, value in run.figures.items()]
             self.query_one("#figures-text", Static).update(labelled(figures))
+            answer = self._answers.get((run.id, run.status, run.guesses))
+            self.query_one("#answer-text", Static).update(answer or "")
+            if answer is None and run.status.is_over:
+                self._read_answer(run)
+
+    @work(thread=True, exclusive=True, group="answer")
+    def _read_answer(self, run: RunSummary) -> None:
+        worker = get_current_worker()
+        # A cursor that moves on within this time asks for nothing.
+        if worker.cancelled_event.wait(_ANSWER_SECONDS):
+            return
+        try:
+            found = run_command(["audit", "show", run.id], on_progress=lambda line: None)
+        except HarnessError:
+            found = None
+        self._answers[run.id, run.status, run.guesses] = verdict(found or {})
+        if not worker.is_cancelled:
+            self.call_later(self._show_figures)
 
     @on(ListTable.Opened, "#audits")
     def _open(self, event: ListTable.Opened) -> None:

@@ -150,12 +150,13 @@ def _round_row(name: str, state: dict[str, Any]) -> Row:
 
 def _file_row(file: dict[str, Any]) -> Row:
     shape = file.get("shape")
+    uses = [field.removesuffix("_file").replace("_", " ") for field in file.get("fields", ())]
     return Row(
         str(file["path"]),
         [
             str(file["path"]).rpartition("/")[2],
             [(str(file["state"]), _MEANINGS.get(str(file["state"]), ""))],
             "–" if not shape else f"{shape[0]:,}",
-            [(file.get("fault") or ", ".join(file.get("fields", ())), "dim")],
+            [(file.get("fault") or ", ".join(uses), "dim")],
         ],
     )

@@ -11,10 +11,11 @@ from textual.worker import get_current_worker
 
 from harness.core.errors import HarnessError
 from harness.core.settings import default_round
-from harness.core.text import format_interval, format_score
+from harness.core.text import format_score
 from harness.core.times import format_duration
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.overview import Overview
+from harness.tui.run_list import interval_bar, scale_title
 from harness.tui.screen_state import load_round_choice
 from harness.tui.subprocesses import run_command
 from harness.tui.widgets.list_table import ListTable
@@ -23,16 +24,19 @@ from harness.tui.widgets.panels import Panel, PanelGroup
 _FOLDER = Path("submissions")
 _REFERENCE = "baseline"
 _LOOK_SECONDS = 1.0
-_COLUMNS = (
-    Column("", width=3, is_right=True),
-    Column("team", least=10),
-    Column("attack", least=10),
-    Column("recall", is_right=True),
-    Column("interval", width=16),
-    Column("− leader", least=8),
-    Column("time", is_right=True),
-    Column("verified", least=8, fills=True),
-)
+
+
+def _columns(scale: float) -> tuple[Column, ...]:
+    return (
+        Column("", width=3, is_right=True),
+        Column("team", least=10),
+        Column("attack", least=10),
+        Column("recall", is_right=True),
+        Column(scale_title(0.0, scale), width=24, least=10),
+        Column("− leader", least=8),
+        Column("time", is_right=True),
+        Column("verified", least=8, fills=True),
+    )
 
 
 class LeaderboardPanels(PanelGroup):
@@ -111,18 +115,19 @@ class LeaderboardPage(Vertical):
         panel = self.query_one("#entry-list", Panel)
         panel.show_empty("")
         panel.set_title(f"Leaderboard · {answer['round']} · Recall@{answer['error_cap']}")
-        rows = [_row(entry) for entry in answer["entries"]]
+        scale = max([0.05, *(entry["recall_interval"][1] for entry in answer["entries"] if entry["recall_interval"])])
+        rows = [_row(entry, scale) for entry in answer["entries"]]
         best = None if self._overview is None else self._overview.best_recall(_REFERENCE, str(answer["round"]))
         if best is not None:
-            above = sum((entry["recall_at_cap"] or 0.0) > best for entry in answer["entries"])
+            above = sum((entry["recall_at_cap"] or 0.0) >= best for entry in answer["entries"])
             rows.insert(
                 above,
                 Row("reference", [[(f"── best run of {_REFERENCE} here: {format_score(best)} ──", "dim")]], spans=True),
             )
-        self.query_one(ListTable).show(_COLUMNS, rows)
+        self.query_one(ListTable).show(_columns(scale), rows)
 
 
-def _row(entry: dict[str, Any]) -> Row:
+def _row(entry: dict[str, Any], scale: float) -> Row:
     if entry["unranked"]:
         return Row(entry["bundle"], [[(f"    {entry['bundle']}: {entry['unranked']}", "bad")]], spans=True)
     recall, bounds = entry["recall_at_cap"], entry["recall_interval"]
@@ -133,7 +138,7 @@ def _row(entry: dict[str, Any]) -> Row:
         [(entry["team"], "bold")],
         entry["attack"],
         [(format_score(recall), "bold")],
-        "" if bounds is None else format_interval(*bounds),
+        "" if bounds is None else interval_bar(recall, *bounds, scale=(0.0, scale), colour="good"),
         [*tie, ("" if difference is None else format_score(difference, is_signed=True), "")],
         "–" if seconds is None else format_duration(seconds),
         [(entry["verified"], "good" if entry["verified"] == "reproduced" else "dim")],

@@ -21,7 +21,7 @@ from harness.runs.summary import RunSummary
 from harness.tui.axes import ClockAxis, axis_up_to
 from harness.tui.overview import Overview
 from harness.tui.plot import Line, Plot
-from harness.tui.run_list import HEADING, ListState, best_other, list_rows
+from harness.tui.run_list import HEADING, NEWEST_FIRST, ListState, best_other, list_rows
 from harness.tui.run_preview import Preview, preview_facts, read_preview
 from harness.tui.screens.by_job import screen_for
 from harness.tui.subprocesses import run_command
@@ -176,7 +176,7 @@ class RunsPage(RunActions, Vertical):
         if self._wanted is not None and self._wanted in table.keys:
             table.move_to(self._wanted)
             self._wanted = None
-        facts = ["Runs"]
+        facts = ["Runs"] if state.sort_key == NEWEST_FIRST else ["Runs", f"by {state.sort_key}"]
         if matches < len(self._runs):
             facts.append(f"{matches} of {len(self._runs)}")
         if state.marked:
@@ -312,10 +312,10 @@ class RunsPage(RunActions, Vertical):
         """Compare the marked runs; a single run is compared with the best run of the baseline, or of any attack."""
         marked = self._state.marked & self._runs.keys()
         chosen = marked if len(marked) > 1 else marked | {self.table.key_under_cursor or ""}
-        # Oldest first.
-        ids = [id_ for id_ in reversed(self._runs) if id_ in chosen]
+        # Newest first, so that a positive difference is an improvement.
+        ids = [id_ for id_ in self._runs if id_ in chosen]
         if len(ids) == 1 and (other := best_other(self._runs[ids[0]], self._runs.values())) is not None:
-            ids = [other.id, *ids]
+            ids.append(other.id)
         if len(ids) < 2:
             self.notify("There is no other run of this round to compare with. Start one with n.")
             return

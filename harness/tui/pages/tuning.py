@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 from harness.core.errors import HarnessError
 from harness.core.text import format_score
 from harness.core.times import day_and_time
-from harness.tui.axes import axis_up_to
+from harness.tui.axes import CountAxis, axis_up_to
 from harness.tui.columns import Column, Row
 from harness.tui.overview import Overview
 from harness.tui.plot import Line, Plot
@@ -140,13 +140,13 @@ class TuningPage(Vertical):
                 str(one.number),
                 [
                     str(one.number),
-                    [(format_score(one.recall), "bold good" if number == 0 else "bold")],
+                    [(format_score(one.recall), "bold good" if one.recall == view.best else "bold")],
                     *(str(one.params.get(name)) for name in view.parameters),
                     *one.recalls,
                     [("pruned" if one.is_pruned else "", "dim")],
                 ],
             )
-            for number, one in enumerate(view.settings)
+            for one in view.settings
         ]
         self.query_one("#settings", ListTable).show(columns, rows)
 
@@ -163,5 +163,5 @@ class TuningPage(Vertical):
         numbers, recalls = np.array(tried, np.float64).T
         best = np.maximum.accumulate(recalls)
         lines = [Line(numbers, recalls, None, "each setting", is_step=False), Line(numbers, best, 0, "best so far")]
-        x = axis_up_to("setting", [numbers], least=2.0)
+        x = CountAxis("setting", 1.0, max(2.0, float(numbers[-1])))
         plot.show(Plot(x, axis_up_to("Recall", [recalls], least=0.05), lines))

@@ -17,6 +17,7 @@ from textual.widgets import Static
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, shorten
 from harness.runs.folder import RunFolder
+from harness.runs.status import Status
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.audit_page import bar_table, passages, verdict
 from harness.tui.axes import Axis, ClockAxis, axis_up_to
@@ -111,7 +112,10 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self.query_one("#figures", Panel).show_empty("" if rows else "none yet")
         self.query_one("#progress-text", Static).update(Content("\n".join(progress_lines(snapshot))))
         warnings = f" · {pluralize(len(snapshot.warnings), 'warning')}" if snapshot.warnings else ""
-        self.query_one("#progress", Panel).set_title(f"Progress{warnings}")
+        panel = self.query_one("#progress", Panel)
+        panel.set_title(f"Progress{warnings}")
+        is_done = snapshot.summary.status is Status.FINISHED and not warnings
+        panel.show_empty(f"{pluralize(snapshot.summary.guesses, 'row')} written" if is_done else "")
         self.query_one("#bars").display = not snapshot.summary.status.is_over
         self._read_findings_if_due(snapshot)
         self._draw()

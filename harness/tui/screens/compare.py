@@ -139,8 +139,8 @@ class CompareScreen(Screen[None]):
         with self.app.batch_update():
             self._update(compared)
         if is_first:
-            has_examples = self.query_one("#example-table", ListTable).row_count
-            self.query_one(PanelGroup).go_to("examples" if has_examples else "scores")
+            group, has_examples = self.query_one(PanelGroup), self.query_one("#example-table", ListTable).row_count
+            group.go_to("examples" if has_examples and group.has_class("-all") else "scores")
 
     def _update(self, compared: Compared) -> None:
         comparison, part = compared.comparison, compared.part

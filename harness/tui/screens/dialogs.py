@@ -28,7 +28,8 @@ class Dialog(ModalScreen[ResultT]):
     DEFAULT_CSS = """
     Dialog { align: center middle; }
     Dialog > Vertical {
-        width: 60; max-width: 95%; height: auto; border: thick $primary; padding: 0 1; background: $surface;
+        width: 60; max-width: 95%; height: auto; border: round $primary; padding: 0 1; background: $surface;
+        border-subtitle-color: $text-muted;
     }
     """
 
@@ -120,7 +121,8 @@ class ChoiceDialog(Dialog[str | None]):
             yield ListTable(id="choices", opens=True)
 
     def on_mount(self) -> None:
-        self.query_one(Vertical).border_title = self._title
+        box = self.query_one(Vertical)
+        box.border_title, box.border_subtitle = self._title, "⏎ choose · esc close"
         table = self.query_one(ListTable)
         table.styles.height = len(self._choices) + 1
         rows = [Row(key, [[(key, "bold")], words]) for key, words in self._choices.items()]
@@ -164,7 +166,8 @@ class RoundDialog(Dialog[str | None]):
             yield Static("", id="problem")
 
     def on_mount(self) -> None:
-        self.query_one(Vertical).border_title = "Round"
+        box = self.query_one(Vertical)
+        box.border_title, box.border_subtitle = "Round", "⏎ choose · esc close"
         self._show("")
         self.query_one(ListTable).move_to(self._current)
 

@@ -40,7 +40,7 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
     KeysScreen { align: center middle; }
     KeysScreen > Vertical {
         width: 92; max-width: 98%; height: auto; max-height: 90%; border: round $primary; background: $surface;
-        padding: 0 1;
+        padding: 0 1; border-subtitle-color: $text-muted;
     }
     KeysScreen ListTable { height: auto; max-height: 100%; }
     KeysScreen Static { height: auto; color: $text-muted; }
@@ -65,7 +65,8 @@ class KeysScreen(ModalScreen[tuple[str, DOMNode] | None]):
             yield ListTable(id="entries", opens=True)
 
     def on_mount(self) -> None:
-        self.query_one(Vertical).border_title = "Actions" if self._is_palette else "Keys"
+        box = self.query_one(Vertical)
+        box.border_title, box.border_subtitle = "Actions" if self._is_palette else "Keys", "⏎ run · esc close"
         self._show("")
 
     @on(Input.Changed)

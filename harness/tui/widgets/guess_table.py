@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("example", width=7, is_right=True),
     Column("time", width=8),
     Column("score", width=9, is_right=True),
-    Column("", width=4),
+    Column("diff", width=4),
     Column("prefix", width=16, least=8, is_right=True),
     Column("suffix", fills=True, least=10),
 )
@@ -197,7 +197,7 @@ class GuessTable(Panel):
         return [
             [(f"{line.example}", "bold")],
             [(time, "dim")],
-            f"{line.score:.4g}",
+            f"{line.score:.4f}" if 1e-4 <= abs(line.score) < 1e3 or not line.score else f"{line.score:.3g}",
             [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
             [(prefix, "dim")],
             suffix_spans(self._text, line.suffix, answer, query=self._query),

@@ -11,6 +11,13 @@ class KeyFooter(Footer):
     every key that it ever showed, which leaks memory in a screen that is open for a day.
     """
 
+    DEFAULT_CSS = """
+    KeyFooter {
+        padding: 0 0 0 1;
+        FooterKey.-compact { margin-right: 1; }
+    }
+    """
+
     def __init__(self) -> None:
         super().__init__(compact=True)
         self._keys_shown: list[tuple[str, str, bool]] | None = None

@@ -162,7 +162,9 @@ class ListTable(ScrollView, can_focus=True):
         self._arranged_width = self.scrollable_content_region.width
         if self._columns:
             available = max(8, self._arranged_width - 1)
-            self._layout = lay_out(self._columns, self._rows, available, first=self._first_column)
+            self._layout = lay_out(
+                self._columns, self._rows, available, first=self._first_column, sort_key=self._sort_key
+            )
             if not self._layout.hides_left:
                 self._first_column = 1
         # One more line than rows, for the titles.
@@ -236,5 +238,6 @@ class ListTable(ScrollView, can_focus=True):
             # A theme may use a colour of the terminal, which has no value here.
             return Style(reverse=self.has_focus, bold=True)
         # Pale enough for the colours of the cells.
-        share = 0.5 if self.has_focus else 0.2
+        strong, pale = (0.5, 0.2) if self.app.current_theme.dark else (0.18, 0.08)
+        share = strong if self.has_focus else pale
         return Style(bgcolor=self.background_colors[1].blend(colour, share).rich_color, bold=self.has_focus)

@@ -21,8 +21,9 @@ class LogDrawer(Vertical):
 
     DEFAULT_CSS = """
     LogDrawer {
-        display: none; height: 35%; min-height: 5; border: round $primary-darken-2; border-title-color: $foreground;
+        display: none; height: 35%; min-height: 5; border: round $foreground 30%; border-title-color: $foreground;
         &:focus-within { border: round $accent; }
+        &:light:focus-within { border: round $primary; }
         &.-crashed { border: round $error; border-title-color: $text-error; }
         &.-crashed LogLines { color: $text-error; }
     }

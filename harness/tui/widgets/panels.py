@@ -22,12 +22,14 @@ class Panel(Vertical):
 
     DEFAULT_CSS = """
     Panel {
-        height: 1fr; width: 1fr; border: round $primary-darken-2; border-title-color: $foreground;
+        height: 1fr; width: 1fr; border: round $foreground 30%; border-title-color: $foreground;
+        border-subtitle-color: $text-muted;
         & > .why-empty {
             display: none; height: 1; color: $text-muted; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
         }
         &:focus-within { border: round $accent; }
-        &.-empty { height: 1; border: none; overflow: hidden; }
+        &:light:focus-within { border: round $primary; }
+        &.-empty { height: 1; border: none !important; overflow: hidden; }
         &.-empty > .why-empty { display: block; dock: top; }
     }
     """
@@ -73,7 +75,7 @@ class PanelGroup(Container):
         &.-one .-hidden { display: none; }
         &.-one Panel, &.-one Panel:focus-within { width: 1fr; height: 1fr; }
         &.-low Panel, &.-low Panel:focus-within { border: none; }
-        &.-low > .tabs { display: none; }
+        &.-low > .tabs, &.-single > .tabs { display: none; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -151,6 +153,7 @@ class PanelGroup(Container):
     def _arrange(self) -> None:
         self._is_roomy = self.size.width >= self.ROOMY[0] and self.size.height >= self.ROOMY[1]
         self.set_class(self.size.height < 12, "-low")
+        self.set_class(len(self.panels) == 1, "-single")
         self.set_class(self._shows_all, "-all")
         self.set_class(not self._shows_all, "-one")
         panels = self.panels

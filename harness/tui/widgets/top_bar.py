@@ -57,4 +57,4 @@ def work_in_words(overview: Overview) -> str:
     queued = states.count(Status.QUEUED)
     running = len(states) - queued
     parts = [f"{count} {word}" for count, word in ((running, "running"), (queued, "queued")) if count]
-    return ", ".join(parts) or "idle"
+    return ", ".join(parts) or "nothing running"

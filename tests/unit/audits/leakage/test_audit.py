@@ -102,7 +102,7 @@ def test_larger_models_and_longer_prefixes_leak_more(findings):
 
 def test_live_figures_are_shares_with_intervals(swept):
     names = {name.rpartition(": ")[2] for name in swept.figures}
-    assert {"greedy_extraction_rate", "top_k_over_1_in_1000", "plain_mean_esp"} <= names
+    assert {"greedy extracted", "top_k ESP > 1/1000", "plain mean ESP"} <= names
     assert len({name.rpartition(": ")[0] for name in swept.figures}) > 1, "each setting has figures of its own"
 
 

@@ -48,8 +48,8 @@ def test_the_demo_target_completes_its_training_text_only(whole: InMemory) -> No
 
 def test_live_figures_equal_the_findings(whole: InMemory) -> None:
     rates = whole.findings("demo").figures["rates"]
-    assert whole.figures["trigram"] == rates["trigram"]["corpus"]["value"]
-    assert whole.figures["control_overlap"] == rates["overlap"]["control"]["value"]
+    assert whole.figures["trigrams"] == rates["trigram"]["corpus"]["value"]
+    assert whole.figures["overlap, control"] == rates["overlap"]["control"]["value"]
 
 
 @pytest.mark.parametrize("batches", [0, 2])
