@@ -19,6 +19,7 @@ class Standing:
 
     words: str
     examples: int
+    counts: bool = False
 
 
 def standing_of(folder: RunFolder, example: Example) -> Standing:
@@ -43,4 +44,4 @@ def standing_of(folder: RunFolder, example: Example) -> Standing:
     if wrong >= spec.error_cap:
         words = f"its right guess does not count: row {row + 1:,} is after {wrong:,} errors (cap {spec.error_cap})"
         return Standing(words, spec.examples)
-    return Standing(f"solved at row {row + 1:,}, after {wrong:,} errors", spec.examples)
+    return Standing(f"solved at row {row + 1:,}, after {wrong:,} errors", spec.examples, counts=True)

@@ -69,7 +69,7 @@ def test_an_audit_is_shown_at_any_size_and_text_stays_text(audit: RecordedAudit,
         if size[0] >= 80:
             for key, shown_words in (
                 ("", "log [/bold][red]x"),
-                ("4", "[0.125, 0.5]"),
+                ("4", "[0.125, 0.500]"),
                 ("5", "1 warning"),
             ):
                 await pilot.press(*key)

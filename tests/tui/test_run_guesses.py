@@ -109,7 +109,7 @@ def test_enter_opens_the_example_of_the_guess_under_the_cursor(finished: RunFold
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))
         assert text_of(pilot, "#which") == f"Example {example} · {example + 1} of 64"
-        await until(pilot, lambda: "1 candidate" in screen_text(pilot.app) and "✗" in screen_text(pilot.app))
+        await until(pilot, lambda: "guess" in screen_text(pilot.app) and "✗" in screen_text(pilot.app))
         await pilot.press("n")
         await until(pilot, lambda: text_of(pilot, "#which").startswith(f"Example {(example + 1) % 64} "))
         await pilot.press("escape")

@@ -81,7 +81,7 @@ def test_one_run_is_compared_with_the_best_other(machine: Machine) -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
         screen = pilot.app.screen
         assert isinstance(screen, CompareScreen)
-        assert [folder.id for folder in screen._folders] == [baseline.id, DRAWS]
+        assert [folder.id for folder in screen._folders] == [DRAWS, baseline.id]
 
     play_app(scenario)
     remove_run(baseline)

@@ -28,7 +28,7 @@ def test_a_tuning_is_listed_with_its_settings_best_first(machine: Machine) -> No
     async def scenario(pilot: Pilot[None]) -> None:
         await on_page(pilot, 4)
         await until(pilot, lambda: table_of(pilot, "tunings").keys == [result["id"]])
-        assert rows_of(table_of(pilot, "tunings"))[result["id"]][1:4] == ["draws", str(path), "4"]
+        assert rows_of(table_of(pilot, "tunings"))[result["id"]][1:4] == ["draws", path.stem, "4"]
         settings = table_of(pilot, "settings")
         await until(pilot, lambda: settings.row_count == len(result["settings"]))
         assert result["id"] in title_of(pilot, "setting-list")

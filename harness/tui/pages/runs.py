@@ -212,6 +212,8 @@ class RunsPage(RunActions, Vertical):
 
     def _show_preview(self, preview: Preview) -> None:
         summary = preview.summary
+        if summary is not self._previewed:
+            return
         panel = self.query_one("#preview", Panel)
         panel.show_empty("")
         panel.set_title(f"{summary.id} · {summary.shown_attack}")

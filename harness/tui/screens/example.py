@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from textual import work
+from rich.text import Text
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -17,7 +18,8 @@ from harness.analysis.decoded_text import TokenText, text_of_run
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize
 from harness.runs.folder import RunFolder
-from harness.tui.columns import Cell, Column, Row
+from harness.tui.columns import Cell, Column, Row, Span
+from harness.tui.palette import style_of
 from harness.tui.screens.dialogs import NameDialog
 from harness.tui.subprocesses import run_command
 from harness.tui.token_differences import compared_pieces, suffix_spans
@@ -40,7 +42,7 @@ _COLUMNS = (
     Column("", width=6),
     Column("score", width=9, is_right=True),
     Column("count", is_right=True),
-    Column("from", is_right=True),
+    Column("first ✗", is_right=True),
     Column("suffix", fills=True, least=20),
 )
 
@@ -64,13 +66,14 @@ class ExampleScreen(Screen[None]):
         #which { height: 1; text-style: bold; padding: 0 1; }
         #texts { height: auto; max-height: 45%; padding: 0 1; }
         #example-text { height: auto; }
-        #standing { height: auto; max-height: 4; padding: 0 1; color: $text-warning; }
-        #candidates { height: 1fr; }
+        #standing { height: auto; max-height: 4; padding: 0 1; }
+        #candidates { height: auto; max-height: 1fr; }
+        #chosen { height: auto; max-height: 40%; padding: 1 1 0 1; }
     }
     """
     HELP = (
         "One example with all candidates, best first. Tokens that differ from the answer are coloured and underlined; "
-        "`from` is the first token that differs."
+        "`first ✗` is the first token that differs."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "Back", tooltip="Close this screen"),
@@ -98,6 +101,7 @@ class ExampleScreen(Screen[None]):
         yield Static("", id="standing")
         with Vertical():
             yield ListTable(id="candidates")
+            yield Static("", id="chosen")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -142,13 +146,40 @@ class ExampleScreen(Screen[None]):
             heat = self._heat.get(found[0].run_id) if found else None
             text = Content(sanitize(fault)) if fault else texts_of(found[0], heat)
             self.query_one("#example-text", Static).update(text)
-            words = [f"{one.run_id}: {one.standing.words}" for one in found if one.standing.words]
+            words = [
+                Content.styled(
+                    sanitize(f"{one.run_id}: {one.standing.words}"),
+                    "$text-success" if one.standing.counts else "$text-warning",
+                )
+                for one in found
+                if one.standing.words
+            ]
             standing = self.query_one("#standing", Static)
-            standing.update(Content("\n".join(map(sanitize, words))))
+            standing.update(Content("\n").join(words))
             standing.display = bool(words)
-            self.query_one(ListTable).show(
-                _COLUMNS, [row for one in found for row in candidate_rows(one, self._heat.get(one.run_id))]
-            )
+            rows = [row for one in found for row in candidate_rows(one, self._heat.get(one.run_id))]
+            headings = rows if len(found) > 1 else rows[1:]
+            table = self.query_one(ListTable)
+            is_new = table.key_under_cursor is None
+            table.show(_COLUMNS, headings)
+            if is_new and len(rows) > 1:
+                table.move_to(rows[1].key)
+            self._show_chosen()
+
+    @on(ListTable.Highlighted, "#candidates")
+    def _show_chosen(self) -> None:
+        """Show the candidate under the cursor in full, below the list."""
+        key = self.query_one(ListTable).key_under_cursor or ""
+        run_id, _, rank = key.rpartition(" ")
+        one = next((one for one in self._shown if one.run_id == run_id), None)
+        chosen = Content("")
+        if one is not None:
+            candidate, scored = one.example.candidates[int(rank) - 1], self._heat.get(run_id, {}).get("candidates", ())
+            probabilities = scored[int(rank) - 1] if int(rank) <= len(scored) else None
+            spans = _spans_of(one, candidate, probabilities)
+            parts = [(sanitize(text), style_of(self.app, meaning)) for text, meaning in spans]
+            chosen = Content.from_rich_text(Text.assemble(("guess   ", "bold"), *parts))
+        self.query_one("#chosen", Static).update(chosen)
 
     def action_heat(self) -> None:
         """Colour the tokens by their probability, or by whether they are right again."""
@@ -231,16 +262,23 @@ def _cells(shown: InRun, rank: int, candidate: Candidate, probabilities: Sequenc
     differing = [position for position, (_, differs) in enumerate(pieces, 1) if differs]
     meaning = {True: "good", False: "bad", None: "dim"}[candidate.is_right]
     count = f" {len(differing)}" if differing else ""
-    spans = suffix_spans(shown.text, candidate.suffix, answer)
-    if probabilities is not None:
-        marks = ["underline" if differs else "" for _, differs in pieces]
-        styles = [f"{heat_colour(one)} {mark}" for one, mark in zip(probabilities, marks, strict=True)]
-        spans = [(piece, style) for (piece, _), style in zip(pieces, styles, strict=True)]
     return [
         str(rank),
         [(f"{VERDICTS[candidate.is_right]}{count}", meaning)],
         f"{candidate.score:.4g}",
         f"×{candidate.times}" if candidate.times > 1 else "",
         str(differing[0]) if differing else "",
-        spans,
+        _spans_of(shown, candidate, probabilities),
+    ]
+
+
+def _spans_of(shown: InRun, candidate: Candidate, probabilities: Sequence[float] | None) -> list[Span]:
+    """Return the tokens of a candidate, coloured by whether they are right or by their probability."""
+    answer = shown.example.answer
+    if probabilities is None:
+        return suffix_spans(shown.text, candidate.suffix, answer)
+    pieces = compared_pieces(shown.text, candidate.suffix.tolist(), None if answer is None else answer.tolist())
+    return [
+        (piece, f"{heat_colour(one)} {'underline' if differs else ''}".strip())
+        for (piece, differs), one in zip(pieces, probabilities, strict=True)
     ]

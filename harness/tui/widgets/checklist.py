@@ -60,7 +60,10 @@ class Checklist(OptionList):
             for name, row in rows.items():
                 if row != self._shown[name]:
                     self.replace_option_prompt(name, row)
+            if rows == self._shown:
+                return
         self._shown = rows
+        self.refresh_bindings()
 
     def go_to(self, name: str) -> None:
         """Move the cursor to the check `name`."""
@@ -70,6 +73,13 @@ class Checklist(OptionList):
         """Wrap the text to the new width."""
         if self._state is not None:
             self.show(self._state)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to accept only while a check is unmet or accepted."""
+        return action != "accept" or (
+            self._state is not None
+            and any(self._state.check_state(check) is not CheckState.MET for check in self._state.checks)
+        )
 
     def action_accept(self) -> None:
         if self.highlighted_option is not None and self.highlighted_option.id is not None:
