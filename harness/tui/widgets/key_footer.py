@@ -14,7 +14,7 @@ class KeyFooter(Footer):
     DEFAULT_CSS = """
     KeyFooter {
         padding: 0 0 0 1;
-        FooterKey.-compact { margin-right: 1; }
+        &.-compact FooterKey { margin-right: 2; }
     }
     """
 
