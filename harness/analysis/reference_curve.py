@@ -26,9 +26,12 @@ class ReferenceCurve(NamedTuple):
 def best_other_curve(attack: str, spec: AttackSpec) -> ReferenceCurve | None:
     """Return the curve of the best complete run of `attack` on the same data, other than the run of `spec`.
 
-    The curve has at most DRAWN_POINTS points. Returns None if there is no such run or the round is blind. Raises
-    HarnessError if the record of the best run cannot be read.
+    The curve has at most DRAWN_POINTS points. Returns None if there is no such run, the round is blind, or the run of
+    `spec` is partial, whose recall is about fewer examples and errors. Raises HarnessError if the record of the best
+    run cannot be read.
     """
+    if spec.is_partial:
+        return None
     answers = load_answers(spec.round)
     best = _best_other_run(attack, spec)
     if best is None or answers is None:

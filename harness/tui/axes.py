@@ -98,7 +98,8 @@ def axis_up_to(title: str, curves: Sequence[Floats], *, least: float, low: float
     step = _round_step(highest - low, 5)
     # A curve on the top edge would look cut off.
     filled = _HEADROOM if highest > least else 1.0
-    return Axis(title, low, low + step * math.ceil((highest - low) / (filled * step) - 1e-9))
+    steps = math.ceil((highest - low) / (filled * step) - 1e-9)
+    return Axis(title, low, low + step * (steps + (low + step * steps < highest)))
 
 
 def _round_step(distance: float, most: int) -> float:

@@ -13,6 +13,7 @@ from harness.core.arrays import Bools, Ints
 from harness.core.scoring import Score
 from harness.core.text import format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
+from harness.runs.status import Status
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.glyphs import GLYPHS
 from harness.tui.plot import curve_colour, marker
@@ -47,14 +48,19 @@ class Compared:
         return np.array([self.part.solved(run.submission) for run in self.comparison.runs])
 
 
+def is_tested(run: ComparedRun) -> bool:
+    """Return True if the run is over and has guesses, so that a test means something."""
+    return run.status.is_over and run.guesses > 0
+
+
 def compared_on(comparison: Comparison, *, unreachable: bool) -> Compared:
     """Return the comparison on the whole round, or on its unreachable examples if there are any.
 
-    The paired differences leave out runs that are not over.
+    The paired differences leave out runs that are not over or have no guesses.
     """
     part = comparison.unreachable if unreachable else None
     on = comparison.whole if part is None else part
-    over = [number for number, run in enumerate(comparison.runs) if run.status.is_over]
+    over = [number for number, run in enumerate(comparison.runs) if is_tested(run)]
     pairs = {
         (one, other): contrast(comparison.runs[one].submission, comparison.runs[other].submission, on)
         for one in over
@@ -155,7 +161,7 @@ def setting_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], l
 def _pair_rows(compared: Compared) -> list[Row]:
     pair = compared.pairs.get((0, 1))
     if pair is None:
-        return [Row("running", [[("no test: a run that is not over is left out", "warning")]], spans=True)]
+        return [Row("running", [[("no test: a run is not over or has no guesses", "warning")]], spans=True)]
     value, interval = pair.difference
     meaning = "dim" if interval.low <= 0 <= interval.high else "good" if value > 0 else "bad"
     facts: list[tuple[str, list[Span]]] = [
@@ -174,7 +180,7 @@ def _matrix_cell(pairs: Pairs, one: int, other: int) -> Cell:
         return [("·", "dim")]
     found = pairs.get((min(one, other), max(one, other)))
     if found is None:
-        return [("not over", "warning")]
+        return [("no test", "warning")]
     value, interval = found.difference
     sign = 1 if one < other else -1
     if interval.low <= 0 <= interval.high:
@@ -189,7 +195,8 @@ def _bounds(pair: Contrast) -> str:
 
 def _name(number: int, run: ComparedRun, *, is_dark: bool) -> list[Span]:
     glyph, meaning = GLYPHS[run.status]
-    over = [] if run.status.is_over else [(f" {glyph} {run.status.words}", meaning)]
+    is_whole = run.status in (Status.FINISHED, Status.OUT_OF_TIME)
+    over = [] if is_whole else [(f" {glyph} {run.status.words}", meaning)]
     colour = curve_colour(number, is_dark=is_dark)
     return [(f"{marker(number)} ", f"bold {colour}"), (_short(run), "bold"), *over]
 

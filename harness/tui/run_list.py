@@ -141,8 +141,8 @@ def status_cell(run: RunSummary) -> list[Span]:
             (f" {run.progress:.0%} {run.eta_text}".rstrip(), ""),
         ]
     if run.queue_position is not None:
-        wait = "" if run.wait_at_most_s is None else f", at most {format_duration(run.wait_at_most_s)}"
-        return [(f"queued {run.queue_position} of {run.queue_length}{wait}", meaning)]
+        wait = "" if run.wait_at_most_s is None else f" ≤ {format_duration(run.wait_at_most_s)}"
+        return [(f"queued {run.queue_position}/{run.queue_length}{wait}", meaning)]
     return [(run.status.words, meaning)]
 
 
@@ -161,10 +161,10 @@ def _columns(runs: Iterable[RunSummary], scale: float) -> tuple[Column, ...]:
     recall = f"Recall@{caps.pop()}" if len(caps) == 1 else "Recall"
     return (
         Column("run", least=8),
-        Column("attack", least=14, sort_key="attack"),
+        Column("attack", least=22, sort_key="attack"),
         Column(recall, is_right=True, sort_key="recall"),
         Column(scale_title(0.0, scale), width=24, least=10),
-        Column("status", least=16, sort_key="status"),
+        Column("status", least=20, sort_key="status"),
         Column("trend", width=16, least=8),
         Column("time", is_right=True, sort_key="elapsed"),
         Column("started", width=14, sort_key="started"),
@@ -202,7 +202,8 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
     rows = [_run_row(run, state.marked, scale) for run in group.runs] if group.is_open else []
     if not group.key:
         return rows
-    best = max((run.recall_at_cap for run in group.runs if run.recall_at_cap is not None), default=None)
+    scored = [run for run in group.runs if run.recall_at_cap is not None and run.guesses]
+    best = max((run.recall_at_cap or 0.0 for run in scored if not run.is_partial), default=None)
     # The runs of a tuning attack one fold each.
     fold = " fold" if ":" in group.runs[0].round else ""
     facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best{fold} {format_score(best)}")
@@ -213,10 +214,14 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
 def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
     glyph, meaning = GLYPHS[run.status]
     is_marked = run.id in marked
-    recall = "blind" if run.is_blind else format_score(run.recall_at_cap)
+    recall = "blind" if run.is_blind else format_score(run.recall_at_cap if run.guesses else None)
     cells: list[Cell] = [
         [("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],
-        [(run.attack, ""), (f" {run.changed_text}", "dim"), (f" {' '.join(_marks(run))}", "warning")],
+        [
+            (run.attack, ""),
+            *((f" {mark}", "warning") for mark in _marks(run)),
+            (f" {run.changed_text}" if run.changed else "", "dim"),
+        ],
         [(recall, "dim" if recall in ("blind", "–") else "bold")],
         _bar_of(run, scale),
         status_cell(run),
@@ -229,7 +234,7 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
 
 
 def _bar_of(run: RunSummary, scale: float) -> Cell:
-    if run.recall_at_cap is None:
+    if run.recall_at_cap is None or not run.guesses:
         return ""
     low, high = run.recall_interval or (run.recall_at_cap, run.recall_at_cap)
     return interval_bar(run.recall_at_cap, low, high, scale=(0.0, scale), colour="good")

@@ -21,6 +21,7 @@ from harness.core.text import shorten
 PROGRAM = (sys.executable, "-P", "-m", "harness")
 _ANSWER_BYTES = 1 << 20
 _PROGRESS_BYTES = 4096
+_ERRORS = ("harness: ", "Error: ")
 _POLL_SECONDS = 0.05
 _INTERRUPT_SECONDS = 5.0
 
@@ -31,8 +32,8 @@ def run_command(
     """Run `harness COMMAND --json` in a thread worker and return the object that it prints.
 
     `on_progress` gets each new line of the command's stderr. Returns None once `cancelled` is set, which interrupts
-    the process, or the worker is cancelled, which leaves it running. Raises HarnessError with the last line of stderr
-    if the command fails.
+    the process, or the worker is cancelled, which leaves it running. Raises HarnessError with the last error on
+    stderr if the command fails.
     """
     worker = get_current_worker()
     # Files, not pipes: a process that writes to a closed pipe would die once the screen is gone.
@@ -62,7 +63,8 @@ def run_command(
             time.sleep(_POLL_SECONDS)
         if process.returncode != 0:
             raise HarnessError(
-                _last_line(stderr) or f"harness {command[0]} failed without a message (exit code {process.returncode})."
+                _last_error(stderr)
+                or f"harness {command[0]} failed without a message (exit code {process.returncode})."
             )
         try:
             answer = json.loads(_tail(stdout, _ANSWER_BYTES))
@@ -84,8 +86,24 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _last_line(stderr: IO[bytes]) -> str:
-    line = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip().rpartition("\n")[2]
-    return shorten(line.rpartition("\r")[2].removeprefix("harness: ").removeprefix("Error: "), 500)
+    return _plain(_lines(stderr)[-1])
+
+
+def _last_error(stderr: IO[bytes]) -> str:
+    """Return the last line that is marked as an error, or else the last line."""
+    lines = _lines(stderr)
+    return _plain(next((line for line in reversed(lines) if line.startswith(_ERRORS)), lines[-1]))
+
+
+def _lines(stderr: IO[bytes]) -> list[str]:
+    text = _tail(stderr, _PROGRESS_BYTES).decode(errors="replace").strip()
+    return [line.rpartition("\r")[2] for line in text.split("\n")]
+
+
+def _plain(line: str) -> str:
+    for prefix in _ERRORS:
+        line = line.removeprefix(prefix)
+    return shorten(line, 500)
 
 
 def _tail(file: IO[bytes], limit: int) -> bytes:

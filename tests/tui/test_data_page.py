@@ -56,7 +56,7 @@ def test_fetching_shows_its_progress_and_escape_cancels_it(tmp_path: Path, monke
         command = StubCommand(tmp_path / "stub", monkeypatch)
         await pilot.press("f")
         await until(pilot, lambda: command.has("started"))
-        await until(pilot, lambda: "fetching · hashing · Escape cancels" in title_of(pilot, "round-list"))
+        await until(pilot, lambda: "fetching, Escape cancels · hashing" in title_of(pilot, "round-list"))
         await pilot.press("escape")
         await until(pilot, lambda: title_of(pilot, "round-list") == "Rounds · cancelled")
         await until(pilot, lambda: command.has("interrupted"))

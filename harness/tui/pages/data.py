@@ -10,6 +10,7 @@ from textual.containers import Horizontal, Vertical
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import shipped_rounds
+from harness.core.text import sanitize
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.form_history import recent_rounds
 from harness.tui.overview import Overview
@@ -114,14 +115,16 @@ class DataPage(Vertical):
     @work(thread=True, exclusive=True, group="fetch")
     def _fetch(self, cancelled: Event) -> None:
         def on_progress(line: str) -> None:
-            self.call_later(self._show_progress, f"fetching · {line} · Escape cancels")
+            self.call_later(self._show_progress, f"fetching, Escape cancels · {line}")
 
         on_progress(_DATA_SET)
         try:
             answer = run_command(["data", "fetch", _DATA_SET], on_progress=on_progress, cancelled=cancelled)
             text = "cancelled" if answer is None else "fetched"
         except HarnessError as error:
-            text = "cancelled" if cancelled.is_set() else str(error)
+            text = "cancelled" if cancelled.is_set() else "not fetched"
+            if not cancelled.is_set():
+                self.notify(sanitize(str(error)), severity="error", markup=False)
         self.call_later(self._show_progress, text)
         self.call_later(self.action_check)
 

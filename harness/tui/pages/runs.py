@@ -149,8 +149,10 @@ class RunsPage(RunActions, Vertical):
         self._update()
 
     def select(self, id_: str) -> None:
-        """Move the cursor to a run as soon as it is in the list."""
+        """Move the cursor to a run or to the heading of a group, and open the group, as soon as it is in the list."""
         self._wanted = id_
+        if id_.startswith(HEADING):
+            self._state = replace(self._state, toggled=self._state.toggled | {id_})
 
     def focus_main(self) -> None:
         """Focus the list, or the card of the first run."""
@@ -318,6 +320,9 @@ class RunsPage(RunActions, Vertical):
         ids = [id_ for id_ in self._runs if id_ in chosen]
         if len(ids) == 1 and (other := best_other(self._runs[ids[0]], self._runs.values())) is not None:
             ids.append(other.id)
+        if not ids:
+            self.notify("Put the cursor on a run, or mark runs with Space.")
+            return
         if len(ids) < 2:
             self.notify("There is no other run of this round to compare with. Start one with n.")
             return

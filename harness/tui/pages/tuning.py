@@ -125,7 +125,10 @@ class TuningPage(Vertical):
         panel = self.query_one("#setting-list", Panel)
         panel.show_empty("" if view is not None and view.settings else "none yet")
         if view is None:
+            for name in ("importance", "best"):
+                self.query_one(f"#{name}", Panel).show_empty("none")
             return
+        self.query_one("#best", Panel).show_empty("")
         panel.set_title(f"{view.id} · {len(view.settings)} settings")
         self._show_progress(view)
         columns = [

@@ -152,8 +152,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         self.query_one("#passages-text", Static).update(shown)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the actions that need a submission."""
-        if action in ("package", "report"):
+        """Hide the actions that need a submission or an attack."""
+        if action in ("package", "report", "duplicate"):
             return False
         return super().check_action(action, parameters)
 

@@ -29,6 +29,7 @@ from harness.tui.compare_state import (
     difference_table,
     example_table,
     forest_table,
+    is_tested,
     setting_table,
 )
 from harness.tui.plot import Line, Plot
@@ -124,6 +125,7 @@ class CompareScreen(Screen[None]):
                     return
             except HarnessError as error:
                 self.call_later(self._show_error, str(error))
+                return
             worker.cancelled_event.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
 
     @work(thread=True, exclusive=True, group="part")
@@ -132,6 +134,8 @@ class CompareScreen(Screen[None]):
 
     def _show_error(self, reason: str) -> None:
         self.query_one("#header", Static).update(Content(sanitize(reason)))
+        for panel in self.query(Panel):
+            panel.show_empty("not compared")
 
     def _apply(self, comparison: Comparison, compared: Compared) -> None:
         is_first = self._compared is None
@@ -146,9 +150,9 @@ class CompareScreen(Screen[None]):
         comparison, part = compared.comparison, compared.part
         noun = "unreachable examples" if compared.is_unreachable else "examples"
         title = f"{len(comparison.runs)} runs of {comparison.round} · {len(part):,} {noun} · Recall@{part.cap}"
-        running = sum(not run.status.is_over for run in comparison.runs)
-        if running:
-            title += f" · {running} not over: left out of the tests"
+        left_out = sum(not is_tested(run) for run in comparison.runs)
+        if left_out:
+            title += f" · {left_out} not over or without guesses: left out of the tests"
         self.query_one("#header", Static).update(Content(sanitize(title)))
         is_dark = self.app.current_theme.dark
         for name, table in (

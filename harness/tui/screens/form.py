@@ -17,6 +17,7 @@ from harness.core.text import sanitize
 from harness.tui.widgets.key_footer import KeyFooter
 
 ResultT = TypeVar("ResultT")
+_MAX_COMMANDS = 3
 
 
 class FormScreen(Screen[ResultT]):
@@ -31,8 +32,8 @@ class FormScreen(Screen[ResultT]):
         """Set when the user cancels the running command."""
 
     @abstractmethod
-    def command_line(self) -> list[str]:
-        """Return the arguments of `harness` for the values of the form."""
+    def command_lines(self) -> list[list[str]]:
+        """Return the arguments of `harness` for the values of the form, or of each of several commands."""
 
     def compose_foot(self, label: str) -> Iterator[Widget]:
         """Yield the command line, the button and the message, and the footer."""
@@ -46,19 +47,23 @@ class FormScreen(Screen[ResultT]):
 
     def action_copy_command(self) -> None:
         """Copy the command line."""
-        self.app.copy_to_clipboard(self._shell_command())
+        self.app.copy_to_clipboard("\n".join(self._shell_commands()))
         self.show_message("copied.")
 
     def show_command(self) -> None:
-        """Update the command line."""
-        self.query_one("#command Static", Static).update(Content(sanitize(self._shell_command())))
+        """Update the command line; of many, the first ones are shown."""
+        commands = self._shell_commands()
+        shown = commands[:_MAX_COMMANDS]
+        if len(commands) > len(shown):
+            shown = [*shown[:-1], f"… and {len(commands) - len(shown) + 1} more"]
+        self.query_one("#command Static", Static).update(Content("\n".join(map(sanitize, shown))))
 
     def show_message(self, text: str, *, is_error: bool = False) -> None:
         """Show `text` beside the button."""
         show_text(self.query_one("#message", Static), text, is_error=is_error)
 
-    def _shell_command(self) -> str:
-        return shlex.join(["harness", *self.command_line()])
+    def _shell_commands(self) -> list[str]:
+        return [shlex.join(["harness", *line]) for line in self.command_lines()]
 
     @on(Input.Submitted)
     def _focus_next_field(self) -> None:

@@ -21,6 +21,7 @@ from harness.plugins.discovery import AttackFile
 from harness.runs.folder import RunFolder
 from harness.tui.overview import Overview
 from harness.tui.pages.runs import RunsPage
+from harness.tui.run_list import HEADING
 from harness.tui.screens.by_job import screen_for
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.top_bar import TopBar
@@ -159,6 +160,10 @@ class MainScreen(Screen[None]):
             self._open_form(attack, like=folder)
 
     def _open_run(self, id_: str | None) -> None:
-        if id_:
-            self.query_one(RunsPage).select(id_)
+        if id_ is None:
+            return
+        self.query_one(RunsPage).select(id_)
+        if id_.startswith(HEADING):
+            self.run_worker(self.action_tab(1))
+        else:
             self.app.push_screen(screen_for(RunFolder(runs_home() / id_)))

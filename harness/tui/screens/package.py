@@ -204,9 +204,9 @@ class PackageScreen(FormScreen[None]):
         else:
             self.dismiss(None)
 
-    def command_line(self) -> list[str]:
+    def command_lines(self) -> list[list[str]]:
         """Return the arguments of `harness` that package the run."""
-        return self._state.command_line()
+        return [self._state.command_line()]
 
     def _enter(self, phase: Phase) -> None:
         self._phase, self._message = phase, None

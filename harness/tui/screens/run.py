@@ -62,6 +62,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         Binding("right_square_bracket", "plot(1)", "Next plot", tooltip="Show the next plot", key_display="]"),
         Binding("left_square_bracket", "plot(-1)", "Last plot", False, tooltip="Show the plot before", key_display="["),
         Binding("slash", "search", "Search", tooltip="Search the guesses by example id or text"),
+        Binding("m", "verdict", "All | right | wrong", tooltip="Show right or wrong guesses, or near misses"),
     ]
 
     def __init__(self, folder: RunFolder) -> None:
@@ -132,9 +133,19 @@ class RunScreen(WatchScreen[RunSnapshot]):
 
     def action_plot(self, step: int) -> None:
         self._plot = self._plot.next(step)
-        self.query_one(PanelGroup).go_to("plot")
+        self._show_panel("plot")
         if self._snapshot is not None:
             self._draw(self._snapshot)
+
+    def _show_panel(self, id: str) -> None:
+        """Show the panel in a small terminal; elsewhere the focus stays where it is."""
+        group = self.query_one(PanelGroup)
+        if not group.has_class("-all"):
+            group.go_to(id)
+
+    def action_verdict(self) -> None:
+        self._show_panel("guesses")
+        self.query_one(GuessTable).action_verdict()
 
     def action_search(self) -> None:
         self.query_one(PanelGroup).go_to("guesses")

@@ -19,6 +19,7 @@ from harness.core.errors import HarnessError
 from harness.core.text import pluralize
 from harness.tui.form import Form, changed_values
 from harness.tui.form_history import save_values
+from harness.tui.run_list import HEADING
 from harness.tui.screens.form import FormScreen, show_text
 from harness.tui.subprocesses import run_command
 from harness.tui.validation import validation_error
@@ -71,6 +72,8 @@ class StartScreen(FormScreen[str | None]):
         self._phase = Phase.LOADING
         self._form = Form((), "", ())
         self._run_id: str | None = None
+        self._suffix = secrets.token_hex(2)
+        """The end of the name of a group, which several values make."""
 
     @abstractmethod
     def heading(self) -> Content:
@@ -183,8 +186,7 @@ class StartScreen(FormScreen[str | None]):
             return
         started: list[str] = []
         try:
-            group = f"{form.command[-1]}-{secrets.token_hex(2)}"
-            commands = form.command_lines(values, group=group)
+            commands = form.command_lines(values, group=self._group)
             save_values(form.name, changed_values(form.fields, values))
             for number, command in enumerate(commands, 1):
                 place = f"{number} of {len(commands)}: " if len(commands) > 1 else ""
@@ -205,8 +207,8 @@ class StartScreen(FormScreen[str | None]):
         elif len(started) < len(commands):
             self.call_later(self.show_message, f"cancelled; {pluralize(len(started), 'run')} of the group had started.")
         else:
-            self.app.notify(f"Started {pluralize(len(started), 'run')} in the group {group}.", markup=False)
-            self.call_later(self._close_with_run, "")
+            self.app.notify(f"Started {pluralize(len(started), 'run')} in the group {self._group}.", markup=False)
+            self.call_later(self._close_with_run, f"{HEADING}{self._group}")
 
     def _show_progress(self, place: str, line: str) -> None:
         if self._phase is Phase.STARTING:
@@ -223,7 +225,7 @@ class StartScreen(FormScreen[str | None]):
     def on_screen_resume(self) -> None:
         """Close the form once the run has started; only the topmost screen can be dismissed."""
         if self._run_id is not None and self.is_current:
-            self.dismiss(self._run_id or None)
+            self.dismiss(self._run_id)
 
     def action_cancel(self) -> None:
         if self._phase is Phase.STARTING:
@@ -232,12 +234,16 @@ class StartScreen(FormScreen[str | None]):
         else:
             self.dismiss(None)
 
-    def command_line(self) -> list[str]:
-        """Return the arguments of `harness` that start the same run."""
+    def command_lines(self) -> list[list[str]]:
+        """Return the arguments of `harness` that start the same."""
         try:
-            return self._form.command_lines(self.query_one(FormFields).values(), group="GROUP")[0]
+            return self._form.command_lines(self.query_one(FormFields).values(), group=self._group)
         except HarnessError:
-            return list(self._form.command)
+            return [list(self._form.command)]
+
+    @property
+    def _group(self) -> str:
+        return f"{self._form.command[-1]}-{self._suffix}"
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase

@@ -16,10 +16,10 @@ from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
-from harness.tui.guess_search import parse_example_id, search_guesses
+from harness.tui.guess_search import MAX_RESULTS, parse_example_id, search_guesses
 from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed
 from harness.tui.snapshot import GuessLine, Verdict
-from harness.tui.token_differences import suffix_spans
+from harness.tui.token_differences import highlighted, suffix_spans
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.panels import Panel
 
@@ -45,7 +45,6 @@ class GuessTable(Panel):
     )
     DEFAULT_CSS = "GuessTable #search { height: 1; display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "verdict", "All | right | wrong", tooltip="Show right or wrong guesses, or near misses"),
         Binding("escape", "close_search", "All guesses", show=False, tooltip="Close the search"),
     ]
 
@@ -91,10 +90,12 @@ class GuessTable(Panel):
             self._fill(lines[self._verdict])
 
     def action_verdict(self) -> None:
+        if self._found is not None:
+            return
         verdicts = list(Verdict)
         self._verdict = verdicts[(verdicts.index(self._verdict) + 1) % len(verdicts)]
         self._set_title()
-        if self._found is None and self._newest:
+        if self._newest:
             self.table.follows_end = True
             self._fill(self._newest[self._verdict])
 
@@ -162,13 +163,15 @@ class GuessTable(Panel):
         if self.is_searching:
             self._found, self._query = lines, "" if parse_example_id(query) is not None else query.strip('"')
             self._rows.clear()
-            self._set_title(f"{len(lines):,} found for {query[:30]}, Escape shows all")
+            most = "the newest " if len(lines) == MAX_RESULTS else ""
+            self._set_title(f"{most}{len(lines):,} found for {query[:30]}, Escape shows all")
             self._fill(lines)
 
     # The rows.
 
     def _set_title(self, words: str = "") -> None:
-        verdict = "" if self._verdict is Verdict.ALL else f" · {self._verdict} only"
+        is_filtered = self._verdict is not Verdict.ALL and self._found is None
+        verdict = f" · {self._verdict} only" if is_filtered else ""
         self.set_title(f"Guesses{verdict}{f' · {words}' if words else ''}")
 
     def _fill(self, lines: Sequence[GuessLine]) -> None:
@@ -199,6 +202,6 @@ class GuessTable(Panel):
             [(time, "dim")],
             f"{line.score:.4f}" if 1e-4 <= abs(line.score) < 1e3 or not line.score else f"{line.score:.3g}",
             [(f"{VERDICTS[line.is_right]}{differing}", _MEANINGS[line.is_right])],
-            [(prefix, "dim")],
+            highlighted([(prefix, "dim")], self._query),
             suffix_spans(self._text, line.suffix, answer, query=self._query),
         ]

@@ -75,7 +75,9 @@ class RunFigures(Horizontal):
         self._show_recall(snapshot)
         recall = snapshot.figures.recall_at_cap
         if baseline is None or recall is None:
-            self.query_one("#difference-figure", Figure).show("–", "no baseline yet")
+            self.query_one("#difference-figure", Figure).show(
+                "–", "partial: not compared" if snapshot.summary.is_partial else "no baseline yet"
+            )
         else:
             difference = recall - baseline
             mood = "good" if difference > 0 else "bad" if difference < 0 else ""

@@ -67,7 +67,7 @@ def test_a_run_that_is_not_over_is_left_out_of_the_tests(runs: list[Recorded]) -
     assert [column.title for column in columns] == ["row − column", "● best", "■ half", "▲ live"]
     cells = [text_of(row)[1:] for row in rows]
     assert cells[0][1].startswith("+0.375") and cells[1][0].startswith("-0.375")
-    assert [cells[0][2], cells[1][2], *cells[2]] == ["not over"] * 4 + ["·"]
+    assert [cells[0][2], cells[1][2], *cells[2]] == ["no test"] * 4 + ["·"]
 
 
 def test_two_runs_have_the_difference_and_its_test(runs: list[Recorded]) -> None:
@@ -80,7 +80,7 @@ def test_two_runs_have_the_difference_and_its_test(runs: list[Recorded]) -> None
 
 def test_two_runs_of_which_one_is_running_have_no_test(runs: list[Recorded]) -> None:
     _, rows = difference_table(compared(runs[0], runs[2]), is_dark=True)
-    assert [text_of(row) for row in rows] == [["no test: a run that is not over is left out"]]
+    assert [text_of(row) for row in rows] == [["no test: a run is not over or has no guesses"]]
 
 
 def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]) -> None:
