@@ -16,4 +16,8 @@ def syntax_tree(source: bytes | str) -> ast.Module:
     """
     with _PARSER_LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.parse(source)
+        try:
+            return ast.parse(source)
+        except SystemError:
+            # The lock does not stop other libraries, which may have been parsing at the same time.
+            return ast.parse(source)
