@@ -20,9 +20,11 @@ PICTURES = ROOT / ".pictures"
 SIZES = ((80, 24), (120, 35), (200, 55))
 THEMES = {"dark": "textual-dark", "light": "textual-light"}
 SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
+    "first-run": ((), "bundled model"),
     "runs": ((), "exact@1|finished"),
     "run": (("enter",), "Recall@100 ±"),
-    "example": (("enter", "3", "m", "enter"), "candidate"),
+    "log": (("enter", "l"), "Log"),
+    "example": (("enter", "3", "m", "enter"), "guess "),
     "compare": (("space", "space", "c"), "p <|p ="),
     "package": (("p",), "description"),
     "keys": (("question_mark",), "This screen"),
@@ -47,6 +49,8 @@ def main(names: list[str]) -> None:
         os.chdir(folder)
         _prepare(Path(folder))
         for name in names or SCREENS:
+            # The first screen of a new user has no runs.
+            os.environ["HARNESS_HOME"] = f"{folder}/new" if name == "first-run" else f"{folder}/state"
             for size in SIZES:
                 for theme in THEMES:
                     asyncio.run(_draw(name, size, theme))
@@ -73,7 +77,8 @@ async def _draw(name: str, size: tuple[int, int], theme: str) -> None:
     app = HarnessApp()
     async with app.run_test(size=size) as pilot:
         app.theme = THEMES[theme]
-        await until(pilot, lambda: app.screen.query(ListTable) and app.screen.query(ListTable).first().row_count)
+        if name != "first-run":
+            await until(pilot, lambda: app.screen.query(ListTable) and app.screen.query(ListTable).first().row_count)
         for key in keys:
             await pilot.press(key)
             await pilot.pause(1.0)
