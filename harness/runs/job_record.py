@@ -17,7 +17,7 @@ SpecType = TypeVar("SpecType", bound=JobSpec)
 class Labels:
     """The names and rules that a list of runs shows. An audit has no error cap.
 
-    changed: the parameters that are not the attack's defaults, with their values.
+    changed: the parameters that are not the attack's defaults, with their values, and the seed if it is not 0.
     """
 
     attack: str

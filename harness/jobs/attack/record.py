@@ -30,8 +30,8 @@ class AttackRunRecord(JobRecord[AttackSpec]):
             is_blind=spec.round.is_blind,
             is_partial=spec.is_partial,
             error_cap=spec.error_cap,
-            changed={name: spec.params[name] for name in spec.changed if name in spec.params}
-            | ({"seed": spec.seed} if spec.seed else {}),
+            changed=({"seed": spec.seed} if spec.seed else {})
+            | {name: spec.params[name] for name in spec.changed if name in spec.params},
         )
 
     def counts(self, reader: RunReader, spec: AttackSpec) -> Counts:
