@@ -12,6 +12,7 @@ from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import all_run_folders, run_folder
 from harness.runs.summary import run_summary
 from harness.tui.form_history import save_values
+from harness.tui.run_list import HEADING
 from harness.tui.screens.new_run import NewRunScreen
 from harness.tui.widgets.field_row import FieldRow
 from tests.functional.machine import OVER, PLUGINS, ROOT, kill_processes_that_name, wait_until, write_round
@@ -324,6 +325,31 @@ def test_a_missing_value_starts_nothing(plugins: Path) -> None:
 
     play_screen(screen_of("some", plugins), scenario)
     assert all_run_folders() == []
+
+
+def test_several_values_show_and_start_a_command_each(
+    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(plugins, PLAIN)
+    command = StubCommand(place / "stub", monkeypatch)
+    command.release()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        rows = await form(pilot)
+        await typed(pilot, rows["--seed"], "1,2,3,4")
+        await until(pilot, lambda: text_of(pilot, "#message") == "starts 4 runs")
+        shown = text_of(pilot, "#command Static").splitlines()
+        assert ["--seed 1" in shown[0], "--seed 2" in shown[1], shown[2]] == [True, True, "… and 2 more"]
+        await pilot.press("ctrl+y")
+        copied = pilot.app.clipboard.splitlines()
+        assert [line.split("--seed ")[1][0] for line in copied] == ["1", "2", "3", "4"]
+        (group,) = {line.split("--group ")[1].split()[0] for line in copied}
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: stage(pilot).results)
+        # The page of runs puts its cursor there.
+        assert stage(pilot).results == [f"{HEADING}{group}"]
+
+    play_screen(screen_of("some", plugins), scenario)
 
 
 def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from harness.analysis.reference_curve import best_other_curve
 from harness.runs.folder import RunFolder, remove_run
 from harness.runs.summary import run_summary
 from harness.tui.app import HarnessApp
@@ -237,6 +238,19 @@ def test_only_possible_actions_are_offered(finished: RunFolder, running: Recorde
 
     assert watch(finished, offered) == set()
     assert watch(running.folder, offered) == {"s"}
+
+
+def test_a_partial_run_is_not_compared_with_a_whole_one(machine: Machine) -> None:
+    partial = stored_run(machine.folder, "pppp-draws-small", range(8), examples=32)
+    whole = stored_run(machine.folder, "dddd-baseline-small", range(30), name="baseline")
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: text_of(pilot, "#difference-figure .name") == "partial: not compared")
+        assert best_other_curve("baseline", partial.attack_spec()) is None
+
+    watch(partial, scenario, size=(140, 40))
+    remove_run(whole)
+    remove_run(partial)
 
 
 def test_the_best_other_baseline_run_is_the_reference(machine: Machine, finished: RunFolder) -> None:

@@ -13,6 +13,8 @@ def test_a_home_without_tunings_says_how_to_start_one(size: tuple[int, int]) -> 
         await on_page(pilot, 4)
         if size[0] >= 80:
             await until(pilot, lambda: "no tunings yet" in screen_text(pilot.app))
+            panels = pilot.app.screen.query("#tuning-page Panel")
+            await until(pilot, lambda: all(panel.has_class("-empty") for panel in panels))
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
     play_app(scenario, size=size)

@@ -83,6 +83,15 @@ def test_two_runs_of_which_one_is_running_have_no_test(runs: list[Recorded]) -> 
     assert [text_of(row) for row in rows] == [["no test: a run is not over or has no guesses"]]
 
 
+def test_a_run_without_guesses_is_marked_and_left_out_of_the_tests(home: Path) -> None:
+    empty = recorded_run(home, id_="none-1", pid=os.getpid())
+    empty.event("phase", phase="stopped")
+    found = compared(run_of(home, "best-1", range(12)), empty)
+    assert not found.pairs
+    _, rows = forest_table(found, is_dark=True)
+    assert text_of(rows[1])[0].endswith("stopped")
+
+
 def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]) -> None:
     columns, rows = example_table(compared(*runs), is_dark=True)
     assert [column.title for column in columns[1:4]] == ["● best", "■ half", "▲ live"]
