@@ -1,7 +1,8 @@
 """The cells of a table and the widths of its columns. They know nothing of Textual."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -72,17 +73,49 @@ class Layout(NamedTuple):
         return None
 
 
+def sorted_rows(rows: Sequence[Row], column: int) -> tuple[list[Row], bool]:
+    """Return the rows in the order of a column, and True if it has numbers, which descend; texts ascend.
+
+    Empty cells and rows of one cell, such as headings, are last.
+    """
+    values = {row.key: None if row.spans else _value(row.cells[column]) for row in rows}
+    is_descending = any(isinstance(value, float) for value in values.values())
+
+    def order(row: Row) -> tuple[int, float, str]:
+        value = values[row.key]
+        if value is None:
+            return (2, 0.0, "")
+        return (0, -value, "") if isinstance(value, float) else (1, 0.0, value)
+
+    return sorted(rows, key=order), is_descending
+
+
+def _value(cell: Sequence[Span] | Drawn) -> float | str | None:
+    """Return the number, the seconds of a time such as `1:05`, or the text of a cell; None if there is none."""
+    if callable(cell):
+        return None
+    text = "".join(part for part, _ in cell).strip()
+    if text in ("", "–"):
+        return None
+    if re.fullmatch(r"\d+(:\d\d)+", text):
+        return float(reduce(lambda total, part: 60 * total + int(part), text.split(":"), 0))
+    try:
+        return float(text.replace(",", "").removesuffix("%"))
+    except ValueError:
+        return text.casefold()
+
+
 def lay_out(
-    columns: Sequence[Column], rows: Iterable[Row], available: int, *, first: int, sort_key: str = ""
+    columns: Sequence[Column], rows: Iterable[Row], available: int, *, first: int, sorted_by: int | None = None
 ) -> Layout:
-    """Return the layout of a table that is `available` characters wide; the column `sort_key` has room for an arrow.
+    """Return the layout of a table that is `available` characters wide; the column `sorted_by` has room for an arrow.
 
     Columns shrink as far as they may. If they still do not fit, the first one stays, the others begin with number
     `first`, and those that do not fit are hidden. Room that is left goes to the shrunk columns that lack the least.
     """
     widths = [
-        column.width or cell_len(title_of(column, 0)) + 2 * bool(sort_key and column.sort_key == sort_key)
-        for column in columns
+        column.width or cell_len(title_of(column, 0)) + 2 * (number == sorted_by)
+        for number, column in enumerate(columns)
     ]
     measured = [number for number, column in enumerate(columns) if not column.width and not column.fills]
     for row in rows:

@@ -273,3 +273,21 @@ def test_a_missing_attacks_directory_is_a_message(tmp_path: Path) -> None:
         assert "Attacks: " in screen_text(pilot.app)
 
     play_app(scenario, attacks_folder=tmp_path / "nowhere")
+
+
+def test_o_sorts_by_each_column_and_then_as_before() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 2)
+        table = table_of(pilot, "attacks")
+        await until(pilot, lambda: table.row_count > 1)
+        before, orders = table.keys, []
+        for _ in table._columns:
+            await pilot.press("o")
+            await pilot.pause()
+            orders.append(table.keys)
+            assert any(arrow in screen_text(pilot.app) for arrow in ("▲", "▼"))
+        assert all(sorted(order) == sorted(before) for order in orders) and orders[-1] != before
+        await pilot.press("o")
+        await until(pilot, lambda: table.keys == before)
+
+    play_app(scenario)

@@ -53,7 +53,7 @@ class AttackPanels(PanelGroup):
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             with Vertical():
-                yield Panel(ListTable(id="attacks", opens=True), id="attack-list", label="Attacks")
+                yield Panel(ListTable(id="attacks", sorts=True, opens=True), id="attack-list", label="Attacks")
                 about = VerticalScroll(Static("", id="about-text"), id="about-scroll")
                 yield Panel(about, id="about", label="About")
             source = VerticalScroll(Static("", id="source-text"), id="source-scroll")

@@ -60,7 +60,7 @@ class AuditPanels(PanelGroup):
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(ListTable(id="audits", opens=True), id="audit-list", label="Audits")
+            yield Panel(ListTable(id="audits", sorts=True, opens=True), id="audit-list", label="Audits")
             yield Panel(
                 VerticalScroll(Static("", id="answer-text"), Static("", id="figures-text")),
                 id="audit-figures",

@@ -43,8 +43,8 @@ class DataPanels(PanelGroup):
 
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
-            yield Panel(ListTable(id="rounds"), id="round-list", label="Rounds")
-            yield Panel(ListTable(id="files"), id="file-list", label="Files")
+            yield Panel(ListTable(id="rounds", sorts=True), id="round-list", label="Rounds")
+            yield Panel(ListTable(id="files", sorts=True), id="file-list", label="Files")
 
 
 class DataPage(Vertical):

@@ -45,7 +45,7 @@ class LeaderboardPanels(PanelGroup):
     IS_NUMBERED = False
 
     def compose_panels(self) -> ComposeResult:
-        yield Panel(ListTable(id="entries"), id="entry-list", label="Leaderboard")
+        yield Panel(ListTable(id="entries", sorts=True), id="entry-list", label="Leaderboard")
 
 
 class LeaderboardPage(Vertical):

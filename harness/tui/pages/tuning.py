@@ -53,11 +53,11 @@ class TuningPanels(PanelGroup):
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             with Vertical():
-                yield Panel(ListTable(id="tunings"), id="tuning-list", label="Tunings")
+                yield Panel(ListTable(id="tunings", sorts=True), id="tuning-list", label="Tunings")
                 importance = Static("", id="importance-text")
                 yield Panel(importance, id="importance", label="Importance", title="Importance of parameters (fANOVA)")
                 yield Panel(PlotView(id="best-plot"), id="best", label="Best so far")
-            yield Panel(ListTable(id="settings"), id="setting-list", label="Settings")
+            yield Panel(ListTable(id="settings", sorts=True), id="setting-list", label="Settings")
 
 
 class TuningPage(Vertical):

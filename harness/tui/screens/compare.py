@@ -64,11 +64,11 @@ class CompareBody(PanelGroup):
     def compose_panels(self) -> ComposeResult:
         with Horizontal():
             with Vertical():
-                yield Panel(ListTable(id="score-table"), id="scores", label="Scores")
+                yield Panel(ListTable(id="score-table", sorts=True), id="scores", label="Scores")
                 yield Panel(PlotView(id="curves-plot"), id="curves", label="Curves")
             with Vertical():
                 yield Panel(ListTable(id="difference-table"), id="differences", label="Difference")
-                yield Panel(ListTable(id="example-table", opens=True), id="examples", label="Examples")
+                yield Panel(ListTable(id="example-table", sorts=True, opens=True), id="examples", label="Examples")
                 yield Panel(ListTable(id="setting-table", opens=True), id="settings", label="Settings")
 
 

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, title_of
+from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, sorted_rows, title_of
 from harness.tui.palette import style_of
 
 _CURSOR = "▌"
@@ -34,6 +34,7 @@ class ListTable(ScrollView, can_focus=True):
         Binding("pagedown,ctrl+d", "move_page(1)", "Page down", show=False),
         Binding("home,g", "move(-1000000)", "First", show=False),
         Binding("end,G", "move(1000000)", "Last", show=False),
+        Binding("o", "sort", "Sort", show=False, tooltip="Sort the rows by the next column"),
         Binding("left", "scroll_columns(-1)", "Columns left", show=False),
         Binding("right", "scroll_columns(1)", "Columns right", show=False),
     ]
@@ -58,8 +59,12 @@ class ListTable(ScrollView, can_focus=True):
     class TitleClicked(TableMessage):
         """The user clicks the title of a column; `key` is the column's sort key."""
 
-    def __init__(self, *, id: str, opens: bool = False, is_live: bool = False) -> None:
-        """`opens`: Enter opens a row. `is_live`: a cursor on the last row stays on the last row when rows are added."""
+    def __init__(self, *, id: str, opens: bool = False, sorts: bool = False, is_live: bool = False) -> None:
+        """Make an empty table.
+
+        opens: Enter opens a row. sorts: the user may sort the rows by any column. is_live: a cursor on the last row
+        stays on the last row when rows are added.
+        """
         super().__init__(id=id)
         self._columns: Sequence[Column] = ()
         self._rows: Sequence[Row] = ()
@@ -67,7 +72,10 @@ class ListTable(ScrollView, can_focus=True):
         self._cursor = 0
         self._first_column = 1
         self._layout = Layout((0,), (0,), False, False)
-        self._sort_key, self._is_descending = "", False
+        self._sorts, self._is_descending = sorts, False
+        self._sorted_by: int | None = None
+        self._given: Sequence[Row] = ()
+        """The rows in their own order."""
         self._highlighted: str | None = None
         self._arranged_width = 0
         self._opens = opens
@@ -80,8 +88,13 @@ class ListTable(ScrollView, can_focus=True):
     ) -> None:
         """Replace all rows. An arrow marks the column with `sort_key`."""
         key = self.key_under_cursor
-        self._columns, self._rows = columns, rows
-        self._sort_key, self._is_descending = sort_key, is_descending
+        self._columns, self._given = columns, rows
+        if sort_key:
+            self._sorted_by = next((number for number, one in enumerate(columns) if one.sort_key == sort_key), None)
+            self._is_descending = is_descending
+        elif self._sorted_by is not None and self._sorted_by < len(columns):
+            rows, self._is_descending = sorted_rows(rows, self._sorted_by)
+        self._rows = rows
         self._positions = {row.key: number for number, row in enumerate(rows)}
         if self.follows_end:
             self._cursor = max(0, len(rows) - 1)
@@ -116,8 +129,17 @@ class ListTable(ScrollView, can_focus=True):
             self._announce()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to open a row only where that does something."""
-        return action != "open" or self._opens
+        """Offer only what does something here."""
+        return {"open": self._opens, "sort": self._sorts}.get(action, True)
+
+    def action_sort(self) -> None:
+        """Sort by the next column, and after the last one use the rows' own order."""
+        titled = [
+            number for number, column in enumerate(self._columns) if isinstance(column.title, str) and column.title
+        ]
+        after = [number for number in titled if self._sorted_by is None or number > self._sorted_by]
+        self._sorted_by = after[0] if after else None
+        self.show(self._columns, self._given)
 
     def action_move(self, rows: int) -> None:
         if not self._rows:
@@ -151,6 +173,9 @@ class ListTable(ScrollView, can_focus=True):
             number = self._layout.column_at(x - 1)
             if number is not None and self._columns[number].sort_key:
                 self.post_message(self.TitleClicked(self, self._columns[number].sort_key))
+            elif number is not None and self._sorts:
+                self._sorted_by = number
+                self.show(self._columns, self._given)
             return
         row = y - 1 + self.scroll_offset.y
         if row < len(self._rows):
@@ -163,7 +188,7 @@ class ListTable(ScrollView, can_focus=True):
         if self._columns:
             available = max(8, self._arranged_width - 1)
             self._layout = lay_out(
-                self._columns, self._rows, available, first=self._first_column, sort_key=self._sort_key
+                self._columns, self._rows, available, first=self._first_column, sorted_by=self._sorted_by
             )
             if not self._layout.hides_left:
                 self._first_column = 1
@@ -223,7 +248,7 @@ class ListTable(ScrollView, can_focus=True):
         for number, width in zip(layout.numbers, layout.widths, strict=True):
             column = self._columns[number] if self._columns else Column("")
             title = title_of(column, width)
-            if column.sort_key and column.sort_key == self._sort_key:
+            if number == self._sorted_by:
                 title += " ▼" if self._is_descending else " ▲"
             text += "".join(part for part, _ in fitted(((title, ""),), width, is_right=column.is_right)) + " " * GAP
         if layout.hides_right:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from harness.tui.columns import GAP, Column, Layout, Row, Span, fitted, lay_out
+from harness.tui.columns import GAP, Column, Layout, Row, Span, fitted, lay_out, sorted_rows
 
 COLUMN = st.builds(
     Column,
@@ -105,3 +105,17 @@ def test_a_lazy_row_is_made_when_it_is_drawn() -> None:
     lay_out([Column("a")], [row], 20, first=1)
     assert row.is_lazy and made == []
     assert row.cells == ((("one", ""),),) and row.cells and made == ["cells"]
+
+
+def test_rows_are_sorted_by_numbers_times_or_texts_with_gaps_last() -> None:
+    def rows(*texts: str) -> list[Row]:
+        return [Row(text, ["x", text]) for text in texts]
+
+    def order(*texts: str) -> tuple[list[str], bool]:
+        found, is_descending = sorted_rows([Row("heading", ["a heading"], spans=True), *rows(*texts)], 1)
+        assert found[-1].key == "heading"
+        return [row.key for row in found[:-1]], is_descending
+
+    assert order("–", "1,000", "0.5", "20%") == (["1,000", "20%", "0.5", "–"], True)
+    assert order("0:59", "1:00:00", "10:00") == (["1:00:00", "10:00", "0:59"], True)
+    assert order("b", "", "A") == (["A", "b", ""], False)
