@@ -76,7 +76,7 @@ class Layout(NamedTuple):
 def sorted_rows(rows: Sequence[Row], column: int) -> tuple[list[Row], bool]:
     """Return the rows in the order of a column, and True if it has numbers, which descend; texts ascend.
 
-    Empty cells and rows of one cell, such as headings, are last.
+    Empty cells are last, and after them the rows of one cell, such as headings.
     """
     values = {row.key: None if row.spans else _value(row.cells[column]) for row in rows}
     is_descending = any(isinstance(value, float) for value in values.values())
@@ -84,7 +84,7 @@ def sorted_rows(rows: Sequence[Row], column: int) -> tuple[list[Row], bool]:
     def order(row: Row) -> tuple[int, float, str]:
         value = values[row.key]
         if value is None:
-            return (2, 0.0, "")
+            return (3 if row.spans else 2, 0.0, "")
         return (0, -value, "") if isinstance(value, float) else (1, 0.0, value)
 
     return sorted(rows, key=order), is_descending
