@@ -31,7 +31,7 @@ SCREENS: dict[str, tuple[tuple[str, ...], str]] = {
     "round": (("b",), "satml-dev"),
     "attacks": (("2",), "import "),
     "new-run": (("2", "enter"), "Seed of all"),
-    "audits": (("3",), "sequence"),
+    "audits": (("3",), "Probably"),
     "audit": (("3", "enter"), "Probably"),
     "new-audit": (("3", "n", "enter"), "Directory of text"),
     "tuning": (("4",), "fold0of5|best"),

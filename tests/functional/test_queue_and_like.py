@@ -80,7 +80,7 @@ def test_a_run_like_another_writes_the_same_submission(machine: Machine, draws: 
     again = RunFolder.of(machine.json("run", "--like", draws.id)["id"])
     assert differing_fields(again.spec().model_dump(mode="json"), draws) == {"id", "created_at"}
     assert again.submission.read_bytes() == draws.submission.read_bytes()
-    assert run_summary(again).changed == {"pause": 0.0, "trials": 2}
+    assert run_summary(again).changed == {"pause": 0.0, "trials": 2, "seed": 5}
 
 
 def test_the_command_line_replaces_options_of_the_run(machine: Machine, draws: RunFolder) -> None:

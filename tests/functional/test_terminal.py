@@ -124,9 +124,9 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     again.press("q", "p")
     again.until("Checklist", "ready.")
     again.press("C-r")
-    # The cursor has stayed on the first run.
-    again.until("packaged in", f"{run.id}.zip")
-    assert zipfile.is_zipfile(folder / "submissions" / f"{run.id}.zip")
+    # The cursor is on the new run.
+    again.until("packaged in", f"{second.id}.zip")
+    assert zipfile.is_zipfile(folder / "submissions" / f"{second.id}.zip")
     again.press("Escape", "q")
     wait_until(lambda: subprocess.run(["tmux", "-S", again._socket, "ls"], capture_output=True).returncode != 0)
 
