@@ -122,6 +122,11 @@ class RunSummary:
         return f"ETA {about}{format_duration(self.eta_s)}{scope}{' (after the budget)' if is_late else ''}"
 
     @property
+    def known_recall(self) -> float | None:
+        """The recall; None as well for a run without a single guess, whose recall of zero says nothing."""
+        return self.recall_at_cap if self.guesses else None
+
+    @property
     def interval_text(self) -> str:
         """The recall's interval with a space before it, such as ` [0.256, 0.357]`; empty without an interval."""
         return "" if self.recall_interval is None else f" {format_interval(*self.recall_interval)}"

@@ -268,12 +268,8 @@ class HarnessApp(OrderedKeysApp):
         """Ring the bell, show the score, and start the user's command `on_finish`, without a shell."""
         self._ended = run
         self.bell()
-        recall = run.recall_at_cap
-        score = (
-            ""
-            if recall is None or not run.guesses
-            else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}. "
-        )
+        recall = run.known_recall
+        score = "" if recall is None else f"Recall@{run.error_cap} {format_score(recall)}{run.interval_text}. "
         hint = "" if getattr(self.screen, "folder", None) == RunFolder(runs_home() / run.id) else "ctrl+o opens it."
         if self.screen is self.main and self.main.offers(run.id):
             hint = "Enter opens it."

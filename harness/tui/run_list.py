@@ -202,8 +202,8 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
     rows = [_run_row(run, state.marked, scale) for run in group.runs] if group.is_open else []
     if not group.key:
         return rows
-    scored = [run for run in group.runs if run.recall_at_cap is not None and run.guesses]
-    best = max((run.recall_at_cap or 0.0 for run in scored if not run.is_partial), default=None)
+    recalls = [run.known_recall for run in group.runs if not run.is_partial]
+    best = max((recall for recall in recalls if recall is not None), default=None)
     # The runs of a tuning attack one fold each.
     fold = " fold" if ":" in group.runs[0].round else ""
     facts = pluralize(len(group.runs), "run") + ("" if best is None else f", best{fold} {format_score(best)}")
@@ -214,7 +214,7 @@ def _rows_of(group: _Group, state: ListState, scale: float) -> list[Row]:
 def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
     glyph, meaning = GLYPHS[run.status]
     is_marked = run.id in marked
-    recall = "blind" if run.is_blind else format_score(run.recall_at_cap if run.guesses else None)
+    recall = "blind" if run.is_blind else format_score(run.known_recall)
     cells: list[Cell] = [
         [("● " if is_marked else "", "bold active"), (glyph, meaning), (f" {run_name(run)}", "bold")],
         [
@@ -234,10 +234,11 @@ def _run_row(run: RunSummary, marked: Set[str], scale: float) -> Row:
 
 
 def _bar_of(run: RunSummary, scale: float) -> Cell:
-    if run.recall_at_cap is None or not run.guesses:
+    recall = run.known_recall
+    if recall is None:
         return ""
-    low, high = run.recall_interval or (run.recall_at_cap, run.recall_at_cap)
-    return interval_bar(run.recall_at_cap, low, high, scale=(0.0, scale), colour="good")
+    low, high = run.recall_interval or (recall, recall)
+    return interval_bar(recall, low, high, scale=(0.0, scale), colour="good")
 
 
 def _trend_of(run: RunSummary, scale: float) -> Drawn:

@@ -36,8 +36,8 @@ def read_preview(folder: RunFolder, summary: RunSummary) -> Preview:
 def preview_facts(summary: RunSummary) -> list[tuple[str, str]]:
     """Return the figures of a run as labels and values."""
     recall = "blind round" if summary.is_blind else "–"
-    if summary.recall_at_cap is not None:
-        recall = f"{format_score(summary.recall_at_cap)}{summary.interval_text}"
+    if summary.known_recall is not None:
+        recall = f"{format_score(summary.known_recall)}{summary.interval_text}"
     facts = [
         (f"Recall@{summary.error_cap}" if summary.error_cap else "Recall", recall),
         ("exact@1", "" if summary.exact_at_1 is None else format_score(summary.exact_at_1)),

@@ -1,6 +1,7 @@
 """Compare the tokens of a suffix with the answer, and colour the result. It knows nothing of Textual."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from harness.analysis.decoded_text import TokenText
 from harness.core.arrays import Tokens
@@ -19,19 +20,21 @@ def suffix_spans(text: TokenText, suffix: Tokens, answer: Tokens | None, *, quer
     pieces = compared_pieces(text, suffix.tolist(), None if answer is None else answer.tolist())
     is_judged = answer is not None
     spans = [(piece, ("bad underline" if differs else "dim") if is_judged else "") for piece, differs in pieces]
-    return highlighted(spans, query) if query else spans
+    return highlighted(spans, query)
 
 
 def highlighted(spans: Sequence[Span], query: str) -> list[Span]:
-    """Return the spans with every occurrence of `query`, in either case, in reverse."""
-    text, found = "".join(part for part, _ in spans).casefold(), list[int]()
-    start = text.find(query.casefold())
-    while start >= 0 and query:
-        found += range(start, start + len(query))
+    """Return the spans with every occurrence of `query`, in either case, in reverse; without a query as they are."""
+    text, marked = "".join(part for part, _ in spans).casefold(), set[int]()
+    start = text.find(query.casefold()) if query else -1
+    while start >= 0:
+        marked |= {*range(start, start + len(query))}
         start = text.find(query.casefold(), start + len(query))
-    marked, result, position = set(found), list[Span](), 0
+    if not marked:
+        return list(spans)
+    result, position = list[Span](), 0
     for part, meaning in spans:
-        for character in part:
-            result.append((character, f"{meaning} reverse" if position in marked else meaning))
-            position += 1
+        for is_marked, run in groupby(enumerate(part, position), key=lambda pair: pair[0] in marked):
+            result.append(("".join(character for _, character in run), f"{meaning} reverse" if is_marked else meaning))
+        position += len(part)
     return result

@@ -63,7 +63,7 @@ def _view(tuning: Tuning) -> TuningView:
     settings = []
     for number, tried in enumerate(past, 1):
         recalls = {run.fold: run.recall for run in tried.runs}
-        shown = tuple(_recall_text(recalls[fold]) if fold in recalls else "" for fold in tuning.folds)
+        shown = tuple(format_score(recalls[fold]) if fold in recalls else "" for fold in tuning.folds)
         pruned = is_pruned(space, past[:number], tuning.folds)
         settings.append(SettingView(number, tried.params, tried.recall, shown, pruned))
     settings.sort(key=lambda one: -1.0 if one.recall is None else one.recall, reverse=True)
@@ -90,7 +90,3 @@ def _space(tuning: Tuning, runs: Sequence[Tried]) -> dict[str, Span]:
             schema = fetch_schema(first.folder.code / first.spec.attack.file, digest=first.spec.attack.sha256)
             return dict(space_of(schema.schema, tuning.settings, tuning.vary))
     return {}
-
-
-def _recall_text(recall: float | None) -> str:
-    return format_score(recall)

@@ -93,3 +93,21 @@ def matches_snapshot(tmp_path: Path) -> Callable[[str, str], None]:
 def _without_ids(svg: str) -> str:
     """Remove the checksum of the picture with which Rich prefixes every id and class."""
     return re.sub(r"terminal-\d+-", "terminal-", svg)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Set new home directories with a small round for each test. Processes are killed at the end."""
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HARNESS_DATA", str(tmp_path / "data"))
+    write_round(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    kill_processes_that_name(str(tmp_path))
+
+
+@pytest.fixture
+def plugins(tmp_path: Path) -> Path:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    return folder

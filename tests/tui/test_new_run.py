@@ -1,6 +1,5 @@
 """The form of a new run, driven by keys, with real plugins and one real run."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,25 +7,14 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input, Select, Static, Switch
 
 from harness.core.files import file_sha256
-from harness.plugins.discovery import AttackFile, find_attacks
-from harness.runs.folder import all_run_folders, run_folder
-from harness.runs.summary import run_summary
-from harness.tui.form_history import save_values
-from harness.tui.run_list import HEADING
+from harness.plugins.discovery import AttackFile
 from harness.tui.screens.new_run import NewRunScreen
-from harness.tui.widgets.field_row import FieldRow
-from tests.functional.machine import OVER, PLUGINS, ROOT, kill_processes_that_name, wait_until, write_round
+from tests.functional.machine import ROOT
 from tests.tiers import slow_values
-from tests.tui.piloting import ScreenApp, burst, play_screen, screen_text, until
-from tests.tui.stub_command import StubCommand
+from tests.tui.forms import PLAIN, fields_of, form, message_of, screen_of, stage, text_of, typed, written
+from tests.tui.piloting import burst, play_screen, screen_text, until
 
 SIZES = [(80, 24), *slow_values([(200, 50)])]
-ATTACK = """
-class A(Attack[P]):
-    name = "some"
-    uses_target = False
-    def run(self, context): yield from ()
-"""
 HOSTILE = '''"""[/ a [bold red]summary\\x1b[31m\\u202e"""
 from typing import Literal
 from harness import Attack, Field, Params
@@ -37,78 +25,8 @@ class P(Params):
     an_endless_name_that_no_column_has_room_for_whatever_its_width: int = Field(1, description="\\ud800[")
 '''
 SLOW = "import time\ntime.sleep(1.5)\nfrom harness import Attack, Params as P\n"
-PLAIN = "from harness import Attack, Params as P\n"
-PAIR = """
-from pydantic import model_validator
-from harness import Attack, Field, Params
-class P(Params):
-    low: int = 1
-    high: int = Field(ge=1, description="Not below low.")
-    @model_validator(mode="after")
-    def _in_order(self):
-        if self.high < self.low:
-            raise ValueError("[/ high is below low \\x1b[31m")
-        return self
-"""
 
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Set new home directories with a small round for each test. Processes are killed at the end."""
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("HARNESS_DATA", str(tmp_path / "data"))
-    write_round(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    kill_processes_that_name(str(tmp_path))
-
-
-@pytest.fixture
-def plugins(tmp_path: Path) -> Path:
-    folder = tmp_path / "plugins"
-    folder.mkdir()
-    return folder
-
-
-def screen_of(attack: str, folder: Path, round_name: str = "demo") -> NewRunScreen:
-    found = {file.name: file for file in find_attacks(folder)}
-    return NewRunScreen(found[attack], attacks_folder=folder, round_name=round_name)
-
-
-def written(folder: Path, source: str, attack: str = ATTACK) -> Path:
-    path = folder / "some.py"
-    path.write_text(source + attack)
-    return path
-
-
-def fields_of(screen: NewRunScreen) -> dict[str, FieldRow]:
-    return {row.field.key: row for row in screen.query(FieldRow)}
-
-
-async def form(pilot: Pilot[None]) -> dict[str, FieldRow]:
-    """Wait for the form, and return its rows by key."""
-    screen = stage(pilot).shown
-    await until(pilot, lambda: screen.has_class("-form"))
-    return fields_of(screen)
-
-
-def stage(pilot: Pilot[None]) -> ScreenApp:
-    assert isinstance(pilot.app, ScreenApp)
-    return pilot.app
-
-
-def text_of(pilot: Pilot[None], selector: str) -> str:
-    return str(stage(pilot).shown.query_one(selector, Static).content)
-
-
-def message_of(row: FieldRow) -> str:
-    return str(row.query_one(".beside", Static).content)
-
-
-async def typed(pilot: Pilot[None], row: FieldRow, text: str) -> None:
-    row.focus_control()
-    await pilot.press("end", "ctrl+u", *text)
-    await pilot.pause()
+pytestmark = pytest.mark.usefixtures("place")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -274,133 +192,3 @@ def test_escape_closes_the_form_while_the_schema_is_read(plugins: Path) -> None:
         return stage(pilot).results
 
     assert play_screen(screen_of("some", plugins), scenario) == [None]
-
-
-def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
-    async def scenario(pilot: Pilot[None]) -> str:
-        rows = await form(pilot)
-        await typed(pilot, rows["pause"], "0")
-        await typed(pilot, rows["--seed"], "9")
-        await typed(pilot, rows["--limit"], "8")
-        await pilot.press("ctrl+r")
-        assert text_of(pilot, "#message").startswith("starting …")
-        (run_id,) = await until(pilot, lambda: stage(pilot).results)
-        assert isinstance(run_id, str)
-        return run_id
-
-    run_id = play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
-    folder = run_folder(run_id)
-    spec = folder.attack_spec()
-    assert (spec.attack.name, spec.params["pause"], spec.seed, spec.examples) == ("draws", 0.0, 9, 8)
-    wait_until(lambda: run_summary(folder).status in OVER, seconds=90)
-    assert run_summary(folder).status == "finished"
-
-    async def again(pilot: Pilot[None]) -> dict[str, str]:
-        return {key: row.text for key, row in (await form(pilot)).items()}
-
-    values = play_screen(screen_of("draws", PLUGINS, "demo"), again)
-    assert (values["pause"], values["--seed"], values["trials"], values["--round"]) == ("0", "9", "3", "demo")
-
-
-def test_invalid_saved_values_are_not_used(plugins: Path) -> None:
-    written(plugins, PAIR)
-    save_values("some", {"high": "0", "low": "2", "gone": "1"})
-
-    async def scenario(pilot: Pilot[None]) -> dict[str, str]:
-        return {key: row.text for key, row in (await form(pilot)).items()}
-
-    values = play_screen(screen_of("some", plugins), scenario)
-    assert (values["high"], values["low"]) == ("", "2")
-
-
-def test_a_missing_value_starts_nothing(plugins: Path) -> None:
-    written(plugins, PAIR)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        rows = await form(pilot)
-        assert await pilot.click("#submit")
-        await until(pilot, lambda: text_of(pilot, "#message") == "1 invalid value.")
-        assert rows["high"].query_one(Input).has_focus
-        assert message_of(rows["high"]) == "✗ required"
-
-    play_screen(screen_of("some", plugins), scenario)
-    assert all_run_folders() == []
-
-
-def test_several_values_show_and_start_a_command_each(
-    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(plugins, PLAIN)
-    command = StubCommand(place / "stub", monkeypatch)
-    command.release()
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        rows = await form(pilot)
-        await typed(pilot, rows["--seed"], "1,2,3,4")
-        await until(pilot, lambda: text_of(pilot, "#message") == "starts 4 runs")
-        shown = text_of(pilot, "#command Static").splitlines()
-        assert ["--seed 1" in shown[0], "--seed 2" in shown[1], shown[2]] == [True, True, "… and 2 more"]
-        await pilot.press("ctrl+y")
-        copied = pilot.app.clipboard.splitlines()
-        assert [line.split("--seed ")[1][0] for line in copied] == ["1", "2", "3", "4"]
-        (group,) = {line.split("--group ")[1].split()[0] for line in copied}
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: stage(pilot).results)
-        # The page of runs puts its cursor there.
-        assert stage(pilot).results == [f"{HEADING}{group}"]
-
-    play_screen(screen_of("some", plugins), scenario)
-
-
-def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:
-    written(plugins, PAIR)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        rows = await form(pilot)
-        await typed(pilot, rows["low"], "5")
-        await typed(pilot, rows["high"], "3")
-        await pilot.press("ctrl+r")
-        shown = "Invalid value for --set: [/ high is below low �[31m."
-        await until(pilot, lambda: text_of(pilot, "#message") == shown)
-        assert rows["low"].text == "5"
-        assert not stage(pilot).shown.query_one("#fields").disabled
-
-    play_screen(screen_of("some", plugins, str(place / "round.toml")), scenario)
-    assert all_run_folders() == []
-
-
-def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(plugins, PLAIN)
-    command = StubCommand(place / "stub", monkeypatch)
-
-    async def scenario(pilot: Pilot[None]) -> None:
-        await form(pilot)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: command.has("started"))
-        await until(pilot, lambda: text_of(pilot, "#message") == "starting … hashing")
-        await pilot.press("escape")
-        await until(pilot, lambda: text_of(pilot, "#message") == "cancelled before the run started.")
-        await until(pilot, lambda: command.has("interrupted"))
-        assert stage(pilot).results == []
-        await pilot.press("escape")
-        await until(pilot, lambda: stage(pilot).results == [None])
-
-    play_screen(screen_of("some", plugins), scenario)
-    assert not command.has("finished")
-
-
-def test_a_start_continues_after_the_application(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(plugins, PLAIN)
-    command = StubCommand(place / "stub", monkeypatch)
-
-    async def scenario(pilot: Pilot[None]) -> list[str | None]:
-        await form(pilot)
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: command.has("started"))
-        pilot.app.exit()
-        return stage(pilot).results
-
-    assert play_screen(screen_of("some", plugins), scenario) == []
-    command.release()
-    wait_until(lambda: command.has("finished"), seconds=90)
-    assert not command.has("interrupted")

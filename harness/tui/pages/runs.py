@@ -175,9 +175,7 @@ class RunsPage(RunActions, Vertical):
         first_run = next((row.key for row in rows if not row.key.startswith(HEADING)), None)
         if was_empty and first_run is not None:
             table.move_to(first_run)
-        if self._wanted is not None and self._wanted in table.keys:
-            table.move_to(self._wanted)
-            self._wanted = None
+        self._go_to_wanted()
         facts = ["Runs"] if state.sort_key == NEWEST_FIRST else ["Runs", f"by {state.sort_key}"]
         if matches < len(self._runs):
             facts.append(f"{matches} of {len(self._runs)}")
@@ -185,6 +183,16 @@ class RunsPage(RunActions, Vertical):
             facts.append(f"{len(state.marked)} marked")
         self.query_one("#list", Panel).set_title(" · ".join(facts))
         self._preview()
+
+    def _go_to_wanted(self) -> None:
+        wanted = self._wanted
+        if wanted is not None and wanted.startswith(HEADING) and wanted not in self.table.keys:
+            # A single group has no heading. Its newest run comes first.
+            name = wanted.removeprefix(HEADING)
+            wanted = next((run.id for run in self._runs.values() if run.parent == name), wanted)
+        if wanted in self.table.keys:
+            self.table.move_to(str(wanted))
+            self._wanted = None
 
     # The preview.
 

@@ -125,7 +125,9 @@ class CompareScreen(Screen[None]):
                     return
             except HarnessError as error:
                 self.call_later(self._show_error, str(error))
-                return
+                # Later, a record may be locked for a moment.
+                if self._compared is None:
+                    return
             worker.cancelled_event.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
 
     @work(thread=True, exclusive=True, group="part")
@@ -134,8 +136,9 @@ class CompareScreen(Screen[None]):
 
     def _show_error(self, reason: str) -> None:
         self.query_one("#header", Static).update(Content(sanitize(reason)))
-        for panel in self.query(Panel):
-            panel.show_empty("not compared")
+        if self._compared is None:
+            for panel in self.query(Panel):
+                panel.show_empty("not compared")
 
     def _apply(self, comparison: Comparison, compared: Compared) -> None:
         is_first = self._compared is None

@@ -158,10 +158,10 @@ class ExampleScreen(Screen[None]):
             standing.update(Content("\n").join(words))
             standing.display = bool(words)
             rows = [row for one in found for row in candidate_rows(one, self._heat.get(one.run_id))]
-            headings = rows if len(found) > 1 else rows[1:]
             table = self.query_one(ListTable)
             is_new = table.key_under_cursor is None
-            table.show(_COLUMNS, headings)
+            # The line above names a single run.
+            table.show(_COLUMNS, rows if len(found) > 1 else rows[1:])
             if is_new and len(rows) > 1:
                 table.move_to(rows[1].key)
             self._show_chosen()

@@ -1,0 +1,148 @@
+"""Starting runs from the form, with real plugins and one real run."""
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from harness.runs.folder import all_run_folders, run_folder
+from harness.runs.summary import run_summary
+from harness.tui.form_history import save_values
+from harness.tui.run_list import HEADING
+from tests.functional.machine import OVER, PLUGINS, wait_until
+from tests.tui.forms import PAIR, PLAIN, form, message_of, screen_of, stage, text_of, typed, written
+from tests.tui.piloting import play_screen, until
+from tests.tui.stub_command import StubCommand
+
+pytestmark = pytest.mark.usefixtures("place")
+
+
+def test_a_run_is_started_and_its_values_are_saved(place: Path) -> None:
+    async def scenario(pilot: Pilot[None]) -> str:
+        rows = await form(pilot)
+        await typed(pilot, rows["pause"], "0")
+        await typed(pilot, rows["--seed"], "9")
+        await typed(pilot, rows["--limit"], "8")
+        await pilot.press("ctrl+r")
+        assert text_of(pilot, "#message").startswith("starting …")
+        (run_id,) = await until(pilot, lambda: stage(pilot).results)
+        assert isinstance(run_id, str)
+        return run_id
+
+    run_id = play_screen(screen_of("draws", PLUGINS, str(place / "round.toml")), scenario)
+    folder = run_folder(run_id)
+    spec = folder.attack_spec()
+    assert (spec.attack.name, spec.params["pause"], spec.seed, spec.examples) == ("draws", 0.0, 9, 8)
+    wait_until(lambda: run_summary(folder).status in OVER, seconds=90)
+    assert run_summary(folder).status == "finished"
+
+    async def again(pilot: Pilot[None]) -> dict[str, str]:
+        return {key: row.text for key, row in (await form(pilot)).items()}
+
+    values = play_screen(screen_of("draws", PLUGINS, "demo"), again)
+    assert (values["pause"], values["--seed"], values["trials"], values["--round"]) == ("0", "9", "3", "demo")
+
+
+def test_invalid_saved_values_are_not_used(plugins: Path) -> None:
+    written(plugins, PAIR)
+    save_values("some", {"high": "0", "low": "2", "gone": "1"})
+
+    async def scenario(pilot: Pilot[None]) -> dict[str, str]:
+        return {key: row.text for key, row in (await form(pilot)).items()}
+
+    values = play_screen(screen_of("some", plugins), scenario)
+    assert (values["high"], values["low"]) == ("", "2")
+
+
+def test_a_missing_value_starts_nothing(plugins: Path) -> None:
+    written(plugins, PAIR)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        rows = await form(pilot)
+        assert await pilot.click("#submit")
+        await until(pilot, lambda: text_of(pilot, "#message") == "1 invalid value.")
+        assert rows["high"].query_one(Input).has_focus
+        assert message_of(rows["high"]) == "✗ required"
+
+    play_screen(screen_of("some", plugins), scenario)
+    assert all_run_folders() == []
+
+
+def test_several_values_show_and_start_a_command_each(
+    plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(plugins, PLAIN)
+    command = StubCommand(place / "stub", monkeypatch)
+    command.release()
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        rows = await form(pilot)
+        await typed(pilot, rows["--seed"], "1,2,3,4")
+        await until(pilot, lambda: text_of(pilot, "#message") == "starts 4 runs")
+        shown = text_of(pilot, "#command Static").splitlines()
+        assert ["--seed 1" in shown[0], "--seed 2" in shown[1], shown[2]] == [True, True, "… and 2 more"]
+        await pilot.press("ctrl+y")
+        copied = pilot.app.clipboard.splitlines()
+        assert [line.split("--seed ")[1][0] for line in copied] == ["1", "2", "3", "4"]
+        (group,) = {line.split("--group ")[1].split()[0] for line in copied}
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: stage(pilot).results)
+        # The page of runs puts its cursor there.
+        assert stage(pilot).results == [f"{HEADING}{group}"]
+
+    play_screen(screen_of("some", plugins), scenario)
+
+
+def test_an_error_of_the_command_keeps_the_form(plugins: Path, place: Path) -> None:
+    written(plugins, PAIR)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        rows = await form(pilot)
+        await typed(pilot, rows["low"], "5")
+        await typed(pilot, rows["high"], "3")
+        await pilot.press("ctrl+r")
+        shown = "Invalid value for --set: [/ high is below low �[31m."
+        await until(pilot, lambda: text_of(pilot, "#message") == shown)
+        assert rows["low"].text == "5"
+        assert not stage(pilot).shown.query_one("#fields").disabled
+
+    play_screen(screen_of("some", plugins, str(place / "round.toml")), scenario)
+    assert all_run_folders() == []
+
+
+def test_escape_cancels_a_start_and_keeps_the_form(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(plugins, PLAIN)
+    command = StubCommand(place / "stub", monkeypatch)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await form(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: command.has("started"))
+        await until(pilot, lambda: text_of(pilot, "#message") == "starting … hashing")
+        await pilot.press("escape")
+        await until(pilot, lambda: text_of(pilot, "#message") == "cancelled before the run started.")
+        await until(pilot, lambda: command.has("interrupted"))
+        assert stage(pilot).results == []
+        await pilot.press("escape")
+        await until(pilot, lambda: stage(pilot).results == [None])
+
+    play_screen(screen_of("some", plugins), scenario)
+    assert not command.has("finished")
+
+
+def test_a_start_continues_after_the_application(plugins: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(plugins, PLAIN)
+    command = StubCommand(place / "stub", monkeypatch)
+
+    async def scenario(pilot: Pilot[None]) -> list[str | None]:
+        await form(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: command.has("started"))
+        pilot.app.exit()
+        return stage(pilot).results
+
+    assert play_screen(screen_of("some", plugins), scenario) == []
+    command.release()
+    wait_until(lambda: command.has("finished"), seconds=90)
+    assert not command.has("interrupted")
