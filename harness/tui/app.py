@@ -55,7 +55,7 @@ class HarnessApp(OrderedKeysApp):
     TITLE = "harness"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
-    RichLog, VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
+    VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
     Footer { scrollbar-size: 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -4,16 +4,31 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
 
+from harness.core.text import sanitize
 from harness.runs.status import Status
-from harness.tui.widgets.line_tail import LineTail
 
 
-class LogLines(LineTail):
-    """The last lines of the worker's log."""
+class LogLines(VerticalScroll):
+    """The last lines of the worker's log. It stays at the newest line until it is scrolled."""
 
     HELP = "The last lines that the worker printed. `harness logs RUN` prints all of them."
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(Static(""), id=id)
+        self._lines: tuple[str, ...] = ()
+
+    def on_mount(self) -> None:
+        self.anchor()
+
+    def show(self, lines: tuple[str, ...]) -> None:
+        """Replace the lines."""
+        if lines != self._lines:
+            self._lines = lines
+            self.query_one(Static).update(Content("\n".join(map(sanitize, lines))))
 
 
 class LogDrawer(Vertical):
