@@ -202,7 +202,7 @@ class RunsPage(RunActions, Vertical):
         if summary is None:
             self._previewed = None
             self.query_one("#preview", Panel).show_empty("no run under the cursor")
-        elif summary != self._previewed:
+        elif summary != self._previewed and self.app.screen is self.screen:
             self._previewed = summary
             self._read_preview(summary)
             self.refresh_bindings()

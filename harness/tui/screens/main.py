@@ -78,6 +78,11 @@ class MainScreen(Screen[None]):
         self._show_tabs()
         self.query_one(RunsPage).focus_main()
 
+    def on_screen_resume(self) -> None:
+        """Show what has changed while another screen was above this one."""
+        if self._overview is not None:
+            self._page.show(self._overview, round_name=self._round)
+
     def show(self, overview: Overview, *, round_name: str | None, round_choice: str | None) -> None:
         """Show the state of the machine on the page that is visible; `round_choice` is the round's name or file."""
         self._overview, self._round, self._round_choice = overview, round_name, round_choice

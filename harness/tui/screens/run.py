@@ -70,6 +70,7 @@ class RunScreen(WatchScreen[RunSnapshot]):
         self._feed: RunFeed | None = None
         self._reference: ReferenceCurve | None = None
         self._plot = RunPlot.ERRORS
+        self._facts: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
         yield from self.compose_header()
@@ -117,7 +118,10 @@ class RunScreen(WatchScreen[RunSnapshot]):
         baseline = None if self._reference is None else self._reference.recall_at_cap
         self.query_one(RunFigures).show(snapshot, baseline)
         facts = [*metric_facts(snapshot), *resource_facts(snapshot, self._feed.spec.round.suffix_length)]
-        self.query_one("#details-text", Static).update(labelled(facts))
+        if facts != self._facts:
+            lengths, before = ([len(value) for _, value in each] for each in (facts, self._facts))
+            self.query_one("#details-text", Static).update(labelled(facts), layout=lengths != before)
+            self._facts = facts
         self.query_one(GuessTable).show(snapshot.lines)
         self._draw(snapshot)
 

@@ -51,6 +51,7 @@ class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
         super().__init__()
         self.folder = folder
         self._is_frozen = False
+        self._why = ""
         self._snapshot: SnapshotT | None = None
 
     @abstractmethod
@@ -90,9 +91,11 @@ class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
             worker.cancelled_event.wait(wait)
 
     def _show_why(self, text: str) -> None:
-        why = self.query_one("#why", Static)
-        why.update(Content(sanitize(text)))
-        why.display = bool(text)
+        if text != self._why:
+            self._why = text
+            why = self.query_one("#why", Static)
+            why.update(Content(sanitize(text)))
+            why.display = bool(text)
 
     def _apply_snapshot(self, snapshot: SnapshotT) -> None:
         with self.app.batch_update():
@@ -101,7 +104,7 @@ class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
             if self.status_under_action() is not before:
                 self.refresh_bindings()
             summary = snapshot.summary
-            self.query_one("#who", Static).update(who(snapshot, is_frozen=self._is_frozen))
+            self.query_one("#who", Static).update(who(snapshot, is_frozen=self._is_frozen), layout=False)
             fault = None if snapshot.fault is None else f"cannot be read now: {snapshot.fault}"
             self._show_why(fault or summary.reason)
             self.query_one(LogDrawer).show(snapshot.log, summary.status)

@@ -167,4 +167,4 @@ class PanelGroup(Container):
             name = f"{number} {panel.label}" if self.IS_NUMBERED else panel.label
             click = Style.from_meta({"@click": f"go_to({number})"})
             tabs += [Content.styled(f"[{name}]" if panel.id == self._chosen else f" {name} ", click), Content(" ")]
-        self.query_one(".tabs", Static).update(Content("").join(tabs))
+        self.query_one(".tabs", Static).update(Content("").join(tabs), layout=False)

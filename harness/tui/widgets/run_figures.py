@@ -26,6 +26,8 @@ class Figure(Vertical):
     }
     """
 
+    _shown: tuple[str, str, str] | None = None
+
     def compose(self) -> ComposeResult:
         yield Digits("")
         yield Static("", classes="small")
@@ -33,9 +35,14 @@ class Figure(Vertical):
 
     def show(self, value: str, name: str, *, mood: str = "") -> None:
         """Show `value`; `mood` is `good`, `bad` or empty."""
+        if self._shown == (value, name, mood):
+            return
+        before, self._shown = self._shown, (value, name, mood)
+        # A new arrangement of the screen takes tens of milliseconds.
+        has_other_size = before is None or (len(before[0]), len(before[1])) != (len(value), len(name))
         self.query_one(Digits).update(value)
-        self.query_one(".small", Static).update(Content.styled(value, "bold"))
-        self.query_one(".name", Static).update(Content(sanitize(name)))
+        self.query_one(".small", Static).update(Content.styled(value, "bold"), layout=has_other_size)
+        self.query_one(".name", Static).update(Content(sanitize(name)), layout=has_other_size)
         for one in ("good", "bad"):
             self.set_class(mood == one, f"-{one}")
 
@@ -91,7 +98,8 @@ class RunFigures(Horizontal):
             time.show(format_duration(summary.elapsed_s), summary.status.words)
         else:
             time.show(left, "left")
-        self.query_one("#bars", Static).update(bars(snapshot, cells=8 if self.has_class("-small") else _BAR_CELLS))
+        cells = 8 if self.has_class("-small") else _BAR_CELLS
+        self.query_one("#bars", Static).update(bars(snapshot, cells=cells), layout=False)
 
     def _show_recall(self, snapshot: RunSnapshot) -> None:
         summary, figures = snapshot.summary, snapshot.figures

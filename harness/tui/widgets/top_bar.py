@@ -48,7 +48,7 @@ class TopBar(Static):
         if room < len(right) + 2 and loads:
             right = work_in_words(overview)
         parts.append(Content(right.rjust(max(len(right) + 2, room))))
-        self.update(Content("").join(parts))
+        self.update(Content("").join(parts), layout=False)
 
 
 def work_in_words(overview: Overview) -> str:
