@@ -1,6 +1,7 @@
 """The application: its screens, the user's settings, the state of the machine, and the actions of every screen."""
 
 import contextlib
+import gc
 import logging
 import os
 import shutil
@@ -56,7 +57,6 @@ class HarnessApp(OrderedKeysApp):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     VerticalScroll, ScrollableContainer, OptionList { scrollbar-size: 1 1; }
-    Footer { scrollbar-size: 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark,f1", "show_keys", "Help", tooltip="Show the keys of this screen"),
@@ -106,6 +106,7 @@ class HarnessApp(OrderedKeysApp):
         self._watch_attacks()
 
     def on_unmount(self) -> None:
+        gc.unfreeze()
         self._is_closed.set()
         self._poll_now.set()
 
@@ -132,6 +133,9 @@ class HarnessApp(OrderedKeysApp):
             self._poll_now.set()
             return
         before, self._overview = self._overview, overview
+        if before is None:
+            # A full collection would look at every imported module: a key waited for 100 ms.
+            gc.freeze()
         if overview == before:
             return
         with self.batch_update():

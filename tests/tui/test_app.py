@@ -4,15 +4,13 @@ import asyncio
 import logging
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Footer, Input
-from textual.widgets._footer import FooterKey
+from textual.widgets import Input
 
 from harness.runs.folder import RunFolder
 from harness.tui.app import HarnessApp, show
@@ -23,6 +21,7 @@ from harness.tui.screens.keys import KeysScreen, entries_of
 from harness.tui.screens.main import TABS, MainScreen
 from harness.tui.screens.package import PackageScreen
 from harness.tui.screens.run import RunScreen
+from harness.tui.widgets.key_footer import KeyFooter
 from tests.functional.machine import Machine
 from tests.tiers import slow_values
 from tests.tui.piloting import (
@@ -120,16 +119,40 @@ def test_a_chosen_key_of_the_dialog_is_run() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), *slow_values([(60, 20), (40, 12), (20, 5), (120, 35)])])
-def test_no_two_entries_of_the_footer_overlap(size: tuple[int, int]) -> None:
+def test_the_footer_has_whole_entries_of_keys_that_work_here(size: tuple[int, int]) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         for number in range(1, 7):
             await on_page(pilot, number)
             await pilot.pause()
-            keys = [key for key in pilot.app.screen.query_one(Footer).query(FooterKey) if key.display]
-            regions = sorted((key.region for key in keys), key=lambda region: region.x)
-            assert regions and all(one.right <= other.x for one, other in pairwise(regions))
+            screen = pilot.app.screen
+            shown = [active.binding for active in screen.active_bindings.values() if active.binding.show]
+            firsts = {binding.action: binding for binding in reversed(shown)}
+            expected = [
+                f"{pilot.app.get_key_display(binding)} {binding.description}"
+                for binding in shown
+                if binding is firsts[binding.action]
+            ]
+            entries = [part for part in _footer_line(pilot).strip().split("  ") if part]
+            assert entries == expected[: len(entries)]
+            assert entries or size[0] < 20
+            assert len("  ".join(expected[: len(entries) + 1])) > size[0] - 2 or entries == expected
 
     play_app(scenario, size=size)
+
+
+def test_a_click_on_an_entry_of_the_footer_presses_its_key() -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await on_page(pilot, 6)
+        line = _footer_line(pilot)
+        await pilot.click(KeyFooter, offset=(line.index("Help"), 0))
+        await until(pilot, lambda: isinstance(pilot.app.screen, KeysScreen))
+
+    play_app(scenario)
+
+
+def _footer_line(pilot: Pilot[None]) -> str:
+    footer = pilot.app.screen.query_one(KeyFooter)
+    return screen_text(pilot.app).splitlines()[footer.region.y]
 
 
 def test_p_is_the_key_of_package_wherever_it_does_anything(finished: RunFolder) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import RichLog
+from textual.widgets import Static
 from tokenizers import Tokenizer
 
 from harness.runs.folder import RunFolder
@@ -58,7 +58,7 @@ def test_hostile_guesses_and_log_lines_stay_text(
             await pilot.press("pageup")
             await pilot.pause()
         await pilot.press("l")
-        await until(pilot, lambda: any("[/" in line.text for line in pilot.app.screen.query_one(RichLog).lines))
+        await until(pilot, lambda: "[/ [bold]x" in str(pilot.app.screen.query_one("#log-lines Static", Static).content))
         assert all(line.isprintable() for line in screen_text(pilot.app).splitlines())
 
     watch(run.folder, scenario, size=size)

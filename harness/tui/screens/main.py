@@ -102,12 +102,12 @@ class MainScreen(Screen[None]):
         """Show the page of a tab, counted from 1."""
         name = TABS[number - 1].lower()
         pages = self.query_one("#pages")
-        self._tab = number
         # First, so that a new page gets its final size at once.
         for page in pages.children:
             page.display = page.id == f"{name}-page"
         if not pages.query(f"#{name}-page"):
             await pages.mount(self._new_page(number))
+        self._tab = number
         self._show_tabs()
         if self._overview is not None:
             self._page.show(self._overview, round_name=self._round)
