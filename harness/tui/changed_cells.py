@@ -4,6 +4,7 @@ Textual writes every widget that was refreshed as a whole: a table with one new 
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby, zip_longest
 
 from rich.cells import get_character_cell_size
@@ -17,6 +18,9 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 _CellOfLine = tuple[str, Style]
+_RESET = "\x1b[0m"
+_PLAIN = ("", "39", "49")
+"""The codes of no attributes, and of the terminal's own colours."""
 _LONGEST_GAP = 6
 """Unchanged cells between changed ones that are written too: moving the cursor takes about as many bytes."""
 
@@ -29,7 +33,7 @@ class ChangedCells(CompositorUpdate):
 
     def render_segments(self, console: Console) -> str:
         """Return the text with its escape sequences."""
-        system = console._color_system or ColorSystem.TRUECOLOR
+        pen = _Pen(console._color_system or ColorSystem.TRUECOLOR)
         parts = []
         for y, (strip, before) in enumerate(zip_longest(self._now, self._before[: len(self._now)])):
             if before is not None and strip == before:
@@ -38,8 +42,41 @@ class ChangedCells(CompositorUpdate):
             for start, end in _changed_spans(cells, [] if before is None else _cells(before)):
                 parts.append(Control.move_to(start, y).segment.text)
                 for style, run in groupby(cells[start:end], key=lambda cell: cell[1]):
-                    parts.append(style.render("".join(character for character, _ in run), color_system=system))
-        return "".join(parts)
+                    text = "".join(character for character, _ in run)
+                    parts.append(f"{pen.change_to(style)}{text}")
+        return f"{''.join(parts)}{_RESET}" if parts else ""
+
+
+class _Pen:
+    """The style of the next character in the terminal, plain at first. Only what differs is written."""
+
+    def __init__(self, system: ColorSystem) -> None:
+        self._system = system
+        self._attributes, self._foreground, self._background = _PLAIN
+
+    def change_to(self, style: Style) -> str:
+        """Return the escape sequence that changes the pen to `style`; empty if it has this style already."""
+        attributes, foreground, background = _codes(style, self._system)
+        if attributes != self._attributes:
+            # Attributes add up until they are reset.
+            codes = [part for part in ("0", attributes) if part]
+            self._foreground, self._background = _PLAIN[1:]
+        else:
+            codes = []
+        codes += [foreground] * (foreground != self._foreground) + [background] * (background != self._background)
+        self._attributes, self._foreground, self._background = attributes, foreground, background
+        return f"\x1b[{';'.join(codes)}m" if codes else ""
+
+
+@lru_cache(maxsize=4096)
+def _codes(style: Style, system: ColorSystem) -> tuple[str, str, str]:
+    """Return the codes of a style: its attributes, its colour, and that of its background."""
+    foreground, background = _PLAIN[1:]
+    if style.color is not None:
+        foreground = ";".join(style.color.downgrade(system).get_ansi_codes())
+    if style.bgcolor is not None:
+        background = ";".join(style.bgcolor.downgrade(system).get_ansi_codes(foreground=False))
+    return style.without_color._make_ansi_codes(system), foreground, background
 
 
 class ChangedCellsApp(App[None]):

@@ -14,7 +14,13 @@ from harness.tui.changed_cells import ChangedCells
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
 WIDTH = 24
-STYLES = [Style(), Style(color="#ff0000"), Style(bold=True, bgcolor="#000080")]
+STYLES = [
+    Style(),
+    Style(color="#ff0000"),
+    Style(bold=True, bgcolor="#000080"),
+    Style(color="#ff0000", bgcolor="#000080"),
+    Style(bold=True, underline=True, color="#ff0000"),
+]
 SEQUENCE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
 
 
@@ -27,19 +33,27 @@ def lines() -> st.SearchStrategy[list[Strip]]:
     return st.lists(line, min_size=3, max_size=3)
 
 
-def cells_of(strip: Strip) -> list[str]:
-    cells: list[str] = []
+def cells_of(strip: Strip) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the characters with the codes of their styles."""
+    cells = []
     for segment in strip:
+        style = segment.style or Style()
+        codes = () if style.color is None else ("38", "2", *map(str, style.color.get_truecolor()))
+        codes += () if style.bgcolor is None else ("48", "2", *map(str, style.bgcolor.get_truecolor()))
+        codes += ("1",) * bool(style.bold) + ("4",) * bool(style.underline)
         for character in segment.text:
-            cells += [character, *[""] * (get_character_cell_size(character) - 1)]
+            cells += [(character, codes), *[("", codes)] * (get_character_cell_size(character) - 1)]
     return cells
 
 
 class Terminal:
-    """The characters that a terminal shows; it knows the sequences that move the cursor and ignores styles."""
+    """The cells that a terminal shows; it knows the sequences that move the cursor and change the style."""
 
     def __init__(self, shown: list[Strip]) -> None:
         self.lines = [cells_of(strip) for strip in shown]
+        self.foreground: tuple[str, ...] = ()
+        self.background: tuple[str, ...] = ()
+        self.attributes: set[str] = set()
 
     def write(self, output: str) -> None:
         row = column = position = 0
@@ -47,13 +61,33 @@ class Terminal:
             if (match := SEQUENCE.match(output, position)) is not None:
                 if match[2] == "H":
                     row, column = (int(number) - 1 for number in match[1].split(";"))
+                else:
+                    self.change_style(match[1].split(";"))
                 position = match.end()
                 continue
             character = output[position]
+            codes = (*self.foreground, *self.background, *sorted(self.attributes))
             for cell in (character, *[""] * (get_character_cell_size(character) - 1)):
-                self.lines[row][column] = cell
+                self.lines[row][column] = (cell, codes)
                 column += 1
             position += 1
+
+    def change_style(self, codes: list[str]) -> None:
+        while codes:
+            code = codes.pop(0)
+            if code == "0":
+                self.foreground, self.background, self.attributes = (), (), set()
+            elif code in ("38", "48"):
+                colour = (code, *(codes.pop(0) for _ in range(4)))
+                self.foreground, self.background = (
+                    (colour, self.background) if code == "38" else (self.foreground, colour)
+                )
+            elif code == "39":
+                self.foreground = ()
+            elif code == "49":
+                self.background = ()
+            else:
+                self.attributes.add(code)
 
 
 @given(lines(), lines())
@@ -61,6 +95,7 @@ def test_a_terminal_that_gets_the_changed_cells_shows_the_new_picture(before: li
     terminal = Terminal(before)
     terminal.write(ChangedCells(before, now).render_segments(CONSOLE))
     assert terminal.lines == [cells_of(strip) for strip in now]
+    assert not (terminal.foreground or terminal.background or terminal.attributes)
 
 
 @given(lines())
