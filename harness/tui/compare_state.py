@@ -1,18 +1,21 @@
 """The comparison as tables: a forest plot, the paired differences, the differing examples and the changed settings."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.analysis.comparison import ComparedRun, Comparison
 from harness.analysis.contrast import Contrast, contrast
+from harness.analysis.decoded_text import text_of_run
 from harness.analysis.parts import Part
 from harness.core.arrays import Bools, Ints
+from harness.core.examples import load_answers
 from harness.core.scoring import Score
 from harness.core.text import format_interval, format_p_value, format_score, shorten, shorten_middle
 from harness.core.times import format_duration
+from harness.runs.folder import RunFolder
 from harness.runs.status import Status
 from harness.tui.columns import Cell, Column, Row, Span
 from harness.tui.glyphs import GLYPHS
@@ -119,8 +122,15 @@ def difference_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column]
     return columns, rows
 
 
-def example_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], list[Row]]:
-    """Return the examples that some runs solve and others do not.
+def answer_texts(folder: RunFolder) -> list[str]:
+    """Return the answer of each example of a run's round as text. Raises HarnessError if they cannot be read."""
+    spec = folder.attack_spec()
+    answers = load_answers(spec.round)
+    return [] if answers is None else text_of_run(folder, spec).texts(answers)
+
+
+def example_table(compared: Compared, answers: Sequence[str], *, is_dark: bool) -> tuple[list[Column], list[Row]]:
+    """Return the examples that some runs solve and others do not, with the text of their answers if it is known.
 
     Those that split the runs most evenly come first, and of these the ones that the first run does not solve.
     """
@@ -132,13 +142,14 @@ def example_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], l
     unreachable_ids = set() if unreachable is None else set(unreachable.ids.tolist())
     columns = [Column("example", is_right=True)]
     columns += [Column(f"{marker(number)} {_short(run)}") for number, run in enumerate(compared.comparison.runs)]
-    columns += [Column("", fills=True)]
+    columns += [Column("answer" if answers else "", fills=True)]
     rows = []
     for position in order.tolist():
         id_ = int(compared.part.ids[position])
         marks: list[Cell] = [[("✓", "good") if is_solved else ("✗", "bad")] for is_solved in solved[:, position]]
-        note = [("unreachable", "dim")] if id_ in unreachable_ids and not compared.is_unreachable else [("", "")]
-        rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, note]))
+        note = "unreachable  " if id_ in unreachable_ids and not compared.is_unreachable else ""
+        answer = answers[id_] if id_ < len(answers) else ""
+        rows.append(Row(str(id_), [[(str(id_), "bold")], *marks, [(note, "dim"), (answer, "")]]))
     return columns, rows
 
 

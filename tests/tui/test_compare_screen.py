@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from harness.analysis.comparison import compare_runs
 from harness.core.files import file_sha256
 from harness.core.text import format_p_value
+from harness.core.examples import load_answers
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import NameDialog
@@ -122,7 +123,9 @@ def test_an_example_that_one_run_solves_opens_with_both_candidates(pair: tuple[R
         assert ids == [*range(40, 44), *range(20)]
         await until(pilot, lambda: table.has_focus)
         notes = [rows_of(table)[str(id_)][3] for id_ in (0, 15, 16, 43)]
-        assert notes == ["", "", "unreachable", "unreachable"]
+        assert [note.startswith("unreachable ") for note in notes] == [False, False, True, True]
+        answers = load_answers(pair[0].attack_spec().round)
+        assert answers is not None and notes[0].split() == [str(token) for token in answers[0]]
         table.move_to("1")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ExampleScreen))

@@ -1,8 +1,10 @@
 """The conclusion of a sequence audit: whether the corpus was in the training data, and what cannot be concluded."""
 
+from collections import Counter
 from typing import NamedTuple
 
 from harness.audits.report import corrected, likelihood_words
+from harness.audits.sequence.completion import State
 from harness.audits.sequence.dataset import Control, Dataset
 from harness.audits.sequence.measures import Results
 from harness.audits.sequence.rates import SIDES, Contrast, Contrasts
@@ -43,9 +45,9 @@ def sequence_conclusion(dataset: Dataset, results: Results, contrasts: Contrasts
     """
     test = _strongest(contrasts)
     if test is None:
-        is_pending = None in results.states
-        missing = "nothing has been compared with a control yet" if is_pending else "there is nothing to compare with"
-        return Conclusion(QUESTION, "Not known yet" if is_pending else "Cannot be concluded", missing)
+        if None in results.states:
+            return Conclusion(QUESTION, "Not known yet", "nothing has been compared with a control yet")
+        return Conclusion(QUESTION, "Cannot be concluded", _why_untested(dataset, results))
     is_chance = dataset.control is Control.PERMUTED
     answer = likelihood_words(test.p)
     if test.p < 0.05:
@@ -63,6 +65,17 @@ def sequence_conclusion(dataset: Dataset, results: Results, contrasts: Contrasts
         evidence = f"its completions pass no threshold significantly more often than {than} ({test.words})"
         caveat = f"{_NOT_ABSENT} {_CHANCE_ONLY}" if is_chance else _NOT_ABSENT
     return Conclusion(QUESTION, answer, evidence + _progress(results), caveat, _key_figures(dataset, results, test))
+
+
+def _why_untested(dataset: Dataset, results: Results) -> str:
+    """Return why no threshold could be tested, although every paragraph has been tried."""
+    for side, is_side in (("corpus", ~dataset.is_control), ("control", dataset.is_control)):
+        states = Counter(state for state, is_one in zip(results.states, is_side, strict=True) if is_one)
+        if states and not states[State.COMPLETED]:
+            (state, number), *_ = states.most_common()
+            why = "did not fit into the model's context" if state is State.NO_ROOM else "got no answer"
+            return f"no paragraph of the {side} was completed: {number:,} {why}"
+    return "its completions are too short to be compared with a control, or all share text with it"
 
 
 def _strongest(contrasts: Contrasts) -> _Test | None:

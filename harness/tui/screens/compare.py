@@ -1,5 +1,6 @@
 """The screen that compares runs of one round: scores, paired differences, curves, examples and settings."""
 
+import logging
 import shlex
 import time
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from harness.tui.axes import ClockAxis, ErrorsAxis, axis_up_to
 from harness.tui.compare_state import (
     SOURCE,
     Compared,
+    answer_texts,
     compared_on,
     difference_table,
     example_table,
@@ -41,6 +43,7 @@ from harness.tui.widgets.panels import Panel, PanelGroup
 from harness.tui.widgets.plot_view import PlotView
 from harness.tui.widgets.top_bar import TopBar
 
+_LOG = logging.getLogger(__name__)
 _MIN_POLL_SECONDS = 2.0
 _POLL_TIME_SHARE = 0.1
 
@@ -98,6 +101,7 @@ class CompareScreen(Screen[None]):
         self._folders = tuple(folders)
         self._comparison: Comparison | None = None
         self._compared: Compared | None = None
+        self._answers: list[str] = []
         self._shows_unreachable = False
         self._shows_time = False
 
@@ -119,6 +123,7 @@ class CompareScreen(Screen[None]):
             started = time.monotonic()
             try:
                 comparison = compare_runs(self._folders)
+                self._answers = self._answers or self._read_answers()
                 compared = compared_on(comparison, unreachable=self._shows_unreachable)
                 self.call_later(self._apply, comparison, compared)
                 if all(run.status.is_over for run in comparison.runs):
@@ -129,6 +134,13 @@ class CompareScreen(Screen[None]):
                 if self._compared is None:
                     return
             worker.cancelled_event.wait(max(_MIN_POLL_SECONDS, (time.monotonic() - started) / _POLL_TIME_SHARE))
+
+    def _read_answers(self) -> list[str]:
+        try:
+            return answer_texts(self._folders[0])
+        except HarnessError as error:
+            _LOG.warning("no texts of the answers: %s", error)
+            return []
 
     @work(thread=True, exclusive=True, group="part")
     def _compute_part(self, comparison: Comparison) -> None:
@@ -161,7 +173,7 @@ class CompareScreen(Screen[None]):
         for name, table in (
             ("score", forest_table(compared, is_dark=is_dark)),
             ("difference", difference_table(compared, is_dark=is_dark)),
-            ("example", example_table(compared, is_dark=is_dark)),
+            ("example", example_table(compared, self._answers, is_dark=is_dark)),
             ("setting", setting_table(compared, is_dark=is_dark)),
         ):
             columns, rows = table

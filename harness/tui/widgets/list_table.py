@@ -4,6 +4,7 @@ Only visible rows are drawn, so a list of a thousand runs costs as much as one o
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -18,6 +19,7 @@ from textual.strip import Strip
 
 from harness.tui.columns import GAP, Column, Layout, Row, fitted, lay_out, sorted_rows, title_of
 from harness.tui.palette import style_of
+from harness.tui.widgets.panels import Panel
 
 _CURSOR = "▌"
 
@@ -69,6 +71,8 @@ class ListTable(ScrollView, can_focus=True):
         self._columns: Sequence[Column] = ()
         self._rows: Sequence[Row] = ()
         self._positions: dict[str, int] = {}
+        self._counts: Sequence[int] = ()
+        """For each row the number of rows up to it, without headings."""
         self._cursor = 0
         self._first_column = 1
         self._layout = Layout((0,), (0,), False, False)
@@ -96,6 +100,7 @@ class ListTable(ScrollView, can_focus=True):
             rows, self._is_descending = sorted_rows(rows, self._sorted_by)
         self._rows = rows
         self._positions = {row.key: number for number, row in enumerate(rows)}
+        self._counts = list(accumulate(0 if row.spans else 1 for row in rows))
         if self.follows_end:
             self._cursor = max(0, len(rows) - 1)
         elif key is not None:
@@ -210,9 +215,18 @@ class ListTable(ScrollView, can_focus=True):
 
     def _announce(self) -> None:
         key = self.key_under_cursor
+        panel = next((one for one in self.ancestors if isinstance(one, Panel)), None)
+        if panel is not None and (self._opens or self._is_live):
+            panel.border_subtitle = self._position_in_words()
         if key is not None and key != self._highlighted:
             self._highlighted = key
             self.post_message(self.Highlighted(self, key))
+
+    def _position_in_words(self) -> str:
+        if not self._rows:
+            return ""
+        count = f"{self._counts[-1]:,}"
+        return count if self._rows[self._cursor].spans else f"{self._counts[self._cursor]:,} of {count}"
 
     def render_line(self, y: int) -> Strip:
         """Return the visible line at `y`: the titles, then the rows."""

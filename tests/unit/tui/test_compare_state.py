@@ -13,6 +13,7 @@ from harness.tui.columns import Row
 from harness.tui.compare_state import (
     SOURCE,
     Compared,
+    answer_texts,
     compared_on,
     difference_table,
     example_table,
@@ -93,15 +94,16 @@ def test_a_run_without_guesses_is_marked_and_left_out_of_the_tests(home: Path) -
 
 
 def test_examples_that_split_the_runs_most_evenly_are_first(runs: list[Recorded]) -> None:
-    columns, rows = example_table(compared(*runs), is_dark=True)
-    assert [column.title for column in columns[1:4]] == ["● best", "■ half", "▲ live"]
+    columns, rows = example_table(compared(*runs), answer_texts(runs[0].folder), is_dark=True)
+    assert [column.title for column in columns[1:]] == ["● best", "■ half", "▲ live", "answer"]
+    assert text_of(rows[0])[4].split() == [str(token) for token in runs[0].answers[int(rows[0].key)]]
     assert [row.key for row in rows] == [str(example) for example in range(12) if not 3 <= example < 6]
     assert text_of(rows[0])[1:4] == ["✓", "✓", "✗"] and text_of(rows[-1])[1:4] == ["✓", "✗", "✗"]
 
 
 def test_runs_that_solve_the_same_have_no_examples(home: Path) -> None:
     same = [run_of(home, id_, range(5)) for id_ in ("one-1", "two-1")]
-    assert example_table(compared(*same), is_dark=True)[1] == []
+    assert example_table(compared(*same), [], is_dark=True)[1] == []
 
 
 def test_settings_are_listed_and_hashes_only_say_that_they_differ(home: Path) -> None:

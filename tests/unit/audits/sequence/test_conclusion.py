@@ -64,7 +64,19 @@ def test_without_an_unseen_control_the_answer_is_at_most_possibly() -> None:
 
 
 def test_a_single_paragraph_concludes_nothing() -> None:
-    assert against_chance([1], [TOO_SHORT]).answer == "Cannot be concluded"
+    conclusion = against_chance([1], [TOO_SHORT])
+    assert conclusion.answer == "Cannot be concluded" and "too short" in conclusion.evidence
+
+
+@pytest.mark.parametrize(
+    ("state", "why"), [(State.NO_ROOM, "did not fit into the model's context"), (State.UNANSWERED, "got no answer")]
+)
+def test_an_audit_whose_control_was_not_completed_says_why(state: State, why: str) -> None:
+    data = dataset([False] * 3 + [True] * 2)
+    found = results(measurements([TOO_SHORT] * 5, [0] * 5), measurements([TOO_SHORT] * 5, [0] * 5))
+    found = replace(found, states=[State.COMPLETED] * 3 + [state] * 2)
+    conclusion = sequence_conclusion(data, found, {each: contrast_sides(each, data, found) for each in Threshold})
+    assert conclusion.evidence == f"no paragraph of the control was completed: 2 {why}"
 
 
 def test_a_partial_audit_says_so() -> None:
