@@ -9,9 +9,9 @@ import pytest
 from textual.pilot import Pilot
 
 from harness.analysis.comparison import compare_runs
+from harness.core.examples import load_answers
 from harness.core.files import file_sha256
 from harness.core.text import format_p_value
-from harness.core.examples import load_answers
 from harness.runs.folder import RunFolder, remove_run
 from harness.tui.screens.compare import CompareScreen
 from harness.tui.screens.dialogs import NameDialog
