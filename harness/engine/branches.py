@@ -32,11 +32,16 @@ class Predictor(Protocol):
     dtype: torch.dtype
     vocabulary: int
 
-    def begin(self, tokens: Tensor, *, rows: int, room: int, keep: int) -> tuple[Tensor, Branches]:
+    @property
+    def shares_prefixes(self) -> bool:
+        """True if the keys and values of a prefix are stored once for all its branches."""
+        ...
+
+    def begin(self, tokens: Tensor, *, room: int, keep: int) -> tuple[Tensor, Branches]:
         """Return the states of the last `keep` of tokens [prefixes, length] int64, and branches.
 
-        States are [prefixes, keep, …], the input of `logit_blocks`. There is capacity for `rows` branches of `room`
-        more tokens.
+        States are [prefixes, keep, …], the input of `logit_blocks`. The branches have room for `room` more
+        tokens.
         """
         ...
 

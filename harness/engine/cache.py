@@ -7,8 +7,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-_STEP = 64
-"""The capacity of a layer grows by this many positions."""
+from harness.engine.memory import stored_positions
 
 
 class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -53,7 +52,7 @@ def new_cache(model: PreTrainedModel) -> DynamicCache:
 
 def _preallocate(filled: Tensor | None, new: Tensor, positions: int) -> Tensor:
     *rows_and_heads, _, width = new.shape
-    buffer = torch.empty(*rows_and_heads, -(-positions // _STEP) * _STEP, width, dtype=new.dtype, device=new.device)
+    buffer = torch.empty(*rows_and_heads, stored_positions(positions), width, dtype=new.dtype, device=new.device)
     if filled is not None:
         buffer[..., : filled.shape[-2], :] = filled
     return buffer

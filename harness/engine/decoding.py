@@ -1,6 +1,6 @@
 """The common parts of sampling and search: starting branches, assigning branches to rows, and the result type."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -91,10 +91,14 @@ class LiveBranches:
 
         policy_logprob: [rows], that of the whole branch.
         """
-        grown = LiveBranches(self.owner[parents], self.suffixes[parents], self.token_logprobs[parents], policy_logprob)
+        grown = replace(self.part(parents), policy_logprob=policy_logprob)
         grown.suffixes[:, step] = tokens
         grown.token_logprobs[:, step] = token_logprobs
         return grown
+
+    def part(self, rows: Ints) -> "LiveBranches":
+        """Return the branches `rows`, in that order."""
+        return LiveBranches(self.owner[rows], self.suffixes[rows], self.token_logprobs[rows], self.policy_logprob[rows])
 
     def paths(
         self, first_prefix: int, count: Ints, last_prefix_logprob: Floats, dropped: Floats, evaluations: int
@@ -112,14 +116,14 @@ class LiveBranches:
         )
 
 
-def begin_branches(predictor: Predictor, tokens: Tensor, *, rows: int, room: int) -> tuple[Tensor, Branches, Floats]:
+def begin_branches(predictor: Predictor, tokens: Tensor, *, room: int) -> tuple[Tensor, Branches, Floats]:
     """Return the states after prefixes [prefixes, length], their branches, and their last tokens' log-probabilities.
 
-    The branches have capacity for `rows` branches of `room` tokens. States are [prefixes, width]. Log-probabilities are
+    The branches have room for `room` tokens each. States are [prefixes, width]. Log-probabilities are
     [prefixes], NaN for prefixes of one token.
     """
     keep = min(2, tokens.shape[1])
-    states, branches = predictor.begin(tokens, rows=rows, room=room, keep=keep)  # [prefixes, keep, width]
+    states, branches = predictor.begin(tokens, room=room, keep=keep)  # [prefixes, keep, width]
     last_prefix_logprob = np.full(len(tokens), np.nan)
     if tokens.shape[1] > 1:
         for logits in predictor.logit_blocks(states[:, 0]):
@@ -127,10 +131,14 @@ def begin_branches(predictor: Predictor, tokens: Tensor, *, rows: int, room: int
     return states[:, -1], branches, last_prefix_logprob
 
 
+def most_prefixes(predictor: Predictor, prefix_length: int) -> int:
+    """Return how many prefixes go through the model at once."""
+    return max(1, _PREFIX_POSITIONS.get(predictor.device.type, 1 << 13) // prefix_length)
+
+
 def prefix_groups(predictor: Predictor, prefixes: int, prefix_length: int, most: int) -> list[slice]:
     """Split `prefixes` into groups of at most `most` whose own positions go through the model at once."""
-    positions = _PREFIX_POSITIONS.get(predictor.device.type, 1 << 13)
-    return split_range(prefixes, max(1, min(most, positions // prefix_length)))
+    return split_range(prefixes, max(1, min(most, most_prefixes(predictor, prefix_length))))
 
 
 def assign_rows(parents: Ints) -> Ints:

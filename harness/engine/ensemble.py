@@ -27,15 +27,16 @@ class Ensemble:
         self.device = runner.device
         self.dtype = runner.dtype
         self.vocabulary = runner.vocabulary
+        self.shares_prefixes = runner.shares_prefixes
         weights = torch.tensor([view.weight for view in views], device=runner.device)
         self._weights = weights / weights.sum()
 
-    def begin(self, tokens: Tensor, *, rows: int, room: int, keep: int) -> tuple[Tensor, Branches]:
+    def begin(self, tokens: Tensor, *, room: int, keep: int) -> tuple[Tensor, Branches]:
         """Return states [prefixes, keep, views, width] of the last `keep` tokens, and branches.
 
-        tokens: [prefixes, length]. There is capacity for `rows` branches of `room` more tokens.
+        tokens: [prefixes, length]. The branches have room for `room` more tokens.
         """
-        begun = [self._runner.begin(tokens, rows=rows, room=room, keep=keep, view=view) for view in self._views]
+        begun = [self._runner.begin(tokens, room=room, keep=keep, view=view) for view in self._views]
         branches = _ViewBranches(self._runner, [branches for _, branches in begun])
         return torch.stack([states for states, _ in begun], dim=2), branches
 

@@ -23,20 +23,18 @@ _SCALE = 1.0
 class NeoBranches:
     """Branches of prefixes, one token longer after each step.
 
-    keys, values: of the prefixes, for each layer [prefixes, heads, prefix length, head width]. rows: the capacity in
-    branches; more branches cost a copy. room: the maximum length of a branch. shift: the position of the first token.
+    keys, values: of the prefixes, for each layer [prefixes, heads, prefix length, head width]. room: the maximum length
+    of a branch. shift: the position of the first token.
     """
 
-    def __init__(
-        self, body: "NeoBackbone", keys: list[Tensor], values: list[Tensor], rows: int, room: int, shift: int
-    ) -> None:
+    def __init__(self, body: "NeoBackbone", keys: list[Tensor], values: list[Tensor], room: int, shift: int) -> None:
         self._body = body
         self._keys, self._values = keys, values
         prefixes, heads, self._prefix_length, width = keys[0].shape
         self._shift = shift
         self._owner: Ints = np.arange(prefixes)
-        self._own_keys = [key.new_empty(rows, heads, room, width) for key in keys]
-        self._own_values = [value.new_empty(rows, heads, room, width) for value in values]
+        self._own_keys = [key.new_empty(prefixes, heads, room, width) for key in keys]
+        self._own_values = [value.new_empty(prefixes, heads, room, width) for value in values]
         self._grown = 0
 
     def advance(self, tokens: Tensor, parents: Ints) -> Tensor:
@@ -97,11 +95,17 @@ class NeoBranches:
             # Indexing copies first, so a row may be read and overwritten in one step.
             grown[to] = grown[origin]
 
+    @property
+    def reserved(self) -> int:
+        """The number of rows that there is memory for."""
+        return len(self._own_keys[0])
+
     def _reserve_rows(self, rows: int) -> None:
+        """Let there be memory for `rows` branches. Trees grow step by step, so it grows by an eighth more."""
         for rooms in (self._own_keys, self._own_values):
             for number, room in enumerate(rooms):
                 if rows > len(room):
-                    rooms[number] = room.new_empty(rows + rows // 2, *room.shape[1:])
+                    rooms[number] = room.new_empty(rows + rows // 8, *room.shape[1:])
                     rooms[number][: len(room), :, : self._grown] = room[:, :, : self._grown]
 
 
@@ -132,14 +136,29 @@ class NeoBackbone:
         self.blocks = [_Block(block) for block in model.h]
 
     def begin(
-        self, tokens: Tensor, rows: int, room: int, shift: int = 0, prompt: Tensor | None = None
+        self, tokens: Tensor, room: int, shift: int = 0, prompt: Tensor | None = None
     ) -> tuple[Tensor, NeoBranches]:
         """Return states [prefixes, length, width] of tokens [prefixes, length], and their branches.
 
-        rows: the capacity in branches. room: their maximum length. shift: the position of the first token. prompt:
-        embeddings [tokens, width] before the tokens.
+        room: the maximum length of a branch. shift: the position of the first token. prompt: embeddings [tokens, width]
+        before the tokens.
         """
-        keys, values = [], []
+        stored: list[tuple[Tensor, Tensor]] = []
+        states = self.states(tokens, shift, prompt, stored)
+        return states, NeoBranches(self, [key for key, _ in stored], [value for _, value in stored], room, shift)
+
+    def states(
+        self,
+        tokens: Tensor,
+        shift: int = 0,
+        prompt: Tensor | None = None,
+        stored: list[tuple[Tensor, Tensor]] | None = None,
+    ) -> Tensor:
+        """Return states [prefixes, length, width] of tokens [prefixes, length].
+
+        stored: gets the keys and values of each layer, [prefixes, heads, length, head width] each. Without it none are
+        kept.
+        """
         states = self._model.wte(tokens)
         if prompt is not None:
             states = torch.cat([prompt.expand(len(tokens), -1, -1), states], dim=1)
@@ -151,9 +170,9 @@ class NeoBackbone:
                 query, key, value, attn_mask=mask, is_causal=mask is None, scale=_SCALE
             )
             states = self.finish_block(block, states, mixed.transpose(1, 2))
-            keys.append(key)
-            values.append(value)
-        return self.final_norm(states), NeoBranches(self, keys, values, rows, room, shift)
+            if stored is not None:
+                stored.append((key, value))
+        return self.final_norm(states)
 
     def embed(self, tokens: Tensor, position: int) -> Tensor:
         """Return embeddings of tokens [rows] that are all at `position`, [rows, width]."""

@@ -175,8 +175,7 @@ class _Search:
         """
         errors, length = self.limits.errors, suffixes.shape[1]
         tokens = to_device(self.predictor, prefixes)
-        rows = min(self.rows_at_once, len(prefixes) * self.limits.branches)
-        states, branches, _ = begin_branches(self.predictor, tokens, rows=rows, room=max(1, length - 1))
+        states, branches, _ = begin_branches(self.predictor, tokens, room=max(1, length - 1))
         none = np.zeros(len(prefixes), np.int64)
         empty = np.empty((len(prefixes), 0), np.int64)
         alive = _PartialSuffixes(np.arange(len(prefixes)), none, none.astype(float), empty)

@@ -28,12 +28,14 @@ def load_target(
     dtype: str = "auto",
     threads: int | None = None,
     rows_at_once: int | None = None,
+    prefix_length: int = 50,
     suffix_length: int = 50,
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
     dtype: "auto" is float32 on a CPU and the dtype of the stored weights on a GPU. threads: CPU threads of this
-    process. rows_at_once: sequences that go through the model together, by default derived from free memory. Raises
+    process. rows_at_once: sequences that go through the model together, by default derived from free memory and from
+    prefix_length and suffix_length, those of the round. Raises
     HarnessError if the folder contains no such model, its weights are not finite, they do not fit into memory, or the
     device does not exist.
     """
@@ -42,7 +44,9 @@ def load_target(
         path, AutoModelForCausalLM, "a causal language model", device=device, dtype=dtype, threads=threads
     )
     try:
-        return Target(model, path=path, rows_at_once=rows_at_once, suffix_length=suffix_length)
+        return Target(
+            model, path=path, rows_at_once=rows_at_once, prefix_length=prefix_length, suffix_length=suffix_length
+        )
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
             raise _out_of_memory_error(path, model.device) from None

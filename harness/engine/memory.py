@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,8 +11,8 @@ import torch
 from harness.core.errors import HarnessError
 
 Result = TypeVar("Result")
-_POSITIONS = 128
-"""Positions of a sequence in the estimate: the challenge's 100 tokens plus spare capacity."""
+_SHARE = 0.6
+"""The part of the free memory for keys and values. Activations, logits and spare capacity get the rest."""
 _MAX_ROWS = {"cpu": 1 << 13, "cuda": 1 << 14}
 """More sequences than this do not increase the speed."""
 _OUT_OF_MEMORY_TEXTS = (
@@ -21,21 +22,41 @@ _OUT_OF_MEMORY_TEXTS = (
     "bad_alloc",
     "Cannot allocate memory",
 )
+CACHE_STEP = 64
+"""The capacity of a cache grows by this many positions."""
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def default_rows_at_once(config: Any, *, copies: int, itemsize: int, device: torch.device) -> int:
-    """Return how many sequences, a power of two, have keys and values that fill about half of the free memory.
+@dataclass
+class Room:
+    """How many sequences of one model have room in memory together. All targets that show the model share it."""
 
-    config: a Hugging Face configuration. copies: how many copies of a sequence's keys and values exist at the same
-    time. itemsize: bytes per weight.
+    rows: int
+
+
+def default_rows_at_once(config: Any, *, positions: int, itemsize: int, device: torch.device) -> int:
+    """Return how many sequences have keys and values that fill a good half of the free memory, at least 1.
+
+    config: a Hugging Face configuration. positions: stored for each sequence. itemsize: bytes per number.
     """
-    layers = getattr(config, "num_hidden_layers", None) or 32
     width = getattr(config, "hidden_size", None) or 4096
-    keys_and_values = copies * 2 * layers * width * _POSITIONS * itemsize
     states = 16 * width * 4
-    rows = free_bytes(device) // 2 // (keys_and_values + states)
-    return 1 << (max(1, min(rows, _MAX_ROWS[device.type])).bit_length() - 1)
+    row = positions * key_value_bytes(config, itemsize=itemsize) + states
+    return max(1, min(int(_SHARE * free_bytes(device)) // row, _MAX_ROWS[device.type]))
+
+
+def stored_positions(positions: int) -> int:
+    """Return the positions that a cache reserves for a sequence of `positions`."""
+    return -(-positions // CACHE_STEP) * CACHE_STEP
+
+
+def key_value_bytes(config: Any, *, itemsize: int) -> int:
+    """Return the bytes of one position's keys and values in all layers."""
+    layers = getattr(config, "num_hidden_layers", None) or 32
+    heads = getattr(config, "num_attention_heads", None) or 32
+    width = getattr(config, "head_dim", None) or (getattr(config, "hidden_size", None) or 4096) // heads
+    stored_heads = getattr(config, "num_key_value_heads", None) or heads
+    return int(2 * layers * stored_heads * width * itemsize)
 
 
 def free_bytes(device: torch.device) -> int:

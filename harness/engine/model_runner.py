@@ -61,22 +61,22 @@ class ModelRunner:
             self._probe()
 
     @property
-    def copies(self) -> int:
-        """The number of copies of a branch's keys and values: while rows are selected, and as spare capacity."""
-        return 3 if self.neo is None else 1
+    def shares_prefixes(self) -> bool:
+        """True if the keys and values of a prefix are stored once for all its branches."""
+        return self.neo is not None
 
     def begin(
-        self, tokens: Tensor, *, rows: int, room: int, keep: int, view: PrefixView = _WHOLE_PREFIX
+        self, tokens: Tensor, *, room: int, keep: int, view: PrefixView = _WHOLE_PREFIX
     ) -> tuple[Tensor, Branches]:
         """Return the states of the last `keep` of tokens [prefixes, length] int64, and branches.
 
-        States are [prefixes, keep, width]. There is capacity for `rows` branches of `room` more tokens. view: how the
-        tokens are shown.
+        States are [prefixes, keep, width]. The branches have room for `room` more tokens. view: how the tokens are
+        shown.
         """
         tokens = tokens[:, view.start :]
         prompt = self.prompt(view)
         if self.neo is not None:
-            states, branches = forward_pass(self.neo.begin, tokens, rows, room, view.shift, prompt)
+            states, branches = forward_pass(self.neo.begin, tokens, room, view.shift, prompt)
             return states[:, -keep:], branches
         cache = self.new_cache()
         states = self.states(tokens, cache, keep=keep, shift=view.shift, prompt=prompt)
@@ -107,7 +107,7 @@ class ModelRunner:
         everything. prompt: embeddings [tokens, width] before the tokens.
         """
         if self.neo is not None and cache is None:
-            return forward_pass(self.neo.begin, tokens, 0, 0, shift, prompt)[0][:, -keep:]
+            return forward_pass(self.neo.states, tokens, shift, prompt)[:, -keep:]
         use: dict[str, Any] = {"past_key_values": cache, "use_cache": cache is not None}
         if shift:
             first = shift + (cache.get_seq_length() if cache is not None else 0)
@@ -225,7 +225,7 @@ class ModelRunner:
 
     def _branched_logits(self, tokens: Tensor) -> Tensor:
         """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""
-        _, branches = self.begin(tokens[:, :3], rows=3, room=3, keep=1)
+        _, branches = self.begin(tokens[:, :3], room=3, keep=1)
         parents = np.array([1, 0, 1])
         found = []
         for position in range(3, 6):

@@ -71,8 +71,7 @@ class _Search:
         If they have more branches than fit into memory, the prefixes are split into halves.
         """
         tokens = to_device(self.predictor, prefixes)  # [prefixes, prefix length]
-        rows = min(self.rows_at_once, len(prefixes) * (self.bounds.width or self.rows_at_once))
-        states, branches, last_prefix_logprob = begin_branches(self.predictor, tokens, rows=rows, room=self.length - 1)
+        states, branches, last_prefix_logprob = begin_branches(self.predictor, tokens, room=self.length - 1)
         grown = LiveBranches.roots(len(prefixes), self.length)
         rank = np.arange(len(prefixes))
         dropped = np.full(len(prefixes), -np.inf)

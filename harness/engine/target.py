@@ -22,7 +22,7 @@ from harness.engine.exact import policy_logprobs
 from harness.engine.finite import non_finite_error, require_finite
 from harness.engine.inexact import InexactMatches, Limits, draw_substitutes, substitution_probabilities
 from harness.engine.likelihood import score_suffixes
-from harness.engine.memory import default_rows_at_once, run_within_memory
+from harness.engine.memory import Room, default_rows_at_once, run_within_memory, stored_positions
 from harness.engine.model_runner import ModelRunner
 from harness.engine.results import Samples, Scores, SearchResult, samples_from_paths, search_result_from_paths
 from harness.engine.sampling import sample_paths
@@ -66,11 +66,13 @@ class Target:
         *,
         path: Path | None = None,
         rows_at_once: int | None = None,
+        prefix_length: int = 50,
         suffix_length: int = 50,
     ) -> None:
         """Wrap a model that is on its device and in evaluation mode.
 
-        Raises HarnessError if the engine cannot run it.
+        prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived. Raises
+        HarnessError if the engine cannot run it.
         """
         if rows_at_once is not None and rows_at_once < 1:
             raise HarnessError(f"rows_at_once is {rows_at_once}. It must be at least 1.")
@@ -86,11 +88,22 @@ class Target:
         tokenizer_file = None if path is None else path / "tokenizer.json"
         self.tokenizer_file = tokenizer_file if tokenizer_file is not None and tokenizer_file.exists() else None
         self.suffix_length = suffix_length
-        self.rows_at_once = rows_at_once or default_rows_at_once(
-            config, copies=self.runner.copies, itemsize=self.dtype.itemsize, device=self.device
+        positions = suffix_length if self.runner.shares_prefixes else stored_positions(prefix_length + suffix_length)
+        self._room = Room(
+            rows_at_once
+            or default_rows_at_once(config, positions=positions, itemsize=self.dtype.itemsize, device=self.device)
         )
         self.calls: CallRecord | None = None
         self.evaluations = 0
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many sequences go through the model together."""
+        return max(1, self._room.rows // len(self._views))
+
+    @rows_at_once.setter
+    def rows_at_once(self, rows: int) -> None:
+        self._room.rows = rows * len(self._views)
 
     @property
     def record(self) -> dict[str, str | int | None]:
@@ -140,7 +153,8 @@ class Target:
     def viewed(self, views: Sequence[PrefixView], combination: Combination = Combination.LOGITS) -> "Target":
         """Return a target that shows each prefix in `views` and samples and searches with their combined prediction.
 
-        The log-probabilities of its results are those of the combined prediction. `score` still uses the model alone.
+        Both have one limit of rows, which halves for both if memory runs out. The log-probabilities of its results are
+        those of the combined prediction. `score` still uses the model alone.
         Raises HarnessError if there is no view or a soft prompt has the wrong width.
         """
         width = int(getattr(self.model.get_input_embeddings(), "embedding_dim", 0))
@@ -154,7 +168,6 @@ class Target:
         shown = copy.copy(self)
         shown._views = tuple(views)
         shown.predictor = Ensemble(self.runner, views, combination)
-        shown.rows_at_once = max(1, self.rows_at_once // len(views))
         return shown
 
     def sample(
@@ -367,13 +380,15 @@ class Target:
         minimum: the rows below which halving saves nothing. purpose: the name of that many rows in an error.
         """
         if self.calls is not None and (recorded := self.calls.rows_for_next_call()) is not None:
-            self.rows_at_once = recorded
+            self._room.rows = recorded
         dtype = str(self.dtype).removeprefix("torch.")
         problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
         with torch.inference_mode():
-            result, self.rows_at_once = run_within_memory(
+            result, rows = run_within_memory(
                 call, self.rows_at_once, minimum=minimum, device=self.device, problem=problem
             )
+        if rows != self.rows_at_once:
+            self.rows_at_once = rows
         if self.calls is not None:
-            self.calls.record_call(self.rows_at_once)
+            self.calls.record_call(self._room.rows)
         return result

@@ -28,8 +28,7 @@ class Walk:
         self.owner: Ints = np.arange(len(prefixes))
         self.suffixes: Ints = np.empty((len(prefixes), 0), np.int64)
         tokens = to_device(runner, prefixes)  # [prefixes, prefix length]
-        rows = len(prefixes) * branches
-        self.prefix_states, self._branches = runner.begin(tokens, rows=rows, room=length, keep=tokens.shape[1])
+        self.prefix_states, self._branches = runner.begin(tokens, room=length, keep=tokens.shape[1])
         self.states: Tensor = self.prefix_states[:, -1]
 
     def leading(self, count: int, policy: Policy | None = None) -> tuple[Ints, Floats]:

@@ -199,6 +199,11 @@ class RunReader:
             calls.setdefault(key, []).append(rows)
         return calls
 
+    def latest_rows(self) -> int | None:
+        """Return the rows at once of the last engine call, or None if there was none."""
+        found = self.query("SELECT rows FROM engine ORDER BY seq DESC LIMIT 1")
+        return int(found[0][0]) if found else None
+
     def kept(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that the attack keeps, by name."""
         query = "SELECT name, dtype, shape, data FROM kept ORDER BY seq"

@@ -65,6 +65,7 @@ class AttackContext:
                 dtype=config.dtype,
                 threads=config.threads,
                 rows_at_once=self._request.rows_at_once,
+                prefix_length=self.prefixes.shape[1],
                 suffix_length=self.suffix_length,
             )
             self._target.require(
@@ -72,6 +73,8 @@ class AttackContext:
             )
             self._target.calls = self._log
             self._channel.send("event", name="target", **self._target.record)
+            if self._request.latest_rows is not None:
+                self._target.rows_at_once = self._request.latest_rows
         return self._target
 
     @property

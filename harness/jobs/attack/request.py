@@ -19,7 +19,11 @@ _PREFIXES, _TRAINING, _KEPT, _GUESSES = "prefixes.npy", "training.npz", "kept.np
 
 
 class AttackRequest(JobRequest):
-    """One execution of an attack. `rows_at_once` is what the engine used in an earlier execution."""
+    """One execution of an attack.
+
+    rows_at_once: what the engine chose when the target was first loaded. latest_rows: what its last call used, which is
+    less if memory ran out. Both None before.
+    """
 
     kind: Literal["attack"] = "attack"
     attack_file: Path
@@ -29,6 +33,7 @@ class AttackRequest(JobRequest):
     uses_target: bool
     target: TargetConfig | None
     rows_at_once: int | None
+    latest_rows: int | None
 
 
 def write_inputs(

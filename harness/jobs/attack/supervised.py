@@ -97,6 +97,7 @@ class Job(BaseJob[AttackSpec]):
             finish_at=finish_at,
             done=reader.done_keys(),
             rows_at_once=None if loaded is None else int(loaded["rows_at_once"]),
+            latest_rows=reader.latest_rows(),
             engine_rows=reader.engine_calls(),
         )
 

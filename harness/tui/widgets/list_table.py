@@ -232,8 +232,9 @@ class ListTable(ScrollView, can_focus=True):
         """Return the visible line at `y`: the titles, then the rows."""
         width, base = self.size.width, self.rich_style
         if self.scrollable_content_region.width != self._arranged_width:
-            # The scroll bar has appeared or gone.
+            # The scroll bar has appeared or gone, or the first Resize was lost.
             self._arrange()
+            self.call_later(self._scroll_to_cursor)
         if y == 0:
             return self._titles().crop_extend(0, width, base)
         row = y - 1 + self.scroll_offset.y

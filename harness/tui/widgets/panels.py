@@ -111,8 +111,9 @@ class PanelGroup(Container):
         self._chosen = self._chosen or self.panels[0].id or ""
         self._arrange()
 
-    def on_resize(self) -> None:
-        self._arrange()
+    def watch_virtual_size(self) -> None:
+        """Arrange the panels for the new size. Textual loses the first Resize if the focus changes before it."""
+        self.call_later(self._arrange)
 
     def go_to(self, id: str) -> None:
         """Show the panel and focus its first focusable widget."""

@@ -9,6 +9,8 @@ from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
+from harness.core.view import PrefixView
+from harness.engine import gpt_neo, sampling
 from harness.engine.loading import load_target
 from harness.engine.results import Samples
 from harness.engine.shaping import apply_policy
@@ -148,6 +150,40 @@ def test_equal_draws_share_a_forward_pass(neo, prefixes):
     assert neo.evaluations - before == branches < 2 * 50 * 10
 
 
+@pytest.mark.parametrize("rows_at_once", [13, 20, 40])
+def test_a_crowded_group_finishes_its_first_prefixes_and_then_the_others(neo, prefixes, monkeypatch, rows_at_once):
+    wanted = neo.sample(prefixes, trials=12, seed=2, length=5)
+    neo.rows_at_once = rows_at_once
+    # Every draw differs, so that many more branches grow than the first group expects.
+    monkeypatch.setattr(sampling, "_EXPECTED_SHARE", 0.1)
+    live = []
+    advance = neo.runner.advance
+
+    def counted(branches, tokens, parents):
+        live.append(len(parents))
+        return advance(branches, tokens, parents)
+
+    monkeypatch.setattr(neo.runner, "advance", counted)
+    _assert_same(neo.sample(prefixes, trials=12, seed=2, length=5), wanted)
+    assert max(live) <= rows_at_once
+
+
+def test_most_of_the_reserved_rows_are_alive(neo, prefixes, monkeypatch):
+    neo.rows_at_once = 4096
+    shares = []
+    advance = neo.runner.advance
+
+    def counted(branches, tokens, parents):
+        states = advance(branches, tokens, parents)
+        shares.append((len(parents), branches.reserved))
+        return states
+
+    monkeypatch.setattr(neo.runner, "advance", counted)
+    neo.sample(prefixes, Policy(top_k=10, temperature=0.3), trials=100, seed=2, length=20)
+    live, reserved = np.sum(shares, axis=0)
+    assert live / reserved >= 0.75
+
+
 def test_no_optimization_changes_a_draw(neo, prefixes):
     wanted = neo.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=4)
     for disable in disablers(neo).values():
@@ -234,6 +270,21 @@ def test_a_call_record_sets_and_receives_the_rows(neo, prefixes, monkeypatch):
     neo.rows_at_once = 4
     neo.score(prefixes, prefixes)
     assert neo.calls.received == [8, 4]
+
+
+def test_memory_that_runs_out_for_views_is_remembered(neo, prefixes, fail_passes):
+    views = [PrefixView(), PrefixView(start=2)]
+    fail_passes(lambda rows: len(rows) > 4)
+    neo.viewed(views).sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=5)
+    assert neo.viewed(views).rows_at_once <= 4 and neo.rows_at_once == 2 * neo.viewed(views).rows_at_once
+
+
+def test_scoring_keeps_no_keys_and_values(neo, prefixes, monkeypatch):
+    def kept(*arguments):
+        raise AssertionError("keys and values were stored")
+
+    monkeypatch.setattr(gpt_neo, "NeoBranches", kept)
+    assert np.isfinite(neo.score(prefixes, prefixes).token_logprobs).all()
 
 
 def test_too_little_memory_for_one_row_is_an_error(neo, prefixes, fail_passes):
