@@ -38,11 +38,23 @@ class Column(NamedTuple):
 class Row:
     """One row, which `key` identifies. A function instead of cells is called when the row is first drawn."""
 
-    def __init__(self, key: str, cells: Sequence[Cell] | Callable[[], Sequence[Cell]], *, spans: bool = False) -> None:
-        """`spans`: the row has one cell, which takes the whole width, as a heading does."""
+    def __init__(
+        self,
+        key: str,
+        cells: Sequence[Cell] | Callable[[], Sequence[Cell]],
+        *,
+        spans: bool = False,
+        opens: bool = True,
+    ) -> None:
+        """Make a row.
+
+        spans: it has one cell, which takes the whole width, as a heading does. opens: Enter opens it, if the table
+        opens rows.
+        """
         self.key = key
         self._source = cells
         self.spans = spans
+        self.opens = opens
 
     @property
     def is_lazy(self) -> bool:

@@ -163,9 +163,9 @@ def setting_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], l
         if name.startswith(_HASHES):
             what = {"attack.sha256": SOURCE, "target.weights_sha256": "weights"}.get(name, name.removeprefix("sha256."))
             hint = "differs, Enter shows the difference" if what == SOURCE else "differs"
-            rows.append(Row(what, [[(f"{what:<12} ", "bold"), (hint, "warning")]], spans=True))
+            rows.append(Row(what, [[(f"{what:<12} ", "bold"), (hint, "warning")]], spans=True, opens=what == SOURCE))
         else:
-            rows.append(Row(name, [[(name.removeprefix("params."), "bold")], *map(_value, values)]))
+            rows.append(Row(name, [[(name.removeprefix("params."), "bold")], *map(_value, values)], opens=False))
     return columns, rows
 
 

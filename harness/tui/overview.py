@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.core.errors import HarnessError
@@ -14,6 +14,7 @@ from harness.runs.folder import RunFolder, all_run_folders
 from harness.runs.machine import device_loads
 from harness.runs.status import Status
 from harness.runs.summary import RecordState, RunSummary, record_state, run_summary
+from harness.runs.tags import tags_of
 
 _MAX_LOADS = 8
 _ATTACKS_SECONDS = 30.0
@@ -82,7 +83,8 @@ class OverviewFeed:
         state = record_state(folder)
         cached = self._summaries.get(folder.id)
         if cached is not None and cached[0] == state:
-            return cached[1]
+            # A change of the tags changes no file of the record.
+            return cached[1] if (tags := tags_of(folder)) == cached[1].tags else replace(cached[1], tags=tags)
         summary = run_summary(folder)
         # A lost run is not cached: a new supervisor is alive before it writes to the store.
         if summary.status.is_over and summary.status is not Status.LOST:

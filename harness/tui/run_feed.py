@@ -116,7 +116,7 @@ class RunFeed(Feed[RunSnapshot, GuessReader]):
         self._score.add(guesses)
         differing = _differing_tokens(guesses, self.answers)
         for verdict, lines in self._lines.items():
-            lines.extend(guess_lines(arrivals, rows[_has_verdict(differing, verdict)][-MAX_LINES:], self.answers))
+            lines.extend(guess_lines(arrivals, rows[has_verdict(differing, verdict)][-MAX_LINES:], self.answers))
 
     def _read_points(self, reader: GuessReader) -> None:
         points = reader.points(self._last_point)
@@ -219,7 +219,7 @@ def _differing_tokens(guesses: Guesses, answers: Tokens | None) -> Ints | None:
     return np.asarray((guesses.suffixes != answers[guesses.ids]).sum(axis=1), np.int64)
 
 
-def _has_verdict(differing: Ints | None, verdict: Verdict) -> Bools | slice:
+def has_verdict(differing: Ints | None, verdict: Verdict) -> Bools | slice:
     """Return which rows have the verdict, [rows]; without answers, every row or none."""
     if verdict is Verdict.ALL:
         return slice(None)

@@ -147,9 +147,9 @@ def status_cell(run: RunSummary) -> list[Span]:
 
 
 def run_name(run: RunSummary) -> str:
-    """Return the short name of a run: the random letters that its id begins with, and its first tag."""
+    """Return the short name of a run: the random letters that its id begins with, and its tags."""
     letters = run.id.partition("-")[0]
-    return f"{letters} {run.tags[0]}" if run.tags else letters
+    return " ".join([letters, *run.tags])
 
 
 def _highest(run: RunSummary) -> float:

@@ -195,7 +195,10 @@ def test_differing_settings_are_listed_and_sources_open_as_a_difference(pair: tu
         table = table_of(pilot, "setting-table")
         assert rows_of(table)["seed"] == ["seed", "0", "1"]
         await pilot.press("5")
+        table.move_to("seed")
+        await until(pilot, lambda: "enter" not in pilot.app.screen.active_bindings)
         table.move_to("source")
+        await until(pilot, lambda: "enter" in pilot.app.screen.active_bindings)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, SourceDiffScreen))
         diff = text_of(pilot, "#diff")

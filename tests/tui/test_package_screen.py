@@ -103,6 +103,9 @@ def test_the_checklist_follows_the_files(finished: RunFolder, here: Path, size: 
         assert checklist(pilot).highlighted_option is not None
         assert checklist(pilot).highlighted_option.id == row(pilot, "team").split()[1] == "team"
         assert text(pilot, "#message") == "unmet: team, description" and not is_ready(pilot)
+        await go_to(pilot, "description")
+        await pilot.press("space")
+        await until(pilot, lambda: "cannot be accepted" in text(pilot, "#message"))
         await go_to(pilot, "round")
         write_files(here)
         await until(pilot, lambda: is_ready(pilot))

@@ -82,6 +82,21 @@ def test_a_search_finds_guesses_and_escape_closes_it(finished: RunFolder) -> Non
     watch(finished, scenario)
 
 
+def test_m_filters_the_results_of_a_search(finished: RunFolder) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await pilot.press("3")
+        burst(pilot, "/", *"1", "enter")
+        await until(pilot, lambda: "found for 1," in title_of(pilot, "guesses"))
+        found = rows_of(guesses(pilot))
+        for words, mark in (("right", "✓"), ("wrong", "✗")):
+            await pilot.press("m")
+            await until(pilot, lambda words=words: f"· {words} only ·" in title_of(pilot, "guesses"))
+            shown = {key: cells for key, cells in found.items() if cells[3].startswith(mark)}
+            assert list(rows_of(guesses(pilot))) == list(shown) and guesses(pilot).has_focus
+
+    watch(finished, scenario)
+
+
 def test_letters_typed_into_the_search_are_not_keys_of_the_screen(finished: RunFolder) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         burst(pilot, "/", *"stop freeze q")

@@ -114,6 +114,20 @@ def test_a_note_is_saved_and_shown(machine: Machine) -> None:
     RunFolder(machine.runs / DRAWS).note.unlink()
 
 
+def test_tags_are_saved_and_shown(machine: Machine) -> None:
+    async def scenario(pilot: Pilot[None]) -> None:
+        await listed(pilot, CRASHED, DRAWS)
+        runs(pilot).move_to(DRAWS)
+        for typed, shown in (("best old", "best old"), ("old", "old"), ("", "")):
+            await pilot.press("t")
+            await until(pilot, lambda: isinstance(pilot.app.screen, NameDialog))
+            burst(pilot, "end", "ctrl+u", *typed, "enter")
+            name = f"✓ aaaa {shown}".strip()
+            await until(pilot, lambda name=name: rows_of(runs(pilot))[DRAWS][0].strip() == name)
+
+    play_app(scenario)
+
+
 def test_deleting_asks_once_and_deletes_all_marked_runs(machine: Machine) -> None:
     two = [stored_run(machine.folder, f"{name}-draws-small", age=-5.0) for name in ("xxxx", "yyyy")]
 

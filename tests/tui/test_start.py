@@ -80,6 +80,10 @@ def test_several_values_show_and_start_a_command_each(
         rows = await form(pilot)
         await typed(pilot, rows["--seed"], "1,2,3,4")
         await until(pilot, lambda: text_of(pilot, "#message") == "starts 4 runs")
+        await typed(pilot, rows["--seed"], "1,x")
+        await until(pilot, lambda: text_of(pilot, "#message") == "")
+        await typed(pilot, rows["--seed"], "1,2,3,4")
+        await until(pilot, lambda: text_of(pilot, "#message") == "starts 4 runs")
         shown = text_of(pilot, "#command Static").splitlines()
         assert ["--seed 1" in shown[0], "--seed 2" in shown[1], shown[2]] == [True, True, "… and 2 more"]
         await pilot.press("ctrl+y")

@@ -52,7 +52,7 @@ class DataPage(Vertical):
 
     HELP = "The rounds and their files. `f` fetches the public files of the SaTML 2023 challenge."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "fetch", "Fetch", tooltip="Fetch the public files of the SaTML challenge"),
+        Binding("f", "fetch", "Fetch SaTML", tooltip="Fetch the public files of the SaTML challenge"),
         Binding("r", "check", "Check again", tooltip="Check the files of all rounds again"),
         Binding("escape", "cancel", show=False),
     ]

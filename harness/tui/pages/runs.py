@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
@@ -202,10 +203,16 @@ class RunsPage(RunActions, Vertical):
         if summary is None:
             self._previewed = None
             self.query_one("#preview", Panel).show_empty("no run under the cursor")
-        elif summary != self._previewed and self.app.screen is self.screen:
+        elif summary != self._previewed and self._is_visible:
             self._previewed = summary
             self._read_preview(summary)
             self.refresh_bindings()
+
+    @property
+    def _is_visible(self) -> bool:
+        """True if no screen or only dialogs are above this one."""
+        stack = self.app.screen_stack
+        return all(isinstance(above, ModalScreen) for above in stack[stack.index(self.screen) + 1 :])
 
     @work(thread=True, exclusive=True, group="preview")
     def _read_preview(self, summary: RunSummary) -> None:

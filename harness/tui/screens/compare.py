@@ -72,7 +72,8 @@ class CompareBody(PanelGroup):
             with Vertical():
                 yield Panel(ListTable(id="difference-table"), id="differences", label="Difference")
                 yield Panel(ListTable(id="example-table", sorts=True, opens=True), id="examples", label="Examples")
-                yield Panel(ListTable(id="setting-table", opens=True), id="settings", label="Settings")
+                settings = ListTable(id="setting-table", opens=True, has_position=False)
+                yield Panel(settings, id="settings", label="Settings")
 
 
 class CompareScreen(Screen[None]):
@@ -87,7 +88,13 @@ class CompareScreen(Screen[None]):
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "Back", tooltip="Close this screen"),
-        Binding("right_square_bracket,left_square_bracket", "plot", "Errors | time", key_display="]"),
+        Binding(
+            "right_square_bracket,left_square_bracket",
+            "plot",
+            "Errors | time",
+            key_display="]",
+            tooltip="Show the curves over errors, or over time",
+        ),
         Binding("u", "part", "All | unreachable", tooltip="Switch between all and unreachable examples"),
         Binding("y", "copy_command", "Copy command", show=False, tooltip="Copy the command of this comparison"),
         *(
@@ -215,6 +222,9 @@ class CompareScreen(Screen[None]):
 
     def action_plot(self) -> None:
         self._shows_time = not self._shows_time
+        group = self.query_one(PanelGroup)
+        if not group.has_class("-all"):
+            group.go_to("curves")
         if self._compared is not None:
             self._draw(self._compared)
 

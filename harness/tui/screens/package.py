@@ -114,7 +114,11 @@ class PackageScreen(FormScreen[None]):
         self._update()
 
     def _apply_snapshot(self, snapshot: PackageSnapshot) -> None:
+        before = self._state.counts
         self._state = self._state.with_snapshot(snapshot)
+        if self._state.counts != before and self._message is not None and self._message[1]:
+            # A refusal is about the checks before.
+            self._message = None
         self._update()
 
     @on(FormFields.Edited)

@@ -98,6 +98,8 @@ class StartScreen(FormScreen[str | None]):
         self._load(is_retry=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "next_values" and len(self._sources) < 2:
+            return False
         return action not in _ACTION_PHASES or self._phase in _ACTION_PHASES[action]
 
     # The form.
@@ -127,11 +129,12 @@ class StartScreen(FormScreen[str | None]):
         self._form, self._sources = form, sources
         await self._fill(*sources[0])
         self._enter(Phase.EDITING)
-        self.show_command()
+        self._show_start(sources[0][1])
 
     async def action_next_values(self) -> None:
-        await self._fill(*self._next_source())
-        self.show_command()
+        source = self._next_source()
+        await self._fill(*source)
+        self._show_start(source[1])
 
     def _next_source(self) -> tuple[str, dict[str, str]]:
         names = [name for name, _ in self._sources]
@@ -162,10 +165,14 @@ class StartScreen(FormScreen[str | None]):
         if sources is not self._sources:
             self._sources = sources
             self._show_sources()
-        runs = math.prod(
-            len(field.alternatives(values[field.key])) for field in self._form.fields if field.key in values
-        )
-        self.show_message(f"starts {runs} runs" if runs > 1 else "")
+        self._show_start(values)
+
+    def _show_start(self, values: Mapping[str, str]) -> None:
+        """Show the command, and how many runs it starts if all values are valid."""
+        fields = [field for field in self._form.fields if field.key in values]
+        is_valid = all(validation_error(field, values[field.key]) is None for field in fields)
+        runs = math.prod(len(field.alternatives(values[field.key])) for field in fields)
+        self.show_message(f"starts {runs} runs" if runs > 1 and is_valid else "")
         self.show_command()
 
     # The run.

@@ -106,7 +106,7 @@ class WatchScreen(RunActions, Screen[None], Generic[SnapshotT]):
             summary = snapshot.summary
             self.query_one("#who", Static).update(who(snapshot, is_frozen=self._is_frozen), layout=False)
             fault = None if snapshot.fault is None else f"cannot be read now: {snapshot.fault}"
-            self._show_why(fault or summary.reason)
+            self._show_why(fault or ("" if summary.status is Status.STOPPED else summary.reason))
             self.query_one(LogDrawer).show(snapshot.log, summary.status)
             if not self._is_frozen:
                 self.show(snapshot)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -17,7 +18,7 @@ from harness.core.text import sanitize
 from harness.core.times import time_of_day
 from harness.tui.columns import Cell, Column, Row
 from harness.tui.guess_search import MAX_RESULTS, parse_example_id, search_guesses
-from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed
+from harness.tui.run_feed import NEAR_MISS_TOKENS, RunFeed, has_verdict
 from harness.tui.snapshot import GuessLine, Verdict
 from harness.tui.token_differences import highlighted, suffix_spans
 from harness.tui.widgets.list_table import ListTable
@@ -63,7 +64,7 @@ class GuessTable(Panel):
         self._newest: Mapping[Verdict, Sequence[GuessLine]] = {}
         self._verdict = Verdict.ALL
         self._found: Sequence[GuessLine] | None = None
-        self._query = ""
+        self._query = self._asked = ""
         self._lines: dict[str, GuessLine] = {}
         self._rows: dict[str, Row] = {}
         self._first_time = ""
@@ -90,12 +91,13 @@ class GuessTable(Panel):
             self._fill(lines[self._verdict])
 
     def action_verdict(self) -> None:
-        if self._found is not None:
-            return
         verdicts = list(Verdict)
         self._verdict = verdicts[(verdicts.index(self._verdict) + 1) % len(verdicts)]
-        self._set_title()
-        if self._newest:
+        self.screen.set_focus(self.table)
+        if self._found is not None:
+            self._show_found()
+        elif self._newest:
+            self._set_title()
             self.table.follows_end = True
             self._fill(self._newest[self._verdict])
 
@@ -157,21 +159,29 @@ class GuessTable(Panel):
             self.call_later(self._set_title, "search failed, Escape shows all")
             return
         if not worker.is_cancelled:
-            self.call_later(self._show_found, query, lines)
+            self.call_later(self._use_found, query, lines)
 
-    def _show_found(self, query: str, lines: Sequence[GuessLine]) -> None:
+    def _use_found(self, query: str, lines: Sequence[GuessLine]) -> None:
         if self.is_searching:
-            self._found, self._query = lines, "" if parse_example_id(query) is not None else query.strip('"')
+            self._found, self._asked = lines, query[:30]
+            self._query = "" if parse_example_id(query) is not None else query.strip('"')
             self._rows.clear()
-            most = "the newest " if len(lines) == MAX_RESULTS else ""
-            self._set_title(f"{most}{len(lines):,} found for {query[:30]}, Escape shows all")
-            self._fill(lines)
+            self._show_found()
+
+    def _show_found(self) -> None:
+        found = self._found or ()
+        differing = (
+            None if any(line.differing is None for line in found) else np.array([one.differing for one in found])
+        )
+        lines = [found[number] for number in np.arange(len(found))[has_verdict(differing, self._verdict)]]
+        most = "the newest " if len(found) == MAX_RESULTS else ""
+        self._set_title(f"{most}{len(lines):,} found for {self._asked}, Escape shows all")
+        self._fill(lines)
 
     # The rows.
 
     def _set_title(self, words: str = "") -> None:
-        is_filtered = self._verdict is not Verdict.ALL and self._found is None
-        verdict = f" · {self._verdict} only" if is_filtered else ""
+        verdict = f" · {self._verdict} only" if self._verdict is not Verdict.ALL else ""
         self.set_title(f"Guesses{verdict}{f' · {words}' if words else ''}")
 
     def _fill(self, lines: Sequence[GuessLine]) -> None:

@@ -61,11 +61,19 @@ class ListTable(ScrollView, can_focus=True):
     class TitleClicked(TableMessage):
         """The user clicks the title of a column; `key` is the column's sort key."""
 
-    def __init__(self, *, id: str, opens: bool = False, sorts: bool = False, is_live: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        id: str,
+        opens: bool = False,
+        sorts: bool = False,
+        is_live: bool = False,
+        has_position: bool = True,
+    ) -> None:
         """Make an empty table.
 
         opens: Enter opens a row. sorts: the user may sort the rows by any column. is_live: a cursor on the last row
-        stays on the last row when rows are added.
+        stays on the last row when rows are added. has_position: its panel says which row the cursor is on.
         """
         super().__init__(id=id)
         self._columns: Sequence[Column] = ()
@@ -84,6 +92,8 @@ class ListTable(ScrollView, can_focus=True):
         self._arranged_width = 0
         self._opens = opens
         self._is_live = is_live
+        self._has_position = has_position and (opens or is_live)
+        self._could_open = False
         self.follows_end = is_live
         """True while the cursor stays on the last row."""
 
@@ -135,7 +145,8 @@ class ListTable(ScrollView, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something here."""
-        return {"open": self._opens, "sort": self._sorts}.get(action, True)
+        opens = self._opens and self._cursor < len(self._rows) and self._rows[self._cursor].opens
+        return {"open": opens, "sort": self._sorts}.get(action, True)
 
     def action_sort(self) -> None:
         """Sort by the next column, and after the last one use the rows' own order."""
@@ -216,8 +227,12 @@ class ListTable(ScrollView, can_focus=True):
     def _announce(self) -> None:
         key = self.key_under_cursor
         panel = next((one for one in self.ancestors if isinstance(one, Panel)), None)
-        if panel is not None and (self._opens or self._is_live):
+        if panel is not None and self._has_position:
             panel.border_subtitle = self._position_in_words()
+        can_open = bool(self.check_action("open", ()))
+        if can_open != self._could_open:
+            self._could_open = can_open
+            self.refresh_bindings()
         if key is not None and key != self._highlighted:
             self._highlighted = key
             self.post_message(self.Highlighted(self, key))

@@ -23,7 +23,7 @@ class TopBar(Static):
     """
 
     class Mounted(Message):
-        """A bar is on the screen and shows nothing yet."""
+        """A bar is on the screen, or has another size, and has to be filled."""
 
         def __init__(self, bar: "TopBar") -> None:
             super().__init__()
@@ -33,6 +33,10 @@ class TopBar(Static):
         super().__init__(Content.styled("harness", "bold $text-primary"))
 
     def on_mount(self) -> None:
+        self.post_message(self.Mounted(self))
+
+    def on_resize(self) -> None:
+        """Ask for what fits now."""
         self.post_message(self.Mounted(self))
 
     def show(self, overview: Overview, *, round_name: str | None) -> None:
