@@ -16,8 +16,10 @@ from textual.widgets import Static
 
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, shorten
+from harness.core.times import format_duration
 from harness.runs.folder import RunFolder
 from harness.runs.status import Status
+from harness.runs.summary import RunSummary
 from harness.tui.audit_feed import AuditFeed
 from harness.tui.audit_page import bar_table, passages, verdict
 from harness.tui.axes import Axis, ClockAxis, axis_up_to
@@ -125,10 +127,10 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         state = (snapshot.summary.guesses, snapshot.summary.status)
         if snapshot.figures and state != self._found_at and time.monotonic() >= self._next_findings:
             self._found_at, self._next_findings = state, math.inf
-            self._read_findings()
+            self._read_findings(snapshot.summary)
 
     @work(thread=True, exclusive=True, group="findings")
-    def _read_findings(self) -> None:
+    def _read_findings(self, summary: RunSummary) -> None:
         started = time.monotonic()
         try:
             found = run_command(["audit", "show", self.folder.id], on_progress=lambda line: None)
@@ -137,10 +139,12 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
             found = None
         self._next_findings = time.monotonic() + (time.monotonic() - started) / _FINDINGS_TIME_SHARE
         if found is not None:
-            self.call_later(self._show_findings, found)
+            self.call_later(self._show_findings, found, summary)
 
-    def _show_findings(self, found: dict[str, Any]) -> None:
-        self.query_one("#verdict", Static).update(verdict(found))
+    def _show_findings(self, found: dict[str, Any], summary: RunSummary) -> None:
+        # The other figures are newer than the findings of a live audit.
+        when = "" if summary.status.is_over else f"  (at {format_duration(summary.elapsed_s)})"
+        self.query_one("#verdict", Static).update(verdict(found).append(Content.styled(when, "$foreground 55%")))
         chart = bar_table(found)
         panel = self.query_one("#bar-chart", Panel)
         panel.show_empty("" if chart is not None else "no bars")
