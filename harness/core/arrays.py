@@ -14,6 +14,7 @@ Tokens = NDArray[np.integer]
 """Token ids; the last axis is the position."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 

@@ -64,8 +64,10 @@ class Ensemble:
         kept = min(len(_VOTES), self.vocabulary)
         likeliest = logprobs.topk(kept, dim=2).indices  # [some, views, kept]
         votes = torch.tensor(_VOTES[:kept], device=self.device) * self._weights.unsqueeze(1)  # [views, kept]
-        places = likeliest.flatten(1)
-        return mean.scatter_add(1, places, _NATS_PER_VOTE * votes.flatten().expand(len(mean), -1))
+        # One view after the other: on a GPU the order of additions to one place would differ between calls.
+        for view, places in enumerate(likeliest.unbind(dim=1)):
+            mean = mean.scatter_add(1, places, _NATS_PER_VOTE * votes[view].expand(len(mean), -1))
+        return mean
 
 
 class _ViewBranches:

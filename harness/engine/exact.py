@@ -21,6 +21,8 @@ from harness.engine.shaping import Support, apply_repetition_penalty, keep_top_p
 _HEADS = (16, 128, 1024)
 """Numbers of likeliest tokens to examine, each if the one before does not settle a policy; the vocabulary is last."""
 _BINS, _BIN_WIDTH = 2048, 1 / 64
+_MASS_UNIT = 2.0**-52
+"""Probabilities that are added in any order are whole multiples of this."""
 """The number of bins that a whole vocabulary is sorted into and their width in nats. The last bin is unbounded."""
 
 
@@ -190,14 +192,17 @@ def _logprobs_from_vocabulary(given: _Distribution, targets: Tensor, policy: Pol
     wanted = policy.top_p if policy.top_p < 1 else policy.typical_p
     masses = logprobs.exp().double()
     bins = (keys / _BIN_WIDTH).clamp(max=_BINS - 1).nan_to_num(nan=_BINS - 1).long()
-    upto = torch.zeros(len(keys), _BINS, dtype=masses.dtype, device=keys.device).scatter_add_(1, bins, masses).cumsum(1)
+    # Whole numbers, because their sums do not depend on the order of addition, which differs between calls on a GPU.
+    parts = (masses.nan_to_num(nan=0.0) / _MASS_UNIT).round().long()
+    upto = torch.zeros(len(keys), _BINS, dtype=torch.long, device=keys.device).scatter_add_(1, bins, parts).cumsum(1)
+    upto = upto.double() * _MASS_UNIT
     edge = torch.searchsorted(upto, torch.full_like(upto[:, :1], wanted)).clamp(max=_BINS - 1)  # [n, 1]
     before = torch.where(edge > 0, upto.gather(1, (edge - 1).clamp(min=0)), 0)  # [n, 1]
     found = torch.empty(len(keys), dtype=masses.dtype, device=keys.device)
     for row, target in enumerate(targets):
         ids = (bins[row] == edge[row]).nonzero().squeeze(1)
         ids = ids[keys[row, ids].sort(stable=True).indices]
-        mass = masses[row, ids].cumsum(0)
+        mass = parts[row, ids].cumsum(0).double() * _MASS_UNIT
         # Keep tokens up to and including the first one that reaches the mass.
         taken = min(len(ids), int((before[row] + mass < wanted).sum()) + 1)
         total = before[row, 0] + mass[taken - 1]

@@ -1,5 +1,6 @@
 """Training a soft prompt on a run's training examples, resumable after each step."""
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from harness.core.view import PrefixView
 if TYPE_CHECKING:
     from harness.engine.prompt_tuning import SuffixLoss
 
+_SECONDS_BETWEEN_STATES = 5.0
 _TOKENS_PER_SUFFIX = 60
 """Tokens of training examples in the time of one greedy suffix, measured on two cores with the demo target."""
 
@@ -43,28 +45,33 @@ def announce_training(context: Context, train: Training, plan: PromptPlan) -> No
 def trained_prompt(
     context: Context, train: Training, plan: PromptPlan, loss: "SuffixLoss", held_out: Training | None = None
 ) -> PrefixView:
-    """Train a prompt on `train` and return it as a view: the last one, or the one with the least loss on `held_out`.
+    """Train a prompt on `train` and return it as a view: the last one, or that with the least mean loss on `held_out`.
 
     The attack has announced the training with `announce_training`. A run that was killed continues at the step where it
     stopped. A run that is asked to finish ends its training and gets no further batches, so its guesses from before the
     training are its answer.
     """
-    from harness.engine.prompt_tuning import PromptTuning  # loads torch, which the parameters do not need
+    # loads torch, which the parameters do not need
+    from harness.engine.prompt_tuning import PromptTuning, mean_of
 
     tuning = PromptTuning(
         context.target, plan.tokens, plan.schedule, weight_decay=plan.weight_decay, state=context.kept("tuning")
     )
     steps_per_epoch = -(-len(train) // plan.batch)
     best: tuple[float, PrefixView] | None = None
-    worse = 0
+    worse, kept_at = 0, 0.0
     for epoch in range(plan.epochs):
         order = np.random.default_rng([context.seed, epoch]).permutation(len(train))
         for batch in context.batches(stage=_stage(epoch), over=train.part(order), size=plan.batch):
             step = epoch * steps_per_epoch + int(batch.ids[0]) // plan.batch
-            # A step may be durable although its batch was not recorded as done.
-            if tuning.steps <= step:
-                tuning.step(batch.prefixes, train.suffixes[order[batch.ids]], loss)
+            # After a resume the state may be some steps older, or one step newer, than the batches that are done.
+            while tuning.steps <= step:
+                rows = order[(tuning.steps - epoch * steps_per_epoch) * plan.batch :][: plan.batch]
+                tuning.step(train.prefixes[rows], train.suffixes[rows], loss)
+            is_last = step + 1 == (epoch + 1) * steps_per_epoch
+            if is_last or time.monotonic() - kept_at >= _SECONDS_BETWEEN_STATES:
                 context.keep("tuning", tuning.state)
+                kept_at = time.monotonic()
         if tuning.steps < (epoch + 1) * steps_per_epoch:
             return tuning.view
         if held_out is None:
@@ -72,7 +79,7 @@ def trained_prompt(
         kept = context.kept(_stage(epoch))
         if kept is None:
             scored = context.target.score(held_out.prefixes, held_out.suffixes, tuning.view)
-            kept = np.concatenate([[-scored.token_logprobs.mean()], tuning.prompt.reshape(-1)])
+            kept = np.concatenate([[mean_of(loss, -scored.token_logprobs)], tuning.prompt.reshape(-1)])
             context.keep(_stage(epoch), kept)
         held_out_loss, prompt = float(kept[0]), kept[1:].reshape(plan.tokens, -1)
         if best is None or held_out_loss < best[0]:

@@ -12,13 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from harness.core.arrays import Floats, Tokens
+from harness.core.arrays import Floats, Floats32, Tokens
 from harness.core.errors import HarnessError
 from harness.core.training import Schedule
 from harness.core.view import PrefixView
 from harness.engine.memory import run_within_memory
 from harness.engine.target import Target
 
+_LARGEST_SCALE = 65536.0
 _HEAD_ROWS = 512
 """The number of positions whose logits are in memory at once."""
 
@@ -29,13 +30,19 @@ SuffixLoss = Callable[[Tensor], Tensor]
 class PromptTuning:
     """A soft prompt in training.
 
-    state: everything that the next step depends on, float64 [2 + 3 * tokens * width]: the number of steps, the rows
+    state: everything that the next step depends on, float32 [2 + 3 * tokens * width]: the number of steps, the rows
     that fit into memory (0 for all), the prompt, and AdamW's two moments. A new PromptTuning with this state continues
     the training exactly.
     """
 
     def __init__(
-        self, target: Target, tokens: int, schedule: Schedule, *, weight_decay: float = 0.0, state: Floats | None = None
+        self,
+        target: Target,
+        tokens: int,
+        schedule: Schedule,
+        *,
+        weight_decay: float = 0.0,
+        state: Floats32 | None = None,
     ) -> None:
         """Start from the embeddings of the vocabulary's first `tokens` tokens, as published, or from `state`."""
         self._target = target
@@ -68,13 +75,13 @@ class PromptTuning:
         return PrefixView(prompt=self.prompt)
 
     @property
-    def state(self) -> Floats:
+    def state(self) -> Floats32:
         """The state described in the class docstring."""
         moments = self._optimizer.state.get(self._prompt, {})
         nothing = torch.zeros_like(self._prompt)
         parts = [self._prompt.detach(), moments.get("exp_avg", nothing), moments.get("exp_avg_sq", nothing)]
-        flat = [part.double().cpu().numpy().reshape(-1) for part in parts]
-        return np.concatenate([[float(self.steps), float(self._rows)], *flat])
+        flat = [part.cpu().numpy().reshape(-1) for part in parts]
+        return np.concatenate([np.array([self.steps, self._rows], np.float32), *flat])
 
     def step(self, prefixes: Tokens, suffixes: Tokens, loss: SuffixLoss) -> float:
         """Train one step on prefixes [rows, prefix length] and suffixes [rows, length]; return the mean loss before it.
@@ -109,11 +116,23 @@ class PromptTuning:
             rows = slice(first, first + rows_at_once)
             losses = loss(suffix_losses(self._target, self._prompt, prefixes[rows], suffixes[rows]))  # [rows]
             share = losses.sum() / len(prefixes)
-            gradient += torch.autograd.grad(share, self._prompt)[0]
+            gradient += self._scaled_gradient(share)
             total += float(share.detach())
         return total, gradient
 
-    def _restore(self, state: Floats) -> None:
+    def _scaled_gradient(self, loss: Tensor) -> Tensor:
+        """Return the gradient of `loss`, computed from a larger one in float16, which has no small numbers.
+
+        The scale is the largest for which the gradient is finite (Micikevicius et al. 2018).
+        """
+        scale = _LARGEST_SCALE if self._target.dtype == torch.float16 else 1.0
+        while True:
+            found = torch.autograd.grad(loss * scale, self._prompt, retain_graph=scale > 1)[0] / scale
+            if scale == 1 or bool(torch.isfinite(found).all()):
+                return found
+            scale /= 16
+
+    def _restore(self, state: Floats32) -> None:
         count = self._prompt.numel()
         if state.shape != (2 + 3 * count,):
             raise HarnessError(f"the stored prompt has {(len(state) - 2) // 3} numbers and this one needs {count}.")
@@ -127,6 +146,11 @@ class PromptTuning:
         if self.steps:
             moments = {"step": torch.tensor(float(self.steps)), "exp_avg": mean, "exp_avg_sq": square}
             self._optimizer.state[self._prompt].update(moments)
+
+
+def mean_of(loss: SuffixLoss, losses: Floats) -> float:
+    """Return the mean of `loss` over suffixes, whose tokens have `losses` [rows, length]."""
+    return float(loss(torch.as_tensor(losses, dtype=torch.float32)).mean())
 
 
 def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: Tokens) -> Tensor:

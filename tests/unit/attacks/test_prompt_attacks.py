@@ -1,5 +1,7 @@
 """Soft prompts: losses, training, and resumed training."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from harness.core.errors import HarnessError
 from harness.core.training import Training
 from harness.engine import prompt_tuning
+from harness.engine.loading import load_target
 from harness.engine.prompt_tuning import PromptTuning, Schedule, suffix_losses
 from harness.engine.target import Target
 from tests.unit.attacks.running import SmallContext, attack_of, function_of, run
@@ -60,6 +63,17 @@ def test_training_continues_exactly_from_its_state(neo: Target, training: Traini
     for _ in range(3):
         second.step(training.prefixes, training.suffixes, _mean)
     assert second.steps == 8 and np.array_equal(second.state, uninterrupted.state)
+
+
+def test_small_gradients_survive_in_float16(folders: dict[str, Path], training: Training) -> None:
+    gradients = {}
+    for dtype in ("float32", "float16"):
+        target = load_target(folders["neo"], device="cpu", dtype=dtype, threads=1)
+        # Each row's share of the loss is so small that its gradient has no number in float16.
+        tuning = PromptTuning(target, 4, Schedule(0.05))
+        _, gradient = tuning._gradient(training.prefixes, training.suffixes, lambda one: 1e-4 * one.mean(dim=1), 8)
+        gradients[dtype] = gradient.flatten()
+    assert torch.cosine_similarity(*gradients.values(), dim=0) >= 0.9999
 
 
 def test_out_of_memory_splits_a_training_step(neo: Target, training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
