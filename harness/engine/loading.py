@@ -33,7 +33,7 @@ def load_target(
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
-    dtype: "auto" is float32 on a CPU and the dtype of the stored weights on a GPU. threads: CPU threads of this
+    dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of this
     process. rows_at_once: sequences that go through the model together, by default derived from free memory and from
     prefix_length and suffix_length, those of the round. Raises
     HarnessError if the folder contains no such model, its weights are not finite, they do not fit into memory, or the
@@ -125,10 +125,13 @@ def _torch_dtype(name: str, path: Path, device: torch.device) -> torch.dtype:
     if device.type == "cpu":
         return torch.float32
     stored = _STORED_DTYPES.get(_stored_dtype(path), torch.float32)
-    if stored is torch.bfloat16 and device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
-        # GPUs before Ampere emulate bfloat16, and float16 lacks its range.
-        return torch.float32
-    return stored
+    if stored is torch.float16:
+        return stored
+    if torch.cuda.get_device_capability(device) >= (8, 0):
+        # It has the range of float32, so that no model overflows.
+        return torch.bfloat16
+    # GPUs before Ampere emulate bfloat16, and float16 lacks its range.
+    return torch.float32 if stored is torch.bfloat16 else torch.float16
 
 
 def _stored_dtype(path: Path) -> str:

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
-from harness.engine import memory
+from harness.engine import loading, memory
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 
@@ -55,6 +55,29 @@ def test_the_head_is_split_only_if_it_gives_the_models_logits(targets):
     assert targets["neo"].runner.head is not None and targets["gpt2"].runner.head is not None
     assert targets["gemma2"].runner.head is None
     assert targets["gemma2"].runner.positions_at_once(10**9) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_head_is_split_in_16_bits_too(folders, dtype):
+    runners = {name: load_target(folders[name], device="cpu", dtype=dtype).runner for name in ("neo", "gpt2", "gemma2")}
+    assert runners["neo"].head is not None and runners["gpt2"].head is not None
+    assert runners["neo"].neo is not None and runners["gemma2"].head is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "capability", "chosen"),
+    [
+        ("F32", (9, 0), torch.bfloat16),
+        ("BF16", (8, 0), torch.bfloat16),
+        ("F16", (9, 0), torch.float16),
+        ("F32", (7, 5), torch.float16),
+        ("BF16", (7, 5), torch.float32),
+    ],
+)
+def test_a_gpu_computes_in_16_bits_by_default(folders, monkeypatch, stored, capability, chosen):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(loading, "_stored_dtype", lambda path: stored)
+    assert loading._torch_dtype("auto", folders["neo"], torch.device("cuda")) is chosen
 
 
 def test_a_tokenizer_file_beside_the_weights_is_found(copied):
