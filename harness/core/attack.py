@@ -95,9 +95,9 @@ class Context(Protocol):
         """
 
     def batches(
-        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int = 64
+        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int | None = None
     ) -> Iterator[Batch]:
-        """Yield batches over all examples, in passes of 1, 2, 4 … trials, so that every example has a guess early.
+        """Yield batches over all examples: one trial for each, so that all have a guess early, then the other trials.
 
         A batch is finished when the next one is requested; a resumed run gets only the unfinished batches. With `over`,
         the batches cover training examples instead (ids are then rows of `over`), once per `stage`.

@@ -33,9 +33,9 @@ def load_target(
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
-    dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of this
-    process. rows_at_once: sequences that go through the model together, by default derived from free memory and from
-    prefix_length and suffix_length, those of the round. Raises
+    dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of
+    this process. rows_at_once: sequences that go through the model together, by default derived from free memory and
+    from prefix_length and suffix_length, those of the round. Raises
     HarnessError if the folder contains no such model, its weights are not finite, they do not fit into memory, or the
     device does not exist.
     """

@@ -49,11 +49,12 @@ def sample_paths(
     turns = split_range(draws, rows_at_once)
     # A shared prefix takes the memory of one more branch of its length.
     own = prefixes.shape[1] / length if predictor.shares_prefixes else 0.0
-    expected = max(1.0, _EXPECTED_SHARE * draws)
+    expected: float | None = None
     groups: list[list[Paths]] = []
     first = 0
     while first < len(prefixes):
-        most = min(max(1, int(rows_at_once / (expected + own))), most_prefixes(predictor, prefixes.shape[1]))
+        most = expected_prefixes(rows_at_once, draws=draws, own=own, expected=expected)
+        most = min(most, most_prefixes(predictor, prefixes.shape[1]))
         group = slice(first, min(first + (most if len(turns) == 1 else 1), len(prefixes)))
         parts = [sampling.paths(prefixes[group], first, turn) for turn in turns]
         groups.append([paths for paths, _ in parts])
@@ -61,6 +62,15 @@ def sample_paths(
         expected = min(draws, max(1.0, max(most_rows for _, most_rows in parts) / done))
         first += done
     return concatenate_paths(groups)
+
+
+def expected_prefixes(rows: int, *, draws: int, own: float, expected: float | None = None) -> int:
+    """Return how many prefixes are expected to have at most `rows` branches, at least 1.
+
+    own: the memory of a prefix itself, in rows. expected: the branches of a prefix, None if none has been counted.
+    """
+    branches = max(1.0, _EXPECTED_SHARE * draws) if expected is None else expected
+    return max(1, int(rows / (branches + own)))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from harness.core.errors import HarnessError
-from tests.bench import demo, engine, entities, leakage, overhead, recorded, scorer, screen
+from tests.bench import demo, engine, entities, leakage, overhead, recorded, schedule, scorer, screen
 
 
 def main() -> None:
@@ -24,6 +24,7 @@ def main() -> None:
         ("screen", lambda: screen.measure(full=is_full)),
         ("demo", demo.measure),
         ("engine", engine.measure),
+        ("batches of a run", schedule.measure),
         ("leakage of 1,000 sequences", leakage.measure),
         ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
         ("overhead", lambda: overhead.measure_overhead(full=is_full)),

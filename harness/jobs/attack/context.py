@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from harness.engine.target import Target
 
 
+_SIZE_WITHOUT_TARGET = 64
+
+
 class AttackContext:
     """The context of one execution; `harness.core.attack.Context` documents its members."""
 
@@ -43,6 +46,7 @@ class AttackContext:
         self._committed: list[Guesses] = []
         self._earlier_is_read = False
         self._target: Target | None = None
+        self._rows_at_load = 0
         self._training: Training | None = None
         self._clock_was_read = False
         self.was_cut_short = False
@@ -72,6 +76,7 @@ class AttackContext:
                 prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
             )
             self._target.calls = self._log
+            self._rows_at_load = self._target.rows_at_once
             self._channel.send("event", name="target", **self._target.record)
             if self._request.latest_rows is not None:
                 self._target.rows_at_once = self._request.latest_rows
@@ -99,16 +104,18 @@ class AttackContext:
         self._log.announce(stage, float(examples * trials), draw_weight=float(weight))
 
     def batches(
-        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int = 64
+        self, trials: int = 1, *, stage: str = GUESS_STAGE, over: Training | None = None, size: int | None = None
     ) -> Iterator[Batch]:
         prefixes = self.prefixes if over is None else over.prefixes
-        passes = list(doubling_passes(trials)) if over is None else [trials]
+        passes = first_and_rest(trials) if over is None else [trials]
         self._log.enter(stage, float(len(prefixes) * trials), noun="attack")
         for number, trials_in_pass in enumerate(passes):
             seed = derive_seed(self.seed, stage, number)
-            for first in range(0, len(prefixes), size):
-                ids = np.arange(first, min(first + size, len(prefixes)))
-                key = f"{stage}/{number}/{first}"
+            at_once = size or self._batch_size(trials_in_pass)
+            for first in range(0, len(prefixes), at_once):
+                ids = np.arange(first, min(first + at_once, len(prefixes)))
+                # With the size, because a batch of another size is another batch.
+                key = f"{stage}/{number}/{first}+{len(ids)}"
                 if self._log.is_done(key):
                     continue
                 if self._channel.finish_is_asked:
@@ -117,6 +124,13 @@ class AttackContext:
                 self._log.begin(key, weight=float(len(ids) * trials_in_pass))
                 yield Batch(ids, prefixes[ids], trials_in_pass, seed, stage)
                 self._log.end(key)
+
+    def _batch_size(self, trials: int) -> int:
+        """Return how many examples a batch has: what fills the target's device, the same in every execution."""
+        if self._request.target is None:
+            return _SIZE_WITHOUT_TARGET
+        is_gpu = self.target.device.type != "cpu"
+        return batch_size(self._rows_at_load, trials, is_gpu=is_gpu)
 
     def remaining(self) -> float:
         if not self._clock_was_read:
@@ -175,10 +189,16 @@ class AttackContext:
         return suffixes.astype(token_dtype(self.vocabulary), copy=False)
 
 
-def doubling_passes(trials: int) -> Iterator[int]:
-    """Yield 1, 2, 4, … and the rest, with the sum `trials`."""
-    size = 1
-    while trials > 0:
-        yield min(size, trials)
-        trials -= size
-        size *= 2
+def first_and_rest(trials: int) -> list[int]:
+    """Return the trials of each pass: the first one, and all others, which share one tree."""
+    return [part for part in (min(1, trials), trials - 1) if part > 0]
+
+
+def batch_size(rows: int, trials: int, *, is_gpu: bool) -> int:
+    """Return how many examples a batch has if `rows` sequences have room on the device.
+
+    Half of the draws are expected to be alive at a time. The most is what a CPU does in some seconds, and what fills a
+    GPU.
+    """
+    least, most = (64, 1024) if is_gpu else (64, 128)
+    return max(least, min(most, 2 * rows // (trials + 1)))

@@ -11,6 +11,6 @@ class Patient(Attack[Params]):
     uses_target = False
 
     def run(self, context: Context) -> Iterator[Guesses]:
-        for batch in context.batches(trials=1000, size=8):
+        for batch in context.batches(trials=1000, size=1):
             time.sleep(0.1)
             yield Guesses(batch.ids, batch.prefixes[:, : context.suffix_length], batch.ids)

@@ -1,23 +1,35 @@
 """The passes and seeds of an attack."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.jobs.attack.context import doubling_passes
+from harness.jobs.attack.context import batch_size, first_and_rest
 from harness.worker.batches import derive_seed
 
 
 @given(st.integers(1, 10_000))
-def test_passes_double_and_add_up(trials: int) -> None:
-    passes = list(doubling_passes(trials))
-    assert sum(passes) == trials
-    assert passes[0] == 1
-    assert all(size == 2**number for number, size in enumerate(passes[:-1]))
-    assert 1 <= passes[-1] <= 2 ** (len(passes) - 1)
+def test_the_first_trial_and_all_others_are_passes(trials: int) -> None:
+    passes = first_and_rest(trials)
+    assert sum(passes) == trials and passes[0] == 1 and len(passes) == min(2, trials)
 
 
 def test_zero_trials_have_no_passes() -> None:
-    assert list(doubling_passes(0)) == []
+    assert first_and_rest(0) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "trials", "is_gpu", "size"),
+    [
+        (8192, 1, False, 128),
+        (8192, 99, False, 128),
+        (700, 99, True, 64),
+        (16384, 99, True, 327),
+        (16384, 1, True, 1024),
+    ],
+)
+def test_a_batch_fills_the_device(rows: int, trials: int, is_gpu: bool, size: int) -> None:
+    assert batch_size(rows, trials, is_gpu=is_gpu) == size
 
 
 @given(st.integers(0, 1 << 70), st.text(max_size=20), st.integers(0, 100))

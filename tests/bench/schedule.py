@@ -1,0 +1,85 @@
+"""Measure what the batches of a run cost beside one tree over all prefixes: `python -m tests.bench.schedule`.
+
+Evaluations are next-token distributions, of which one tree needs the fewest. Each turn measures both ways on prefixes
+of its own, so that a ratio compares measurements that are close in time.
+"""
+
+import statistics
+import time
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from transformers import GPTNeoConfig
+
+from harness.core.arrays import Ints, Tokens
+from harness.core.examples import load_prefixes
+from harness.core.policy import Policy
+from harness.engine import memory
+from harness.engine.gpt_neo import NeoBranches
+from harness.engine.loading import load_target
+from harness.engine.memory import default_rows_at_once
+from harness.engine.sampling import expected_prefixes
+from harness.engine.target import Target
+from harness.jobs.attack.context import batch_size, first_and_rest
+from harness.runs.machine import usable_cores
+from tests.bench.inputs import surrogate_or_demo
+
+_POLICY = Policy(top_k=10)
+_TRIALS_ON_CARD = 37
+
+
+def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[str, Any]:
+    """Return the figures; `prefixes` are measured in each of `turns`, with `trials` draws each."""
+    round_, path = surrogate_or_demo()
+    rows = load_prefixes(round_)
+    rows = rows[:: max(1, len(rows) // (prefixes * turns))]
+    target = load_target(path, device="cpu", threads=usable_cores(), suffix_length=round_.suffix_length)
+    target.sample(rows[:2], _POLICY, trials=2)
+    evaluations, seconds, shares = [], [], []
+    for turn in range(turns):
+        some = rows[turn * prefixes : (turn + 1) * prefixes]
+        whole, in_batches = (_cost(target, some, trials, in_batches=each) for each in (False, True))
+        evaluations.append(in_batches[0] / whole[0])
+        seconds.append(in_batches[1] / whole[1])
+        shares.append(in_batches[2])
+    return {
+        f"evaluations of a run of {trials} trials / of one tree (required: 1.03)": statistics.median(evaluations),
+        "time of the same (required: 1.1)": statistics.median(seconds),
+        "live / reserved rows (required: 0.75)": statistics.median(shares),
+        f"prefixes at once, GPT-Neo 1.3B, {_TRIALS_ON_CARD} trials, 16 GB (required: 32)": _prefixes_on_a_card(),
+    }
+
+
+def _cost(target: Target, prefixes: Tokens, trials: int, *, in_batches: bool) -> tuple[int, float, float]:
+    """Return the evaluations and seconds of all draws, and the share of the reserved rows that were alive."""
+    live = reserved = 0
+    advance = NeoBranches.advance
+
+    def counted(branches: NeoBranches, tokens: torch.Tensor, parents: Ints) -> torch.Tensor:
+        nonlocal live, reserved
+        states = advance(branches, tokens, parents)
+        live, reserved = live + len(parents), reserved + branches.reserved
+        return states
+
+    before, start = target.evaluations, time.perf_counter()
+    with patch.object(NeoBranches, "advance", counted):
+        for seed, part in enumerate(first_and_rest(trials) if in_batches else [trials]):
+            size = batch_size(target.rows_at_once, part, is_gpu=False) if in_batches else len(prefixes)
+            for first in range(0, len(prefixes), size):
+                target.sample(prefixes[first : first + size], _POLICY, trials=part, seed=seed)
+    return target.evaluations - before, time.perf_counter() - start, live / max(1, reserved)
+
+
+def _prefixes_on_a_card() -> int:
+    """Return how many prefixes a GPU of 16 GB begins together with the weights of GPT-Neo 1.3B in 16 bits."""
+    shape = GPTNeoConfig(hidden_size=2048, num_layers=24, num_heads=16, attention_types=[[["global", "local"], 12]])
+    with patch.object(memory, "free_bytes", lambda device: 16 * 10**9 - 2 * 1_316_000_000):
+        rows = default_rows_at_once(shape, positions=50, itemsize=2, device=torch.device("cuda"))
+    return expected_prefixes(rows, draws=_TRIALS_ON_CARD, own=1.0)
+
+
+if __name__ == "__main__":
+    for name, value in measure().items():
+        print(f"{name:80} {np.round(value, 4)}")
