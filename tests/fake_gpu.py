@@ -1,0 +1,228 @@
+"""A fake GPU for tests: its tensors refuse to mix with CPU tensors, and its kernels and synchronizations are counted.
+
+    with FakeGpu() as gpu:
+        target = load_target(folder, device="cuda")
+        target.sample(prefixes)
+    print(gpu.report())
+
+It shows what code does to a GPU and not how fast it is. Its numbers are those of the CPU's kernels.
+"""
+
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace, TracebackType
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+
+from tests import fake_gpu_events, fake_gpu_tensors
+from tests.fake_gpu_events import Kind, synchronize, unfinished_copies
+from tests.fake_gpu_tensors import DeviceMode, DispatchMode, GpuTensor
+
+__all__ = ["FakeGpu", "GpuTensor", "Kind", "Place"]
+_OWN_FILES = {__file__, fake_gpu_events.__file__, fake_gpu_tensors.__file__}
+_open: list["FakeGpu"] = []
+
+
+class Place(NamedTuple):
+    """A line of code outside installed packages."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        source = linecache.getline(self.file, self.line).strip()
+        return f"{'/'.join(Path(self.file).parts[-3:])}:{self.line} {self.function}: {source}"
+
+
+class FakeGpu:
+    """A context in which device "cuda" exists, and the counters of its work. Contexts may be nested.
+
+    capability: the compute capability that it reports. memory: its size in bytes, all of it free. record_kernels:
+    record the calling line of each kernel too, which is slow.
+    """
+
+    def __init__(
+        self, *, capability: tuple[int, int] = (9, 0), memory: int = 16 << 30, record_kernels: bool = False
+    ) -> None:
+        self.capability = capability
+        self.memory = memory
+        self._recorded = set(Kind) - (set() if record_kernels else {Kind.KERNEL})
+        self._exits = ExitStack()
+        self.reset()
+
+    def reset(self) -> None:
+        """Set all counters to 0."""
+        self.counts: Counter[Kind] = Counter()
+        self.operations: dict[Kind, Counter[str]] = {kind: Counter() for kind in Kind}
+        self.places: dict[Kind, Counter[Place]] = {kind: Counter() for kind in Kind}
+
+    @property
+    def kernels(self) -> int:
+        """The number of operations that launched work: all but views, metadata and allocation."""
+        return self.counts[Kind.KERNEL]
+
+    @property
+    def synchronizations(self) -> int:
+        """The number of times that the host waited for the GPU, except for uploads."""
+        return self.counts[Kind.SYNCHRONIZATION]
+
+    @property
+    def uploads(self) -> int:
+        """The number of copies from pageable host memory, which wait for the GPU too."""
+        return self.counts[Kind.UPLOAD]
+
+    @property
+    def transfers(self) -> int:
+        """The number of copies between pinned host memory and the GPU that do not wait."""
+        return self.counts[Kind.TRANSFER]
+
+    def report(self, kinds: tuple[Kind, ...] = (Kind.SYNCHRONIZATION, Kind.UPLOAD)) -> str:
+        """Return the counters and, for each of `kinds`, the lines that caused its events, most frequent first."""
+        lines = [", ".join(f"{kind.value}: {self.counts[kind]}" for kind in Kind)]
+        for kind in kinds:
+            lines += [f"{count:6} {kind.value:16} {place}" for place, count in self.places[kind].most_common()]
+        return "\n".join(lines)
+
+    def _observe(self, kind: Kind, operation: str) -> None:
+        self.counts[kind] += 1
+        self.operations[kind][operation] += 1
+        if kind in self._recorded:
+            self.places[kind][_calling_place()] += 1
+
+    def __enter__(self) -> "FakeGpu":
+        _open.append(self)
+        self._exits.enter_context(_observing(self._observe))
+        if len(_open) == 1:
+            self._exits.enter_context(_patched_cuda())
+            was_lifting = torch._C._only_lift_cpu_tensors()
+            # Without this, torch.tensor(..., device=...) would not go through the mode below.
+            torch._C._set_only_lift_cpu_tensors(True)
+            self._exits.callback(torch._C._set_only_lift_cpu_tensors, was_lifting)
+            self._exits.enter_context(DeviceMode())
+            self._exits.enter_context(DispatchMode())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _open.remove(self)
+        self._exits.close()
+
+
+@contextmanager
+def _observing(observer: Any) -> Iterator[None]:
+    fake_gpu_events.observers.append(observer)
+    try:
+        yield
+    finally:
+        fake_gpu_events.observers.remove(observer)
+
+
+def _calling_place() -> Place:
+    """Return the innermost line outside installed packages."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        if file not in _OWN_FILES and "site-packages" not in file and "<frozen" not in file:
+            break
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+class _Event:
+    """torch.cuda.Event: waiting for it finishes the asynchronous copies before it."""
+
+    def __init__(self, **options: Any) -> None:
+        self._copies = unfinished_copies()
+
+    def record(self, stream: Any = None) -> None:
+        self._copies = unfinished_copies()
+
+    def synchronize(self) -> None:
+        synchronize("Event.synchronize", self._copies)
+
+    def query(self) -> bool:
+        return True
+
+    def wait(self, stream: Any = None) -> None:
+        pass
+
+    def elapsed_time(self, end: "_Event") -> float:
+        return 0.0
+
+
+class _Stream:
+    """torch.cuda.Stream."""
+
+    device = fake_gpu_tensors.GPU
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        synchronize("Stream.synchronize")
+
+    def record_event(self, event: Any = None) -> Any:
+        event = event or _Event()
+        event.record()
+        return event
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+    def wait_stream(self, stream: Any) -> None:
+        pass
+
+
+def _properties(device: Any = None) -> SimpleNamespace:
+    major, minor = _open[-1].capability
+    return SimpleNamespace(
+        name="Fake GPU", major=major, minor=minor, total_memory=_open[-1].memory, multi_processor_count=1
+    )
+
+
+_CUDA: dict[str, Any] = {
+    "Event": _Event,
+    "Stream": _Stream,
+    "_lazy_init": lambda: None,
+    "current_device": lambda: 0,
+    "current_stream": lambda device=None: _Stream(),
+    "default_stream": lambda device=None: _Stream(),
+    "device": lambda device=None: nullcontext(),
+    "device_count": lambda: 1,
+    "empty_cache": lambda: None,
+    "get_device_capability": lambda device=None: _open[-1].capability,
+    "get_device_name": lambda device=None: "Fake GPU",
+    "get_device_properties": _properties,
+    "is_available": lambda: True,
+    "is_bf16_supported": lambda including_emulation=True: True,
+    "is_current_stream_capturing": lambda: False,
+    "manual_seed": lambda seed: None,
+    "manual_seed_all": lambda seed: None,
+    "max_memory_allocated": lambda device=None: 0,
+    "max_memory_reserved": lambda device=None: 0,
+    "mem_get_info": lambda device=None: (_open[-1].memory, _open[-1].memory),
+    "memory_allocated": lambda device=None: 0,
+    "memory_reserved": lambda device=None: 0,
+    "memory_stats": lambda device=None: {},
+    "reset_peak_memory_stats": lambda device=None: None,
+    "set_device": lambda device: None,
+    "stream": lambda stream: nullcontext(),
+    "synchronize": lambda device=None: synchronize("torch.cuda.synchronize"),
+}
+"""The functions and classes of torch.cuda that the fake replaces."""
+
+
+@contextmanager
+def _patched_cuda() -> Iterator[None]:
+    with ExitStack() as patches:
+        for name, replacement in _CUDA.items():
+            patches.enter_context(patch.object(torch.cuda, name, replacement, create=True))
+        yield

@@ -1,0 +1,238 @@
+"""The fake GPU refuses what CUDA refuses, counts what a GPU would do, and has the values of the CPU."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+from tests.fake_gpu import FakeGpu, Kind
+
+
+@pytest.fixture
+def gpu():
+    with FakeGpu() as gpu:
+        yield gpu
+
+
+@pytest.fixture
+def table(gpu) -> torch.Tensor:
+    """[3, 4] on the fake GPU, uploaded before the counters start."""
+    made = torch.arange(12.0).view(3, 4).to("cuda")
+    gpu.reset()
+    return made
+
+
+MIXTURES = {
+    "addition": lambda table: table + torch.ones(4),
+    "addition to the host": lambda table: torch.ones(3, 4).add_(table),
+    "a host scalar that is written": lambda table: torch.tensor(1.0).add_(table.sum()),
+    "concatenation": lambda table: torch.cat([table, torch.ones(1, 4)]),
+    "gather": lambda table: table.gather(1, torch.zeros(3, 1, dtype=torch.int64)),
+    "index": lambda table: table[torch.tensor([0, 2])],
+    "mask": lambda table: table[torch.tensor([True, False, True])],
+    "assignment": lambda table: table.__setitem__(torch.tensor([0, 2]), 1.0),
+    "product": lambda table: table @ torch.ones(4, 2),
+    "embedding": lambda table: F.embedding(torch.tensor([0]), table),
+    "layer": lambda table: torch.nn.Linear(4, 2)(table),
+    "where": lambda table: torch.where(table > 0, table, torch.zeros(4)),
+    "list of tensors": lambda table: torch.stack([table[0], torch.ones(4)]),
+}
+
+
+@pytest.mark.parametrize("mix", MIXTURES.values(), ids=MIXTURES)
+@pytest.mark.parametrize("is_inference", [False, True])
+def test_cpu_tensors_are_refused(table, mix, is_inference):
+    with torch.inference_mode(is_inference), pytest.raises(RuntimeError, match="two devices, cuda:0 and cpu"):
+        mix(table)
+
+
+def test_scalars_and_copies_may_come_from_the_host(table):
+    assert (table + torch.tensor(1.0)).sum().item() == 78
+    assert torch.where(table > 5, torch.tensor(1.0), 0.0).sum().item() == 6
+    table[0] = torch.ones(4)
+    table[1] = 2.0
+    table[2, torch.tensor([0, 1], device="cuda")] = torch.tensor(9.0)
+    assert table.tolist() == [[1, 1, 1, 1], [2, 2, 2, 2], [9, 9, 10, 11]]
+
+
+def test_tensors_report_the_device_and_are_not_arrays(table):
+    assert table.device == torch.device("cuda", 0) and table.is_cuda and not table.is_cpu and not table.is_meta
+    assert table[:, 1:].device.type == "cuda" and table.cpu().device.type == "cpu"
+    with pytest.raises(TypeError, match="can't convert cuda"):
+        np.asarray(table)
+    with pytest.raises(RuntimeError, match="invalid device ordinal 1"):
+        torch.zeros(1, device="cuda:1")
+
+
+SYNCHRONIZING = {
+    "item": lambda table: table[0, 0].item(),
+    "float": lambda table: float(table[0, 0]),
+    "int": lambda table: int(table[0, 0]),
+    "bool": lambda table: bool(table[0, 0]),
+    "if": lambda table: 1 if (table > 3).any() else 0,
+    "tolist": lambda table: table.tolist(),
+    "cpu": lambda table: table.cpu(),
+    "to": lambda table: table.to("cpu"),
+    "to a host tensor": lambda table: torch.empty(3, 4).copy_(table),
+    "nonzero": lambda table: table.nonzero(),
+    "masked_select": lambda table: table.masked_select(table > 3),
+    "boolean index": lambda table: table[table > 3],
+    "boolean assignment": lambda table: table.__setitem__(table[:, 0] > 3, torch.ones(2, 4, device="cuda")),
+    "unique": lambda table: table.unique(),
+    "repeats": lambda table: table.repeat_interleave(torch.tensor([1, 2, 3], device="cuda"), 0),
+    "equal": lambda table: torch.equal(table, table),
+    "allclose": lambda table: torch.allclose(table, table),
+    "scalar index": lambda table: table[torch.zeros((), dtype=torch.int64, device="cuda")],
+    "synchronize": lambda table: torch.cuda.synchronize(),
+}
+ASYNCHRONOUS = {
+    "where": lambda table: torch.where(table > 3, table, 0),
+    "masked_fill": lambda table: table.masked_fill(table > 3, 1),
+    "a mask and one value": lambda table: table.__setitem__(table > 3, 1.0),
+    "index": lambda table: table[torch.arange(2, device="cuda")],
+    "repeats of known size": lambda table: table.repeat_interleave(torch.arange(1, 4, device="cuda"), 0, output_size=6),
+    "top-k": lambda table: table.topk(2, dim=1),
+    "product": lambda table: table @ table.T,
+}
+
+
+@pytest.mark.parametrize("call", SYNCHRONIZING.values(), ids=SYNCHRONIZING)
+@pytest.mark.parametrize("is_inference", [False, True])
+def test_synchronizations_are_counted(gpu, table, call, is_inference):
+    with torch.inference_mode(is_inference):
+        call(table.clone())
+    assert gpu.synchronizations == 1
+    (place,) = gpu.places[Kind.SYNCHRONIZATION]
+    assert place.file == __file__ and str(place) in gpu.report()
+
+
+@pytest.mark.parametrize("call", ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
+@pytest.mark.parametrize("is_inference", [False, True])
+def test_asynchronous_operations_are_not_synchronizations(gpu, table, call, is_inference):
+    with torch.inference_mode(is_inference):
+        call(table.clone())
+    assert gpu.synchronizations == gpu.uploads == 0 and gpu.kernels > 0
+
+
+@pytest.mark.parametrize("is_inference", [False, True])
+def test_kernels_are_counted_and_views_are_not(gpu, table, is_inference):
+    with torch.inference_mode(is_inference):
+        table[:, 1:].transpose(0, 1).unsqueeze(0).expand(2, -1, -1).reshape(2, 9)[0].split(3)
+        assert gpu.kernels == 1  # reshape copies
+        torch.empty(5, device="cuda"), table.new_empty(2), torch.empty_like(table), table.size(), table.contiguous()
+        assert gpu.kernels == 1
+        F.layer_norm(table, (4,)).softmax(1).add_(1).long()
+        assert gpu.kernels == 5
+        F.linear(table, table, torch.zeros(3, device="cuda"))
+    assert gpu.kernels == 7  # and that zeros
+    product = "aten.linear.default" if is_inference else "aten.addmm.default"
+    assert gpu.operations[Kind.KERNEL][product] == 1
+
+
+def test_uploads_are_counted_by_the_kind_of_memory(gpu):
+    torch.ones(3).to("cuda"), torch.tensor([1, 2], device="cuda"), torch.as_tensor(np.ones(2), device="cuda")
+    torch.zeros(3, device="cuda")[[0, 2]]
+    assert (gpu.uploads, gpu.synchronizations, gpu.transfers) == (4, 0, 0)
+    torch.ones(3).pin_memory().to("cuda", non_blocking=True)
+    buffer = torch.empty(4, pin_memory=True)
+    torch.zeros(2, device="cuda").copy_(buffer[:2], non_blocking=True)
+    assert (gpu.uploads, gpu.transfers) == (4, 2) and buffer.is_pinned() and not torch.ones(1).is_pinned()
+
+
+def test_asynchronous_copies_to_the_host_have_no_values_before_a_synchronization(gpu, table):
+    buffer = torch.empty(4, pin_memory=True)
+    buffer.copy_(table[1], non_blocking=True)
+    whole = table.to("cpu", non_blocking=True)
+    event = torch.cuda.Event()
+    event.record()
+    later = table.to("cpu", non_blocking=True)
+    assert buffer.isnan().all() and whole.isnan().all() and gpu.synchronizations == 0 and gpu.transfers == 3
+    event.synchronize()
+    assert buffer.tolist() == [4, 5, 6, 7] and whole.sum() == 66 and later.isnan().all()
+    torch.cuda.synchronize()
+    assert later.sum() == 66 and gpu.synchronizations == 2
+
+
+def test_integer_products_and_kernels_of_the_cpu_are_refused(table):
+    with pytest.raises(RuntimeError, match="mm_cuda"):
+        table.long() @ table.long().T
+    heads = torch.zeros(1, 1, 3, 8, device="cuda")
+    with pytest.raises(NotImplementedError, match="CUDA"):
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(heads, heads, heads)
+    with pytest.raises(RuntimeError, match="fp16 and bf16"):
+        torch.ops.aten._scaled_dot_product_flash_attention(heads, heads, heads)
+
+
+def test_fused_attention_returns_values_and_log_sum_exp(gpu):
+    query, keys, values = (torch.randn(2, 3, count, 8) for count in (5, 9, 9))
+    scores = query @ keys.transpose(-1, -2) * 0.7
+    wanted, total = scores.softmax(-1) @ values, scores.logsumexp(-1)
+    on_gpu = [part.to("cuda") for part in (query, keys, values)]
+    kernels = torch.ops.aten
+    found = kernels._scaled_dot_product_efficient_attention(*on_gpu, None, True, scale=0.7)
+    assert torch.allclose(found[0].cpu(), wanted, atol=1e-5)
+    assert found[1].shape == (2, 3, 32) and torch.allclose(found[1][:, :, :5].cpu(), total, atol=1e-5)
+    found = kernels._scaled_dot_product_flash_attention(*(part.bfloat16() for part in on_gpu), scale=0.7)
+    assert len(found) == 9 and found[0].dtype is torch.bfloat16 and torch.allclose(found[1].cpu(), total, atol=0.1)
+    with torch.inference_mode():
+        gpu.reset()
+        found = F.scaled_dot_product_attention(*on_gpu, scale=0.7)
+        assert gpu.kernels == 1
+    assert torch.allclose(found.cpu(), wanted, atol=1e-5)
+
+
+def _trained(device: str) -> list[np.ndarray]:
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 5)).to(device)
+    prompt = torch.nn.Parameter(torch.randn(6, 4).to(device))
+    optimizer = torch.optim.AdamW([prompt], lr=0.1)
+    wanted = torch.arange(6, device=device) % 5
+    losses = []
+    for _ in range(3):
+        states = checkpoint(lambda inputs: layers(inputs).float(), prompt, use_reentrant=False)
+        heads = states.view(1, 1, 6, 5)
+        mixed = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)[0, 0]
+        loss = F.cross_entropy(mixed, wanted)
+        prompt.grad = torch.autograd.grad(loss, prompt)[0]
+        optimizer.step()
+        losses.append(loss.detach().cpu().numpy())
+    return [*losses, prompt.detach().cpu().numpy()]
+
+
+def test_training_equals_that_on_the_cpu(gpu):
+    for found, wanted in zip(_trained("cuda"), _trained("cpu"), strict=True):
+        assert np.allclose(found, wanted, atol=1e-6)
+
+
+def test_modules_move_with_tied_weights_and_can_be_copied(gpu):
+    embedding, head = torch.nn.Embedding(5, 4), torch.nn.Linear(4, 5, bias=False)
+    head.weight = embedding.weight
+    model = torch.nn.ModuleList([embedding, head]).to("cuda")
+    assert model[0].weight is model[1].weight and model[0].weight.is_cuda
+    duplicate = copy.deepcopy(model)
+    duplicate[0].weight.data.zero_()
+    assert duplicate[1].weight.abs().sum().item() == 0 < model[1].weight.abs().sum().item()
+
+
+def test_the_fake_exists_only_inside_its_context():
+    has_gpu = torch.cuda.is_available()
+    with FakeGpu(capability=(7, 5), memory=1 << 20) as outer:
+        assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+        assert torch.cuda.get_device_capability(0) == (7, 5) and torch.cuda.mem_get_info()[0] == 1 << 20
+        with FakeGpu() as inner:
+            kept = torch.zeros(2, device="cuda")
+            assert torch.cuda.get_device_capability() == (9, 0)
+        kept.sum().item()
+        assert (outer.synchronizations, inner.synchronizations) == (1, 0) and outer.kernels == inner.kernels + 1 == 2
+    assert torch.cuda.is_available() == has_gpu
+    # A tensor stays usable, for fixtures that live longer than a test.
+    assert (kept + 1).tolist() == [1, 1]
+
+
+def test_kernels_have_places_if_asked_for():
+    with FakeGpu(record_kernels=True) as gpu:
+        torch.zeros(2, device="cuda")
+    assert [place.file for place in gpu.places[Kind.KERNEL]] == [__file__]
