@@ -16,7 +16,7 @@ COMPILE_ALL = $(BIN)/python -m compileall -q -j 0 $(VENV)/lib harness attacks >/
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 FAST   = -m "not slow"
 
-.PHONY: help demo install install-dev test test-busy check lint test-all soak bench pictures dockerfile results lock relock clean
+.PHONY: help demo install install-dev test test-busy check lint test-all soak bench gpu pictures dockerfile results lock relock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -73,6 +73,9 @@ soak: $(VENV)/.installed-dev ## kill processes 500 times, fill a disk, set the c
 
 bench: $(VENV)/.installed-dev ## measure the numbers in the README
 	@$(BIN)/python -m tests.bench
+
+gpu: $(VENV)/.installed-dev ## run the CUDA tests and measure the engine on one GPU
+	@$(BIN)/python -m tests.bench.gpu
 
 dockerfile: $(VENV)/.installed-dev ## execute the Dockerfile in a fresh Debian; needs root, debootstrap and bubblewrap
 	@$(BIN)/python -m tests.dockerfile Dockerfile -- doctor

@@ -18,7 +18,7 @@ from harness.engine.resolving import require_capacity, resolve_target
 from harness.runs.machine import usable_cores
 
 if TYPE_CHECKING:
-    from harness.engine.benchmark import Measured
+    from harness.bench.speed import Measured
 
 
 def bench(
@@ -49,7 +49,7 @@ def bench(
         raise HarnessError(f"{loaded.name} has {len(all_prefixes)} prefixes. Lower --prefixes {prefixes}.")
     chosen = all_prefixes[np.linspace(0, len(all_prefixes) - 1, prefixes).round().astype(int)]
 
-    from harness.engine.benchmark import measure
+    from harness.bench.speed import measure
 
     measured = measure(
         found.path,

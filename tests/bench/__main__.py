@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from harness.core.errors import HarnessError
-from tests.bench import demo, engine, entities, leakage, overhead, recorded, schedule, scorer, screen
+from tests.bench import demo, engine, entities, leakage, overhead, peers, recorded, schedule, scorer, screen
 
 
 def main() -> None:
@@ -25,6 +25,7 @@ def main() -> None:
         ("demo", demo.measure),
         ("engine", engine.measure),
         ("batches of a run", schedule.measure),
+        ("engine beside CTranslate2", peers.measure),
         ("leakage of 1,000 sequences", leakage.measure),
         ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
         ("overhead", lambda: overhead.measure_overhead(full=is_full)),

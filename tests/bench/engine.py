@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.bench.speed import measure as measure_target
 from harness.core.examples import load_prefixes
-from harness.engine.benchmark import measure as measure_target
 from harness.engine.devices import resolve_device
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import SURROGATE, surrogate_or_demo

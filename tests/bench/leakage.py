@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from harness.audits.leakage.exact import exact_logprobs
 from harness.audits.leakage.params import SCHEMES, LeakageParams
 from harness.core.examples import load_answers, load_prefixes
 from harness.engine.devices import resolve_device
@@ -20,9 +21,9 @@ def measure() -> dict[str, Any]:
     assert answers is not None
     target = load_target(path, device=resolve_device(), threads=usable_cores())
     policies = list(LeakageParams().policies.values())
-    target.exact_logprobs(prefixes[:8], answers[:8], policies)
+    exact_logprobs(target, prefixes[:8], answers[:8], policies)
     start = time.perf_counter()
-    found = target.exact_logprobs(prefixes, answers, policies)
+    found = exact_logprobs(target, prefixes, answers, policies)
     seconds = time.perf_counter() - start
     assert found.shape == (len(SCHEMES), *answers.shape)
     required = {"required_seconds": REQUIRED_SECONDS} if SURROGATE.is_dir() else {}

@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
@@ -18,13 +18,13 @@ import torch
 from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.policy import Policy
-from harness.engine import model_runner, selection
+from harness.engine import shaping
 from harness.engine.devices import resolve_device
+from harness.engine.kernels import Product
 from harness.engine.loading import load_target
+from harness.engine.model_runner import ModelRunner
 from harness.engine.sampling import sample_paths
 from harness.engine.target import Target
-from harness.runs.machine import usable_cores
-from tests.bench.inputs import surrogate_or_demo
 
 TRIALS, PREFIXES, TURNS = 100, 8, 3
 _POLICY = Policy(top_k=10)
@@ -35,6 +35,10 @@ Disabler = Callable[[], AbstractContextManager[object]]
 
 def measure() -> dict[str, float]:
     """Return the relative time without each optimization, the median over turns."""
+    # The tests of the engine use this module and need not load the command line.
+    from harness.runs.machine import usable_cores
+    from tests.bench.inputs import surrogate_or_demo
+
     round_, path = surrogate_or_demo()
     prefixes = load_prefixes(round_)
     prefixes = prefixes[:: len(prefixes) // (PREFIXES * TURNS)]
@@ -72,17 +76,14 @@ def measure() -> dict[str, float]:
 def disablers(target: Target) -> dict[str, Disabler]:
     """Return the optimizations that can be switched off, each with a context manager that does so."""
     found: dict[str, Disabler] = {
-        "block maxima before the selection": lambda: patch.object(selection, "top_scores", _top_scores_of_whole_rows),
-        "reused buffers": lambda: patch.object(model_runner.ModelRunner, "_table", _fresh_table),
-        "rows aligned to cache lines": lambda: _unaligned_rows(target.runner),
+        "block maxima before the selection": lambda: patch.object(shaping, "_BLOCK", _LARGE_BLOCK),
         "logits in blocks that fit into a cache": lambda: patch.object(target.runner, "logit_bytes", _LARGE_BLOCK),
-        "products with the head of 512 rows, not 32": lambda: patch.object(model_runner, "_PRODUCT_ROWS", 32),
+        "weights in the order of oneDNN": lambda: _unpacked_weights(target.runner),
     }
     if target.runner.neo is not None:
         found["own GPT-Neo: keys and values of a prefix once, fused attention"] = lambda: patch.object(
             target.runner, "neo", None
         )
-        found["GELU in one kernel"] = lambda: _unfused_activation(target.runner)
     return found if target.device.type == "cpu" else dict(list(found.items())[:1])
 
 
@@ -113,33 +114,16 @@ def _without(target: Target, disable: Disabler) -> Callable[[Tokens], object]:
     return sample
 
 
-def _top_scores_of_whole_rows(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    found = scores.topk(count, dim=1)
-    return found.values, found.indices
-
-
-def _fresh_table(self: model_runner.ModelRunner, name: str, rows: int, dtype: torch.dtype) -> torch.Tensor:
-    columns = -(-self.vocabulary // model_runner._ALIGNED) * model_runner._ALIGNED
-    return torch.empty(rows, columns, dtype=dtype, device=self.device)[:, : self.vocabulary]
-
-
 @contextmanager
-def _unaligned_rows(runner: model_runner.ModelRunner) -> Iterator[None]:
-    with patch.object(model_runner, "_ALIGNED", 1), patch.object(runner, "_tables", {}):
+def _unpacked_weights(runner: ModelRunner) -> Iterator[None]:
+    blocks = [] if runner.neo is None else runner.neo.blocks
+    products = [each for block in blocks for each in vars(block).values() if isinstance(each, Product)]
+    if runner.head_product is not None:
+        products.append(runner.head_product.product)
+    with ExitStack() as stack:
+        for product in products:
+            stack.enter_context(patch.object(product, "_packed", None))
         yield
-
-
-@contextmanager
-def _unfused_activation(runner: model_runner.ModelRunner) -> Iterator[None]:
-    assert runner.neo is not None
-    fused = [block.activation for block in runner.neo.blocks]
-    for block in runner.neo.blocks:
-        block.activation = block.mlp.act
-    try:
-        yield
-    finally:
-        for block, activation in zip(runner.neo.blocks, fused, strict=True):
-            block.activation = activation
 
 
 def table(found: dict[str, float]) -> str:

@@ -1,11 +1,15 @@
-"""Measure what the batches of a run cost beside one tree over all prefixes: `python -m tests.bench.schedule`.
+"""Measure what a run costs beside one tree over all prefixes: `python -m tests.bench.schedule`.
 
 Evaluations are next-token distributions, of which one tree needs the fewest. Each turn measures both ways on prefixes
-of its own, so that a ratio compares measurements that are close in time.
+of its own, so that a ratio compares measurements that are close in time. At the end the prefixes of the first turn go
+through `harness run baseline`, from the loaded target to the last guess.
 """
 
 import statistics
+import tempfile
 import time
+from pathlib import Path
+from timeit import Timer
 from typing import Any
 from unittest.mock import patch
 
@@ -13,18 +17,23 @@ import numpy as np
 import torch
 from transformers import GPTNeoConfig
 
-from harness.core.arrays import Ints, Tokens
+from harness.bench.official import BATCH, official_suffixes
+from harness.core.arrays import Tokens
 from harness.core.examples import load_prefixes
 from harness.core.policy import Policy
+from harness.core.rounds import Round
 from harness.engine import memory
+from harness.engine.branches import Placement
 from harness.engine.gpt_neo import NeoBranches
 from harness.engine.loading import load_target
 from harness.engine.memory import default_rows_at_once
 from harness.engine.sampling import expected_prefixes
 from harness.engine.target import Target
 from harness.jobs.attack.context import batch_size, first_and_rest
+from harness.runs.folder import RunFolder
 from harness.runs.machine import usable_cores
-from tests.bench.inputs import surrogate_or_demo
+from harness.runs.reader import RunReader
+from tests.bench.inputs import run_harness, surrogate_or_demo
 
 _POLICY = Policy(top_k=10)
 _TRIALS_ON_CARD = 37
@@ -44,7 +53,14 @@ def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[st
         evaluations.append(in_batches[0] / whole[0])
         seconds.append(in_batches[1] / whole[1])
         shares.append(in_batches[2])
+    some = rows[:prefixes]
+    whole = _cost(target, some, trials, in_batches=False)[1]
+    official = Timer(lambda: official_suffixes(target.model, some[:BATCH], length=round_.suffix_length)).timeit(1)
+    seconds_of_run = _seconds_of_a_run(round_, path, some, trials)
     return {
+        f"suffixes a second, harness run baseline, {trials} trials": prefixes * trials / seconds_of_run,
+        "the same / the official arithmetic": prefixes * trials / seconds_of_run * official / len(some[:BATCH]),
+        "time of harness run baseline / of one tree": seconds_of_run / whole,
         f"evaluations of a run of {trials} trials / of one tree (required: 1.03)": statistics.median(evaluations),
         "time of the same (required: 1.1)": statistics.median(seconds),
         "live / reserved rows (required: 0.75)": statistics.median(shares),
@@ -57,10 +73,10 @@ def _cost(target: Target, prefixes: Tokens, trials: int, *, in_batches: bool) ->
     live = reserved = 0
     advance = NeoBranches.advance
 
-    def counted(branches: NeoBranches, tokens: torch.Tensor, parents: Ints) -> torch.Tensor:
+    def counted(branches: NeoBranches, tokens: torch.Tensor, placement: Placement) -> torch.Tensor:
         nonlocal live, reserved
-        states = advance(branches, tokens, parents)
-        live, reserved = live + len(parents), reserved + branches.reserved
+        states = advance(branches, tokens, placement)
+        live, reserved = live + len(placement), reserved + branches.reserved
         return states
 
     before, start = target.evaluations, time.perf_counter()
@@ -70,6 +86,23 @@ def _cost(target: Target, prefixes: Tokens, trials: int, *, in_batches: bool) ->
             for first in range(0, len(prefixes), size):
                 target.sample(prefixes[first : first + size], _POLICY, trials=part, seed=seed)
     return target.evaluations - before, time.perf_counter() - start, live / max(1, reserved)
+
+
+def _seconds_of_a_run(round_: Round, path: Path, prefixes: Tokens, trials: int) -> float:
+    """Return the seconds from the loaded target to the last guess of a run of `baseline` on these prefixes."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        np.save(place / "prefix.npy", prefixes)
+        (place / "round.toml").write_text(
+            'name = "part"\ntitle = "A part of a round"\nprefix_file = "prefix.npy"\nclusters = "none"\n'
+            f'target = "{path}"\nbudget = "1h"\nvocabulary = {round_.vocabulary}\n'
+        )
+        options = ("--round", str(place / "round.toml"), "--device", "cpu", "--set", f"trials={trials}")
+        run_harness(place, "run", "baseline", *options)
+        (run,) = (place / "state" / "runs").iterdir()
+        with RunReader(RunFolder(run).store) as reader:
+            loaded = next(at for _, at, event, _ in reader.events() if event == "worker_target")
+            return float(reader.query("SELECT MAX(at) FROM guess")[0][0] - loaded)
 
 
 def _prefixes_on_a_card() -> int:

@@ -1,10 +1,16 @@
 """Benchmarks that use internals of the harness still work."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from transformers import GPT2LMHeadModel
+
+from harness.core.arrays import Tokens
+from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.resolving import resolve_target
-from tests.bench import schedule
+from tests.bench import peers, schedule
+from tests.bench.ctranslate2_peer import Sampler
 from tests.bench.overhead import measure_ingest
 from tests.bench.terminal import first_paint_seconds
 from tests.functional.machine import Machine
@@ -23,5 +29,32 @@ def test_the_first_paint_is_measured(machine: Machine) -> None:
 def test_the_batches_of_a_run_cost_little_more_than_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "surrogate_or_demo", lambda: (load_round("demo"), resolve_target("demo").path))
     figures = list(schedule.measure(prefixes=4, trials=12, turns=1).values())
-    evaluations, _, live, prefixes = figures
+    suffixes, _, run, evaluations, _, live, prefixes = figures
+    assert suffixes > 0 and run > 0
     assert 1 <= evaluations < 1.5 and live > 0.5 and prefixes >= 32
+
+
+def test_the_engine_is_compared_with_a_peer_and_the_official_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peer(model: GPT2LMHeadModel, prefixes: Tokens, threads: int, folder: Path) -> dict[str, Sampler]:
+        assert model.config.n_positions == 100 and folder.is_dir()
+        return {"float32": lambda rows, trials: len(rows) * trials}
+
+    monkeypatch.setattr(peers, "surrogate_or_demo", lambda: (load_round("demo"), resolve_target("demo").path))
+    monkeypatch.setattr(peers, "_PAUSE_SECONDS", 0)
+    figures = peers.measure(prefixes=2, turns=1, threads=1, peer=peer)
+    assert figures.pop("largest difference of logits within the window") < 1e-3
+    missing = {name for name, value in figures.items() if value == "not measured: this CPU does not support it"}
+    assert all(("int8" in name or "CTranslate2 bfloat16" in name) == (name in missing) for name in figures), figures
+    assert all(value > 0 for name, value in figures.items() if name not in missing)
+
+
+def test_a_peer_that_cannot_be_installed_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peer(model: GPT2LMHeadModel, prefixes: Tokens, threads: int, folder: Path) -> dict[str, Sampler]:
+        raise HarnessError("no network")
+
+    monkeypatch.setattr(peers, "surrogate_or_demo", lambda: (load_round("demo"), resolve_target("demo").path))
+    monkeypatch.setattr(peers, "_PAUSE_SECONDS", 0)
+    figures = peers.measure(prefixes=2, turns=1, threads=1, peer=peer)
+    missing = {name for name, value in figures.items() if value == "not measured: no network"}
+    assert missing == {name for name in figures if "CTranslate2" in name}
+    assert "score / official second pass (required: 5)" in figures
