@@ -3,6 +3,7 @@
 With HARNESS_REQUIRE_TOOLS=1 such tests fail instead.
 """
 
+import contextlib
 import functools
 import gc
 import os
@@ -10,18 +11,20 @@ import shutil
 import signal
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from harness.sandbox.backends import BACKENDS
 from harness.sandbox.launching import is_available
-from tests.browser import chromium
 
 # Thousands of tests and the modules that they load are never garbage, and searching them takes a sixth of the time.
 gc.set_threshold(100_000)
 
-# A busy machine may take long for any example.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# Most tests of the engine run on machines without hypothesis.
+with contextlib.suppress(ImportError):
+    from hypothesis import HealthCheck, settings
+
+    # A busy machine may take long for any example.
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
@@ -51,7 +54,7 @@ def bubblewrap() -> None:
 
 def require_backend(name: str) -> None:
     """Skip the test if `name` is a sandbox backend that does not work on this machine."""
-    if name not in _available_backends() and name in {backend.name for backend in BACKENDS}:
+    if name in {backend.name for backend in BACKENDS} and name not in _available_backends():
         _skip(f"the sandbox backend {name} does not work on this machine.")
 
 
@@ -63,6 +66,8 @@ def require_tool(name: str, *, package: str | None = None) -> None:
 
 def require_chromium() -> None:
     """Skip the test if no Chromium is installed."""
+    from tests.browser import chromium  # loads matplotlib
+
     if chromium() is None:
         _skip("Chromium is not installed (Debian and Ubuntu: apt-get install chromium).")
 

@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from harness.core.arrays import Ints
 from harness.core.view import Combination, PrefixView
-from harness.engine.branches import Branches, Logits
+from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.model_runner import ModelRunner
-from harness.engine.selection import logsumexp
 
 _VOTES = (5.0, 4.0, 3.0, 2.0, 1.0)
 _NATS_PER_VOTE = 1e3
@@ -31,18 +29,20 @@ class Ensemble:
         weights = torch.tensor([view.weight for view in views], device=runner.device)
         self._weights = weights / weights.sum()
 
-    def begin(self, tokens: Tensor, *, room: int, keep: int) -> tuple[Tensor, Branches]:
+    def begin(self, tokens: Tensor, *, room: int, keep: int, is_shared: bool = True) -> tuple[Tensor, Branches]:
         """Return states [prefixes, keep, views, width] of the last `keep` tokens, and branches.
 
         tokens: [prefixes, length]. The branches have room for `room` more tokens.
         """
-        begun = [self._runner.begin(tokens, room=room, keep=keep, view=view) for view in self._views]
+        begun = [
+            self._runner.begin(tokens, room=room, keep=keep, view=view, is_shared=is_shared) for view in self._views
+        ]
         branches = _ViewBranches(self._runner, [branches for _, branches in begun])
         return torch.stack([states for states, _ in begun], dim=2), branches
 
-    def advance(self, branches: Branches, tokens: Tensor, parents: Ints) -> Tensor:
-        """Return states [rows, views, width] of `tokens` [rows] appended to the branches `parents` [rows]."""
-        return branches.advance(tokens, parents)
+    def advance(self, branches: Branches, tokens: Tensor, placement: Placement) -> Tensor:
+        """Return states [rows, views, width] of `tokens` [rows] appended to the branches in their new rows."""
+        return branches.advance(tokens, placement)
 
     def logit_blocks(self, states: Tensor) -> Iterator[Logits]:
         """Yield the combined next-token logits of states [rows, views, width], some rows at a time."""
@@ -53,7 +53,7 @@ class Ensemble:
         for block in self._runner.logit_blocks(states.flatten(0, 1), multiple=self.views):
             logprobs = block.scores - block.total.unsqueeze(1)
             combined = self._combine(logprobs.view(-1, self.views, self.vocabulary))
-            yield Logits(slice(done, done + len(combined)), combined, logsumexp(combined))
+            yield Logits(slice(done, done + len(combined)), combined)
             done += len(combined)
 
     def _combine(self, logprobs: Tensor) -> Tensor:
@@ -77,9 +77,9 @@ class _ViewBranches:
         self._runner = runner
         self._views = views
 
-    def advance(self, tokens: Tensor, parents: Ints) -> Tensor:
-        return torch.stack([self._runner.advance(view, tokens, parents) for view in self._views], dim=1)
+    def advance(self, tokens: Tensor, placement: Placement) -> Tensor:
+        return torch.stack([self._runner.advance(view, tokens, placement) for view in self._views], dim=1)
 
-    def select(self, rows: Ints) -> None:
+    def select(self, placement: Placement) -> None:
         for view in self._views:
-            view.select(rows)
+            view.select(placement)

@@ -12,10 +12,10 @@ from torch import Tensor
 from harness.core.arrays import Floats, Tokens
 from harness.core.view import PrefixView
 from harness.engine.branches import Logits
-from harness.engine.decoding import prefix_groups
 from harness.engine.model_runner import ModelRunner
 from harness.engine.results import Scores
-from harness.engine.selection import most_likely
+from harness.engine.shaping import logsumexp_and_mean, most_likely, row_blocks
+from harness.engine.tree import prefix_groups
 
 Measure = Callable[[Logits, Tensor, Tensor], Tensor]
 """Maps the logits of n positions, the tokens [n] that follow and the tokens [n, any] before those to [figures, n]."""
@@ -118,14 +118,20 @@ def _block_scores(logits: Logits, targets: Tensor) -> Tensor:
     scores = logits.scores  # [n, vocabulary]
     of_target = scores.gather(1, targets.unsqueeze(1))  # [n, 1]
     best, _ = most_likely(scores, 2)  # [n, 2]
-    masses = (scores - logits.total.unsqueeze(1)).exp_()  # [n, vocabulary]
-    entropy = logits.total - torch.linalg.vecdot(masses, scores)
-    if bool(entropy.isnan().any()):
-        # The logit of an impossible token is -inf and contributes nothing, but 0 * inf is NaN.
-        entropy = logits.total - torch.linalg.vecdot(masses, scores.nan_to_num(nan=torch.nan))
-    rank = (scores > of_target).sum(1)
-    equals = scores == of_target
-    if bool((equals.sum(1) > 1).any()):
+    total, mean = logsumexp_and_mean(scores)
+    rank = _count(torch.gt, scores, of_target)
+    if bool((_count(torch.eq, scores, of_target) > 1).any()):
         ids = torch.arange(scores.shape[1], device=scores.device)
-        rank += (equals & (ids < targets.unsqueeze(1))).sum(1)
-    return torch.stack([of_target.squeeze(1) - logits.total, best[:, 0] - best[:, 1], rank.float(), entropy])
+        rank += ((scores == of_target) & (ids < targets.unsqueeze(1))).sum(1)
+    return torch.stack([of_target.squeeze(1) - total, best[:, 0] - best[:, 1], rank, total - mean])
+
+
+def _count(compare: Callable[..., Tensor], scores: Tensor, of_target: Tensor) -> Tensor:
+    """Return in how many columns scores [n, vocabulary] compare with those of the targets [n, 1], [n] float32."""
+    # A table of numbers is summed several times faster than one of truth values.
+    return torch.cat(
+        [
+            compare(part, wanted, out=torch.empty_like(part)).sum(1)
+            for part, wanted in zip(row_blocks(scores), row_blocks(of_target), strict=True)
+        ]
+    )

@@ -13,7 +13,7 @@ from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.engine.memory import is_out_of_memory
+from harness.engine.memory import is_out_of_memory, keep_freed_memory
 from harness.engine.resolving import weight_files
 from harness.engine.target import Target
 
@@ -66,6 +66,8 @@ def load_model(
     # "highest" disables TensorFloat-32, which has only 10 bits of mantissa.
     torch.set_float32_matmul_precision("highest")
     where = _torch_device(device)
+    if where.type == "cpu":
+        keep_freed_memory()
     model: PreTrainedModel = _read_model(path, _torch_dtype(dtype, path, where), architecture, what)
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):

@@ -1,13 +1,16 @@
-"""Free memory, the number of sequences that fit into it, and what to do when it runs out."""
+"""The limits of a device: free memory, what to do when it runs out, and numbers that are not finite."""
 
+import ctypes
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
+from harness.core.arrays import Floats
 from harness.core.errors import HarnessError
 
 Result = TypeVar("Result")
@@ -24,12 +27,14 @@ _OUT_OF_MEMORY_TEXTS = (
 )
 CACHE_STEP = 64
 """The capacity of a cache grows by this many positions."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""The numbers of mallopt(3): free memory above which glibc returns some, and the size of blocks of their own."""
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass
 class Room:
-    """How many sequences of one model have room in memory together. All targets that show the model share it."""
+    """The number of sequences that go through a model together. All targets with views of the model share it."""
 
     rows: int
 
@@ -63,13 +68,33 @@ def free_bytes(device: torch.device) -> int:
     """Return the bytes of memory that the device can still provide."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    free = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    free = _machine_bytes("MemAvailable:")
     with suppress(OSError, ValueError):
         # A container's limit. int() fails on "max", which stands for no limit.
         limit = int((_CGROUP / "memory.max").read_text())
         free = min(free, max(0, limit - int((_CGROUP / "memory.current").read_text())))
     return free
+
+
+def total_bytes() -> int:
+    """Return the bytes of memory of this machine, or of this container if it has a limit."""
+    total = _machine_bytes("MemTotal:")
+    with suppress(OSError, ValueError):
+        total = min(total, int((_CGROUP / "memory.max").read_text()))
+    return total
+
+
+def _machine_bytes(name: str) -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory for the next table of logits, because fresh pages are slow."""
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, 32 << 20)
+        library.mallopt(_TRIM_THRESHOLD, 512 << 20)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -99,3 +124,17 @@ def run_within_memory(
         rows //= 2
         if device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def require_finite(logprobs: Floats, dtype: torch.dtype) -> None:
+    """Raise HarnessError unless all log-probabilities, which a target computed in `dtype`, are finite."""
+    if not np.isfinite(logprobs).all():
+        raise non_finite_error("the target returned NaN or infinity", dtype)
+
+
+def non_finite_error(problem: str, dtype: torch.dtype) -> HarnessError:
+    """Return the error for `problem`, a clause that says what was found in a computation in `dtype`."""
+    return HarnessError(
+        f"{problem} in {str(dtype).removeprefix('torch.')}. Its weights are damaged or its values overflow: try "
+        "--dtype float32 or bfloat16, which have the widest range."
+    )

@@ -10,24 +10,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import DynamicCache, GPTNeoForCausalLM, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
-from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
 from harness.core.view import PrefixView
-from harness.engine.branches import Branches, Logits
-from harness.engine.cache import new_cache
-from harness.engine.finite import non_finite_error
+from harness.engine.branches import Branches, Logits, Placement
 from harness.engine.gpt_neo import NeoBackbone
-from harness.engine.memory import is_out_of_memory
+from harness.engine.kernels import Product
+from harness.engine.memory import is_out_of_memory, non_finite_error, stored_positions, total_bytes
 
-_LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 256 << 20}
-"""Size of the float32 logits that exist at once: what a CPU's caches hold, and what fills a GPU."""
-_PRODUCT_ROWS = 512
-"""Rows of one product with the head on a CPU. More rows do not reduce the cost per row."""
+_LOGIT_BYTES = {"cpu": 13 << 20, "cuda": 512 << 20}
+"""Size of the float32 logits that exist at once: what a CPU's caches hold, and 2,600 rows of GPT-Neo on a GPU."""
 _ALIGNED = 64
-"""Rows of logits are padded to a multiple of this many columns."""
+"""A GPU multiplies faster by a vocabulary that is padded to a multiple of this."""
 _WHOLE_PREFIX = PrefixView()
 
 Result = TypeVar("Result")
@@ -56,7 +54,10 @@ class ModelRunner:
         self.backbone: nn.Module | None = None
         self.head: nn.Module | None = None
         self.neo: NeoBackbone | None = None
-        self._tables: dict[str, Tensor] = {}
+        self.head_product: HeadProduct | None = None
+        # Half of the memory stays for keys and values. What is free now would differ between executions.
+        bytes_ = sum(parameter.nbytes for parameter in model.parameters())
+        self._is_packed = self.device.type == "cpu" and 4 * bytes_ <= total_bytes()
         with torch.inference_mode():
             self._probe()
 
@@ -66,17 +67,17 @@ class ModelRunner:
         return self.neo is not None
 
     def begin(
-        self, tokens: Tensor, *, room: int, keep: int, view: PrefixView = _WHOLE_PREFIX
+        self, tokens: Tensor, *, room: int, keep: int, view: PrefixView = _WHOLE_PREFIX, is_shared: bool = True
     ) -> tuple[Tensor, Branches]:
         """Return the states of the last `keep` of tokens [prefixes, length] int64, and branches.
 
         States are [prefixes, keep, width]. The branches have room for `room` more tokens. view: how the tokens are
-        shown.
+        shown. is_shared: a prefix will have several branches.
         """
         tokens = tokens[:, view.start :]
         prompt = self.prompt(view)
         if self.neo is not None:
-            states, branches = forward_pass(self.neo.begin, tokens, room, view.shift, prompt)
+            states, branches = forward_pass(self.neo.begin, tokens, room, view.shift, prompt, is_shared=is_shared)
             return states[:, -keep:], branches
         cache = self.new_cache()
         states = self.states(tokens, cache, keep=keep, shift=view.shift, prompt=prompt)
@@ -88,9 +89,9 @@ class ModelRunner:
             return None
         return torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
 
-    def advance(self, branches: Branches, tokens: Tensor, parents: Ints) -> Tensor:
-        """Append `tokens` [rows] int64 to the branches `parents` [rows] and return their new states, [rows, width]."""
-        return forward_pass(branches.advance, tokens, parents)
+    def advance(self, branches: Branches, tokens: Tensor, placement: Placement) -> Tensor:
+        """Append `tokens` [rows] int64 to the branches in their new rows and return their new states, [rows, width]."""
+        return forward_pass(branches.advance, tokens, placement)
 
     def states(
         self,
@@ -125,7 +126,7 @@ class ModelRunner:
     def logits(self, states: Tensor) -> Tensor:
         """Return next-token logits of states [..., width], float32 [..., vocabulary]."""
         if self.head is not None:
-            states = forward_pass(self.head, states)
+            states = forward_pass(self.head_product or self.head, states)
         return states.float()
 
     def logit_blocks(self, states: Tensor, *, multiple: int = 1) -> Iterator[Logits]:
@@ -134,20 +135,9 @@ class ModelRunner:
         The number of rows of a block is a multiple of `multiple`. The next block may overwrite it.
         """
         some = multiple * max(1, self.logit_bytes // (4 * self.vocabulary * multiple))
-        product_rows = multiple * max(1, _PRODUCT_ROWS // multiple)
-        if self.device.type != "cpu" or not isinstance(self.head, nn.Linear):
-            for first in range(0, len(states), some):
-                scores = self.logits(states[first : first + some])
-                yield Logits(slice(first, first + len(scores)), scores, torch.logsumexp(scores, dim=1))
-            return
-        for first in range(0, len(states), product_rows):
-            products = forward_pass(self._product, states[first : first + product_rows])
-            for start in range(0, len(products), some):
-                scores = products[start : start + some]
-                if scores.dtype != torch.float32:
-                    scores = self._table("float32", len(scores), torch.float32).copy_(scores)
-                rows = slice(first + start, first + start + len(scores))
-                yield Logits(rows, scores, self._logsumexp(scores))
+        for first in range(0, len(states), some):
+            scores = self.logits(states[first : first + some])
+            yield Logits(slice(first, first + len(scores)), scores)
 
     def new_cache(self) -> DynamicCache:
         """Return an empty key/value cache."""
@@ -156,27 +146,6 @@ class ModelRunner:
     def positions_at_once(self, rows: int) -> int | None:
         """Return how many positions of `rows` sequences may have states at once, None for any number."""
         return None if self.head is not None else max(1, self.logit_bytes // (4 * self.vocabulary * rows))
-
-    def _product(self, states: Tensor) -> Tensor:
-        """Return the head's product with states [rows, width], [rows, vocabulary] in the model's dtype."""
-        assert isinstance(self.head, nn.Linear)
-        products = torch.mm(states, self.head.weight.T, out=self._table("products", len(states), states.dtype))
-        return products if self.head.bias is None else products.add_(self.head.bias)
-
-    def _logsumexp(self, scores: Tensor) -> Tensor:
-        """Return log sum exp of each row of [rows, vocabulary], [rows]."""
-        most = scores.amax(dim=1, keepdim=True)
-        powers = torch.sub(scores, most, out=self._table("powers", len(scores), torch.float32)).exp_()
-        return powers.sum(dim=1).log_().add_(most.squeeze(1))
-
-    def _table(self, name: str, rows: int, dtype: torch.dtype) -> Tensor:
-        """Return an uninitialised table [rows, vocabulary] in reused memory, because fresh pages are slow."""
-        table = self._tables.get(name)
-        if table is None or len(table) < rows:
-            # Products write rows that begin at a cache line 25 % faster.
-            columns = -(-self.vocabulary // _ALIGNED) * _ALIGNED
-            table = self._tables[name] = torch.empty(rows, columns, dtype=dtype, device=self.device)
-        return table[:rows, : self.vocabulary]
 
     def _probe(self) -> None:
         """Find head and vocabulary, and check that cached, branched decoding gives the model's own logits."""
@@ -190,6 +159,8 @@ class ModelRunner:
             self.backbone, self.head = _split(self.model)
             if self.head is not None and not self._is_head_last(tokens):
                 self.backbone = self.head = None
+            if isinstance(self.head, nn.Linear):
+                self.head_product = HeadProduct(self.head, is_packed=self._is_packed)
             if self.head is None and "logits_to_keep" not in inspect.signature(self.model.forward).parameters:
                 raise HarnessError(
                     f"{_kind(self.model)} models cannot be run: attacks need the logits of selected positions, and "
@@ -227,7 +198,7 @@ class ModelRunner:
         """Use the engine's own GPT-Neo if it runs here and gives the model's logits [3, 3, vocabulary]."""
         reason = "its logits differ"
         try:
-            self.neo = NeoBackbone(model.transformer)
+            self.neo = NeoBackbone(model.transformer, is_packed=self._is_packed)
             if _agree(self._branched_logits(tokens), wanted, 2e-2):
                 return
         except (RuntimeError, TypeError, AttributeError) as error:
@@ -241,12 +212,34 @@ class ModelRunner:
     def _branched_logits(self, tokens: Tensor) -> Tensor:
         """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""
         _, branches = self.begin(tokens[:, :3], room=3, keep=1)
-        parents = np.array([1, 0, 1])
+        owner = parents = np.array([1, 0, 1])
         found = []
         for position in range(3, 6):
-            found.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], parents)))
+            placement = Placement.of(parents, owner, self.device)
+            found.append(self.logits(self.advance(branches, tokens[[1, 0, 1], position], placement)))
             parents = np.arange(3)
         return torch.stack(found, dim=1)
+
+
+class HeadProduct:
+    """The product of states with an output embedding, in float32 where a GPU computes it without a further pass."""
+
+    def __init__(self, head: nn.Linear, *, is_packed: bool) -> None:
+        self._vocabulary = len(head.weight)
+        self._bias = head.bias
+        self.product = Product(head.weight, head.bias, is_packed=is_packed)
+        self._padded: Tensor | None = None
+        if head.weight.device.type == "cuda" and head.weight.dtype != torch.float32:
+            padding = -self._vocabulary % _ALIGNED
+            self._padded = F.pad(head.weight.detach(), (0, 0, 0, padding)).T
+
+    def __call__(self, states: Tensor) -> Tensor:
+        if self._padded is None:
+            return self.product(states)
+        # 16 bits would make one row of seven tie at the cut of top-k 10.
+        found = torch.mm(states.flatten(0, -2), self._padded, out_dtype=torch.float32)[:, : self._vocabulary]
+        found = found if self._bias is None else found + self._bias
+        return found.view(*states.shape[:-1], -1)
 
 
 class CachedBranches:
@@ -258,14 +251,62 @@ class CachedBranches:
         self._rows = prefixes
         self._shift = shift
 
-    def advance(self, tokens: Tensor, parents: Ints) -> Tensor:
-        self.select(parents)
+    def advance(self, tokens: Tensor, placement: Placement) -> Tensor:
+        self.select(placement)
         return self._runner.states(tokens.unsqueeze(1), self._cache, keep=1, shift=self._shift)[:, 0]
 
-    def select(self, rows: Ints) -> None:
-        if len(rows) != self._rows or (rows != np.arange(len(rows))).any():
-            self._cache.batch_select_indices(torch.as_tensor(rows, device=self._runner.device))
-            self._rows = len(rows)
+    def select(self, placement: Placement) -> None:
+        if len(placement.moved) or len(placement) != self._rows:
+            self._cache.batch_select_indices(placement.parents)
+            self._rows = len(placement)
+
+
+class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values [rows, heads, positions, width] of one layer, with spare capacity after the last position.
+
+    The base class copies everything at each new token.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._buffers: tuple[Tensor, Tensor] | None = None
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Append [rows, heads, new, width] of each and return all positions so far as views."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        length = self.get_seq_length()
+        end = length + key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < end:
+            self._buffers = (
+                _preallocate(self.keys if length else None, key_states, end),
+                _preallocate(self.values if length else None, value_states, end),
+            )
+        keys, values = self._buffers
+        keys[..., length:end, :] = key_states
+        values[..., length:end, :] = value_states
+        self.keys, self.values = keys[..., :end, :], values[..., :end, :]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep the rows at `indices`, each as often as it occurs."""
+        super().batch_select_indices(indices)
+        self._buffers = None
+
+
+def new_cache(model: PreTrainedModel) -> DynamicCache:
+    """Return an empty cache for `model` in which plain layers have spare capacity and other kinds are unchanged."""
+    cache = DynamicCache(config=model.config)
+    cache.layers = [PreallocatedLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    return cache
+
+
+def _preallocate(filled: Tensor | None, new: Tensor, positions: int) -> Tensor:
+    *rows_and_heads, _, width = new.shape
+    buffer = torch.empty(*rows_and_heads, stored_positions(positions), width, dtype=new.dtype, device=new.device)
+    if filled is not None:
+        buffer[..., : filled.shape[-2], :] = filled
+    return buffer
 
 
 def _run(inputs: Tensor, module: nn.Module, **use: Any) -> Any:

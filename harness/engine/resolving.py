@@ -14,7 +14,7 @@ from harness.core.files import CHUNK_BYTES, write_atomically
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
 from harness.core.text import shorten
-from harness.engine.demo import SIZES as DEMO_SIZES
+from harness.demo import SIZES as DEMO_SIZES
 
 OnProgress = Callable[[int, int], None]
 """Called with (bytes hashed, total bytes)."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Floats, Ints, Tokens, token_dtype
-from harness.engine.decoding import Paths
+from harness.engine.tree import Paths
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 Draw d of a prefix takes at position t the token that its uniform number selects, and that number is a function of
 (seed, prefix, d, t) alone. So the tree contains the same suffixes as independent draws, each once, and the prefixes
 that share a pass change nothing except rounding.
+
+Draws and branches are tensors on the model's device. The host reads three numbers at each step.
 """
 
 from dataclasses import dataclass
@@ -12,23 +14,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.arrays import Tokens
 from harness.core.policy import Policy
-from harness.engine.branches import Predictor
-from harness.engine.decoding import (
-    LiveBranches,
+from harness.engine.branches import Placement, Predictor
+from harness.engine.shaping import apply_policy, sample_tokens
+from harness.engine.tree import (
     Paths,
-    assign_rows,
+    Tree,
     begin_branches,
     concatenate_paths,
-    context_tokens,
     most_prefixes,
+    prefix_keys,
     split_range,
     to_device,
-    to_host,
+    uniforms,
 )
-from harness.engine.shaping import apply_policy, sample_tokens
-from harness.engine.uniforms import prefix_keys, uniforms
 
 _EXPECTED_SHARE = 0.55
 """The branches of a prefix at the end of a suffix relative to its draws, until some have been counted."""
@@ -89,78 +89,104 @@ class _Sampling:
 
         The first prefix has the number `first_prefix`. As many are finished as have room together.
         """
-        predictor, length = self.predictor, self.length
+        predictor, length, admitted = self.predictor, self.length, len(prefixes)
+        numbers = np.arange(turn.start, turn.stop)
+        draws = len(numbers)
         tokens = to_device(predictor, prefixes)  # [prefixes, prefix length]
-        draws = np.arange(turn.start, turn.stop)
-        states, branches, last_prefix_logprob = begin_branches(predictor, tokens, room=length - 1)
-        keys = self.keys[first_prefix : first_prefix + len(prefixes)]
-        uniform = uniforms(self.seed, keys[:, None, None], draws[:, None], np.arange(length)).reshape(-1, length)
-        branch_of = np.repeat(np.arange(len(prefixes)), len(draws))  # [prefixes * draws]
-        grown = LiveBranches.roots(len(prefixes), length)
-        evaluations, most_rows = 0, len(prefixes)
+        states, branches, last_prefix_logprob = begin_branches(predictor, tokens, room=length - 1, is_shared=draws > 1)
+        keys = self.keys[first_prefix : first_prefix + admitted]
+        uniform = torch.as_tensor(
+            uniforms(self.seed, keys[:, None, None], numbers[:, None], np.arange(length)).reshape(-1, length),
+            device=predictor.device,
+        )
+        branch_of = torch.arange(admitted * draws, device=predictor.device) // draws  # [prefixes * draws]
+        alone = Placement(branch_of, branch_of, branch_of[:0], most=1)
+        tree = Tree(admitted, length, predictor.device)
+        evaluations, most_rows = 0, admitted
         for step in range(length):
             evaluations += len(states)
-            seen = context_tokens(self.policy, tokens, grown, step)
-            token, token_logprob, policy_logprob = _select_tokens(
-                predictor, states, self.policy, branch_of, uniform[:, step], seen
+            token, token_logprob, policy_logprob = self._select_tokens(
+                states, branch_of, uniform[: len(branch_of), step], tree.seen(self.policy, tokens)
             )
-            child = branch_of * predictor.vocabulary + token  # [draws]
-            admitted = self._admitted(child, len(draws))
-            if admitted < len(prefixes):
-                prefixes = prefixes[:admitted]
-                kept = slice(0, admitted * len(draws))
-                child, token, branch_of, uniform = child[kept], token[kept], branch_of[kept], uniform[kept]
-                token_logprob, policy_logprob = token_logprob[kept], policy_logprob[kept]
-            taken, draw, child_of = np.unique(child, return_index=True, return_inverse=True)
-            row_of = assign_rows(taken // predictor.vocabulary)  # [children]
-            draw = draw[np.argsort(row_of)]  # any draw of each row
-            parents, branch_of = branch_of[draw], row_of[child_of]
-            grown = grown.extend(
-                parents, step, token[draw], token_logprob[draw], grown.policy_logprob[parents] + policy_logprob[draw]
-            )
-            most_rows = max(most_rows, len(parents))
+            if draws == 1:
+                placement, draw, child = alone, branch_of, branch_of
+            else:
+                placement, draw, child = place_children(branch_of, token, tree.owner, admitted, predictor.vocabulary)
+            if len(placement) > self.rows_at_once and admitted > 1:
+                admitted = self._admitted(placement, admitted)
+                branch_of, token = branch_of[: admitted * draws], token[: admitted * draws]
+                placement, draw, child = place_children(branch_of, token, tree.owner, admitted, predictor.vocabulary)
+            branch_of = child
+            most_rows = max(most_rows, len(placement))
+            whole = tree.policy_logprob[placement.parents] + policy_logprob[draw]
+            tree.grow(placement, token[draw], token_logprob[draw], whole)
             if step + 1 < length:
-                states = predictor.advance(branches, to_device(predictor, token[draw]), parents)
-        count = np.bincount(branch_of, minlength=len(grown.owner))
-        dropped = np.full(len(prefixes), -np.inf)
-        last_prefix_logprob = last_prefix_logprob[: len(prefixes)]
-        return grown.paths(first_prefix, count, last_prefix_logprob, dropped, evaluations), most_rows
+                states = predictor.advance(branches, token[draw], placement)
+        count = torch.zeros_like(tree.owner).scatter_add_(0, branch_of, torch.ones_like(branch_of)).cpu().numpy()
+        dropped = np.full(admitted, -np.inf)
+        return tree.paths(first_prefix, count, last_prefix_logprob[:admitted], dropped, evaluations), most_rows
 
-    def _admitted(self, child: Ints, draws: int) -> int:
-        """Return how many prefixes, at least one, have at most `rows_at_once` different children [prefixes * draws].
-
-        If not all do, some room is left for the next steps.
-        """
-        by_prefix = np.sort(child.reshape(-1, draws), axis=1)
-        children = np.cumsum(1 + (np.diff(by_prefix, axis=1) != 0).sum(axis=1))
-        if children[-1] <= self.rows_at_once:
-            return len(children)
+    def _admitted(self, placement: Placement, prefixes: int) -> int:
+        """Return how many of the prefixes, at least one, have children that leave some room for the next steps."""
+        children = np.bincount(placement.owner.cpu().numpy(), minlength=prefixes).cumsum()
         return max(1, int(np.searchsorted(children, _SPARED * self.rows_at_once, side="right")))
 
+    def _select_tokens(
+        self, states: Tensor, branch_of: Tensor, uniform: Tensor, seen: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the token that each draw takes after its branch and its log-probabilities under model and policy.
 
-def _select_tokens(
-    predictor: Predictor, states: Tensor, policy: Policy, branch_of: Ints, uniform: Floats, seen: Tensor | None
-) -> tuple[Ints, Floats, Floats]:
-    """Return the token that each draw takes after its branch and its log-probabilities under model and policy.
+        states: [branches, width]. branch_of, uniform: [draws]. seen: [branches, any]. Returns three tensors [draws].
+        """
+        token = torch.empty_like(branch_of)
+        token_logprob = torch.empty(len(token), device=token.device)
+        policy_logprob = torch.empty_like(uniform)
+        for logits in self.predictor.logit_blocks(states):
+            rows = logits.rows
+            support = apply_policy(logits.scores, self.policy, None if seen is None else seen[rows])
+            # One block holds all draws, so the host need not know where the draws of a block are.
+            here: Tensor | slice = slice(None)
+            if len(logits.scores) < len(states):
+                here = ((branch_of >= rows.start) & (branch_of < rows.stop)).nonzero().squeeze(1)
+            branch = branch_of[here] - rows.start
+            taken, policy_logprob[here] = sample_tokens(support, branch, uniform[here])
+            token[here], token_logprob[here] = taken, logits.scores[branch, taken] - logits.total[branch]
+        return token, token_logprob, policy_logprob
 
-    states: [branches, width]. branch_of, uniform: [draws]. seen: [branches, any]. Returns three arrays [draws].
+
+def place_children(
+    branch_of: Tensor, token: Tensor, owner: Tensor, prefixes: int, vocabulary: int
+) -> tuple[Placement, Tensor, Tensor]:
+    """Merge draws that took the same token after the same branch, and give each child a row.
+
+    branch_of, token: [draws]. owner: [branches]. The first child of a branch keeps its row if possible, because its
+    keys and values then stay where they are. Returns the placement of the children, some draw of each, and the child of
+    each draw, [draws]. Three numbers are read from the device, at once.
     """
-    order = np.argsort(branch_of, kind="stable")
-    counts = np.bincount(branch_of, minlength=len(states))
-    ends = np.cumsum(counts)
-    rank = np.arange(len(order)) - np.repeat(ends - counts, counts)
-    parts = []
-    for logits in predictor.logit_blocks(states):
-        rows = logits.rows
-        inside = slice(ends[rows.start] - counts[rows.start], ends[rows.stop - 1])
-        # Each row holds the draws of one branch, [branches of the block, maximum draws of a branch], padded with zeros.
-        place = (branch_of[order[inside]] - rows.start, rank[inside])
-        side_by_side = np.zeros((len(logits.scores), int(counts[rows].max())))
-        side_by_side[place] = uniform[order[inside]]
-        support = apply_policy(logits.scores, policy, None if seen is None else seen[rows])
-        token, policy_logprob = sample_tokens(support, torch.as_tensor(side_by_side, device=predictor.device))
-        at = tuple(torch.as_tensor(part, device=predictor.device) for part in place)
-        parts.append((token[at], logits.logprobs(token)[at], policy_logprob[at]))
-    token, token_logprob, policy_logprob = (torch.cat(column) for column in zip(*parts, strict=True))
-    back = np.argsort(order)
-    return token.cpu().numpy()[back], to_host(token_logprob)[back], to_host(policy_logprob)[back]
+    key, order = (branch_of * vocabulary + token).sort(stable=True)
+    draws = torch.arange(len(key), device=key.device)
+    child = (key[1:] != key[:-1]).long().cumsum(0)
+    child = torch.cat([child.new_zeros(1), child])  # [draws], of the sorted draws
+    first = torch.searchsorted(child, draws)  # [draws], the first draw of each child, then len(draws)
+    count = child[-1] + 1
+    is_child = draws < count
+    parent = branch_of[order[first.clamp(max=len(key) - 1)]]
+    is_first = torch.cat([is_child[:1], parent[1:] != parent[:-1]])
+    stays = is_child & is_first & (parent < count)
+    moves = is_child & ~stays
+    # Free rows in ascending order go to the children that move. The last place takes what is not needed.
+    last = len(key)
+    is_free = torch.ones(last + 1, dtype=torch.bool, device=key.device)
+    is_free.scatter_(0, torch.where(stays, parent, last), False)
+    is_free[last] = False
+    free = draws.new_zeros(last + 1).scatter_(0, torch.where(is_free[:last], is_free[:last].cumsum(0) - 1, last), draws)
+    move = moves.cumsum(0)
+    row = torch.where(stays, parent, free[(move - 1).clamp(min=0)])
+    branches = torch.zeros(prefixes + 1, dtype=torch.long, device=key.device)
+    branches.scatter_add_(0, torch.where(is_child, owner[parent], prefixes), is_child.long())
+    rows, moved, most = torch.stack([count, move[-1], branches.max()]).tolist()
+    by_child = torch.empty(rows, dtype=torch.long, device=key.device).scatter_(0, row[:rows], draws[:rows])
+    parents = parent[by_child]
+    moving = torch.searchsorted(move, torch.arange(1, moved + 1, device=key.device))
+    placement = Placement(parents, owner[parents], row[moving], most)
+    return placement, order[first[by_child]], torch.empty_like(order).scatter_(0, order, row[child])

@@ -13,20 +13,19 @@ from torch import Tensor
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy
-from harness.engine.branches import Predictor
-from harness.engine.decoding import (
-    LiveBranches,
+from harness.engine.branches import Placement, Predictor
+from harness.engine.memory import non_finite_error
+from harness.engine.shaping import top_tokens
+from harness.engine.tree import (
     Paths,
+    Tree,
     assign_rows,
     begin_branches,
     concatenate_paths,
-    context_tokens,
     prefix_groups,
     to_device,
     to_host,
 )
-from harness.engine.finite import non_finite_error
-from harness.engine.shaping import top_tokens
 
 _FIRST_CHILDREN = 32
 """Next tokens examined first, and partial suffixes expected per prefix, if only a least probability limits them."""
@@ -70,16 +69,19 @@ class _Search:
 
         If they have more branches than fit into memory, the prefixes are split into halves.
         """
+        device = self.predictor.device
         tokens = to_device(self.predictor, prefixes)  # [prefixes, prefix length]
-        states, branches, last_prefix_logprob = begin_branches(self.predictor, tokens, room=self.length - 1)
-        grown = LiveBranches.roots(len(prefixes), self.length)
-        rank = np.arange(len(prefixes))
+        states, branches, last_prefix_logprob = begin_branches(
+            self.predictor, tokens, room=self.length - 1, is_shared=self.bounds.width != 1
+        )
+        tree = Tree(len(prefixes), self.length, device)
+        owner = rank = np.arange(len(prefixes))
         dropped = np.full(len(prefixes), -np.inf)
         evaluations = 0
         for step in range(self.length):
             evaluations += len(states)
-            children = self._children(states, grown, context_tokens(self.policy, tokens, grown, step))
-            followed, best_dropped = self._select(children, grown.owner, rank, len(prefixes))
+            children = self._children(states, tree, tree.seen(self.policy, tokens))
+            followed, best_dropped = self._select(children, owner, rank, len(prefixes))
             dropped = np.fmax(dropped, best_dropped)
             if len(followed.parents) > self.rows_at_once and len(prefixes) > 1:
                 half = len(prefixes) // 2
@@ -87,22 +89,23 @@ class _Search:
             # The order of likelihood, and not the row, decides between equal candidates at the next step.
             rank = np.argsort(assign_rows(followed.parents))
             followed = followed.part(rank)
-            grown = grown.extend(
-                followed.parents, step, followed.tokens, followed.token_logprob, followed.policy_logprob
-            )
+            owner = owner[followed.parents]
+            placement = Placement.of(followed.parents, owner, device)
+            columns = (followed.tokens, followed.token_logprob, followed.policy_logprob)
+            tree.grow(placement, *(torch.as_tensor(column, device=device) for column in columns))
             if step + 1 < self.length:
-                if len(grown.owner) == 0:
+                if len(owner) == 0:
                     break
-                states = self.predictor.advance(branches, to_device(self.predictor, followed.tokens), followed.parents)
-        count = np.ones(len(grown.owner), np.int64)
-        return [grown.paths(first_prefix, count, last_prefix_logprob, dropped, evaluations)]
+                states = self.predictor.advance(branches, to_device(self.predictor, followed.tokens), placement)
+        count = np.ones(len(owner), np.int64)
+        return [tree.paths(first_prefix, count, last_prefix_logprob, dropped, evaluations)]
 
-    def _children(self, states: Tensor, grown: LiveBranches, seen: Tensor | None) -> "_Children":
+    def _children(self, states: Tensor, tree: Tree, seen: Tensor | None) -> "_Children":
         """Return the candidates for the next step: enough of the likeliest tokens that no better one is missing."""
         parts = []
         for logits in self.predictor.logit_blocks(states):
             rows = logits.rows
-            so_far = torch.as_tensor(grown.policy_logprob[rows], device=self.predictor.device).unsqueeze(1)
+            so_far = tree.policy_logprob[rows].unsqueeze(1)
             count = self.bounds.width + 1 if self.bounds.width is not None else _FIRST_CHILDREN
             while True:
                 seen_here = None if seen is None else seen[rows]

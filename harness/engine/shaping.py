@@ -2,19 +2,33 @@
 
 This module knows nothing of models. The order of a support is part of the result: ties are broken by token id, because
 equal logits, which are common in 16 bits, must not make a draw depend on the device.
+
+A vocabulary has tens of thousands of columns and a policy keeps about ten. Taking the maximum of each block of columns
+first, and then looking into the few blocks that can contain a result, reads a row once. A selection over the whole row
+reads it several times.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from harness.core.policy import Policy
-from harness.engine.selection import logsumexp, most_likely, sort_by_score
 
 _FIRST_NUCLEUS = 256
 """The number of tokens that top-p examines before it sorts the whole vocabulary."""
+_FEW_COLUMNS = 64
+"""A row of so many numbers is compared as a whole, and a longer one is halved repeatedly."""
+_BLOCK = 96
+"""Columns of a block. A vocabulary of 50,257 tokens has 524 blocks."""
+_PART_PER_ID, _LEAST = 2.0**-48, 2.0**-150
+"""Ids below 2^20 lower a score by less than 2^-28 of it, and a zero by less than the least float32 number."""
+_SAFE_EXPONENT = 64
+"""exp() of up to this, added over a vocabulary, is finite in float32, and exp() of minus this is not 0."""
+_ROWS = 16
+"""Rows of exponentials that fit into the caches of a CPU at once."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +87,34 @@ def top_tokens(logits: Tensor, policy: Policy, count: int, seen: Tensor | None, 
     return Support(ids, values.double() - total.double().unsqueeze(1))
 
 
-def sample_tokens(support: Support, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the tokens that inverse-CDF sampling draws and their log-probabilities, both [rows, draws].
+def sample_tokens(support: Support, row: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the tokens that inverse-CDF sampling draws and their log-probabilities, both [draws].
 
-    uniform: [rows, draws] in [0, 1). Each draw takes the first index whose cumulative mass exceeds its uniform number.
+    row: [draws], the row of the support that each draw is from. uniform: [draws] in [0, 1). Each draw takes the first
+    index whose cumulative mass exceeds its uniform number.
     """
     mass = support.logprobs.exp().cumsum(1, dtype=torch.float64)  # [rows, k]
-    total = mass[:, -1:].contiguous()
-    index = torch.searchsorted(mass, uniform.to(mass) * total, right=True)  # [rows, draws]
+    total = mass[:, -1]
+    index = _count_up_to(mass, row, uniform.double() * total[row], torch.le)
     # Rounding may move a uniform number just below 1 past the last token that has any mass.
-    index = torch.minimum(index, torch.searchsorted(mass, total))
+    rows = torch.arange(len(mass), device=mass.device)
+    index = torch.minimum(index, _count_up_to(mass, rows, total, torch.lt)[row])
     # NaN has no order: some token is taken, and its NaN log-probability makes the caller raise.
     index = index.clamp(max=mass.shape[1] - 1)
-    return index if support.ids is None else support.ids.gather(1, index), support.logprobs.gather(1, index)
+    return index if support.ids is None else support.ids[row, index], support.logprobs[row, index]
+
+
+def _count_up_to(mass: Tensor, row: Tensor, level: Tensor, is_up_to: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Return how many masses, from the first on, are up to `level` [n] in the rows `row` [n] of ascending `mass`."""
+    columns = mass.shape[1]
+    if columns <= _FEW_COLUMNS:
+        return is_up_to(mass[row], level.unsqueeze(1)).sum(1)
+    count = torch.zeros_like(row)
+    for bit in reversed(range(columns.bit_length())):
+        more = count + (1 << bit)
+        is_more = (more <= columns) & is_up_to(mass[row, more.clamp(max=columns) - 1], level)
+        count = torch.where(is_more, more, count)
+    return count
 
 
 def apply_repetition_penalty(logits: Tensor, penalty: float, seen: Tensor) -> Tensor:
@@ -138,3 +167,90 @@ def keep_typical_p(support: Support, typical_p: float, entropy: Tensor | None = 
     ids = (order if support.ids is None else support.ids.gather(1, order))[:, :width]
     logprobs, ids = sort_by_score(logprobs, ids)
     return Support(ids, torch.log_softmax(logprobs, dim=1))
+
+
+def most_likely(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the `count` highest of scores [rows, vocabulary] and their ids, ties by id; both [rows, count]."""
+    vocabulary = scores.shape[1]
+    if count >= vocabulary:
+        found = scores.sort(dim=1, descending=True, stable=True)
+        return found.values, found.indices
+    inside, ids = scores, torch.arange(vocabulary, device=scores.device).expand_as(scores)
+    # With more winners than that, most blocks hold one.
+    if 4 * count <= vocabulary // _BLOCK:
+        inside, ids = _inside_best_blocks(scores, count)
+    places = _ordered(inside, ids).topk(count, dim=1).indices
+    return inside.gather(1, places), ids.gather(1, places)
+
+
+def sort_by_score(values: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort the columns of each row by descending value, then by id; both [rows, k]."""
+    ids, order = ids.sort(dim=1)
+    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return values, ids.gather(1, order)
+
+
+def row_blocks(scores: Tensor) -> tuple[Tensor, ...]:
+    """Return the rows of a table in parts that fit into the caches of a CPU."""
+    return torch.split(scores, _ROWS) if scores.device.type == "cpu" else (scores,)
+
+
+def logsumexp(scores: Tensor) -> Tensor:
+    """Return log sum exp of each row of [rows, columns], [rows]."""
+    if scores.device.type != "cpu":
+        return torch.logsumexp(scores, dim=1)
+    if _is_safe(scores):
+        return torch.cat([part.exp().sum(dim=1).log_() for part in row_blocks(scores)])
+    return torch.cat([torch.logsumexp(part, dim=1) for part in row_blocks(scores)])
+
+
+def logsumexp_and_mean(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log sum exp of each row of [rows, columns], and its mean score under its softmax, both [rows]."""
+    totals, means = [], []
+    is_safe = scores.device.type == "cpu" and _is_safe(scores)
+    for part in row_blocks(scores):
+        shift = part.new_zeros(1) if is_safe else part.amax(dim=1)
+        masses = part.exp() if is_safe else (part - shift.unsqueeze(1)).exp_()
+        mass = masses.sum(dim=1)
+        mean = torch.linalg.vecdot(masses, part)
+        if bool(mean.isnan().any()):
+            # The score of an impossible token is -inf and contributes nothing, but 0 * inf is NaN.
+            mean = torch.linalg.vecdot(masses, part.nan_to_num(nan=torch.nan))
+        totals.append(mass.log() + shift)
+        means.append(mean / mass)
+    return torch.cat(totals), torch.cat(means)
+
+
+def _is_safe(scores: Tensor) -> bool:
+    """Return True if the sum of exponentials of each row is neither infinite nor 0 in float32.
+
+    Then no maximum is subtracted, which would read and write the table once more.
+    """
+    return bool((scores.amax(dim=1).abs() < _SAFE_EXPONENT).all())
+
+
+def _inside_best_blocks(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return scores and ids in the `count` blocks of the highest maxima, ties by place; both [rows, candidates].
+
+    The `count` highest scores are in these blocks or in the last columns, which do not fill a block and are included.
+    """
+    rows, vocabulary = scores.shape
+    blocks = vocabulary // _BLOCK
+    whole = torch.unflatten(scores[:, : blocks * _BLOCK], 1, (blocks, _BLOCK))  # [rows, blocks, block]
+    best = whole.amax(2)
+    order = _ordered(best, torch.arange(blocks, device=scores.device))
+    chosen = order.topk(count, dim=1).indices.unsqueeze(2)  # [rows, count, 1]
+    inside = whole.gather(1, chosen.expand(rows, count, _BLOCK)).flatten(1)  # [rows, count * block]
+    ids = (chosen * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
+    rest = torch.arange(blocks * _BLOCK, vocabulary, device=scores.device).expand(rows, -1)
+    return torch.cat([inside, scores[:, blocks * _BLOCK :]], 1), torch.cat([ids, rest], 1)
+
+
+def _ordered(scores: Tensor, ids: Tensor) -> Tensor:
+    """Return float64 numbers in the order of the float32 scores in which equal ones are ordered by descending id.
+
+    A score is lowered by a part that is smaller than the distance of float32 numbers and grows with the id. So a
+    selection of the highest needs no look at the values, for which the host would wait for a GPU.
+    """
+    finite = scores.clamp(min=torch.finfo(torch.float32).min).double()
+    return torch.addcmul(finite, finite.abs().add_(_LEAST), (ids + 1) * _PART_PER_ID, value=-1)

@@ -11,22 +11,27 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from harness.core.arrays import Floats, Ints, Tokens, token_dtype
+from harness.core.arrays import Ints, Tokens, token_dtype
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
 from harness.engine.branches import Predictor
-from harness.engine.decoding import Paths, prefix_groups
 from harness.engine.ensemble import Ensemble
-from harness.engine.exact import policy_logprobs
-from harness.engine.finite import non_finite_error, require_finite
-from harness.engine.inexact import InexactMatches, Limits, draw_substitutes, substitution_probabilities
+from harness.engine.kernels import attention_dtype
 from harness.engine.likelihood import score_suffixes
-from harness.engine.memory import Room, default_rows_at_once, run_within_memory, stored_positions
+from harness.engine.memory import (
+    Room,
+    default_rows_at_once,
+    non_finite_error,
+    require_finite,
+    run_within_memory,
+    stored_positions,
+)
 from harness.engine.model_runner import ModelRunner
 from harness.engine.results import Samples, Scores, SearchResult, samples_from_paths, search_result_from_paths
 from harness.engine.sampling import sample_paths
 from harness.engine.search import Bounds, search_paths
+from harness.engine.tree import Paths, prefix_groups
 from harness.engine.walk import Walk
 
 Result = TypeVar("Result")
@@ -54,10 +59,10 @@ class Target:
     model: the `transformers` model, for attacks that need more than the methods here. vocabulary: the number of token
     ids that it predicts. context_length: the number of tokens that it can attend to, None if unbounded. tokenizer_file:
     its tokenizer.json, None if there is none. suffix_length: the default length of generated suffixes. rows_at_once:
-    how many sequences go through the model together; each time memory runs out it is halved for all later calls. calls:
-    the log of each call's `rows_at_once`, None without a log; a batch that runs again with the same values repeats its
-    results to the last bit. evaluations: the number of next-token distributions that `sample` and `search` have
-    computed.
+    the number of sequences that go through the model together; when memory runs out it is halved for all later calls.
+    calls: the log of each call's `rows_at_once`, None without a log; a batch that runs again with the same values
+    repeats its results to the last bit. evaluations: the number of next-token distributions that `sample` and `search`
+    have computed.
     """
 
     def __init__(
@@ -89,16 +94,17 @@ class Target:
         self.tokenizer_file = tokenizer_file if tokenizer_file is not None and tokenizer_file.exists() else None
         self.suffix_length = suffix_length
         positions = suffix_length if self.runner.shares_prefixes else stored_positions(prefix_length + suffix_length)
+        stored = attention_dtype(self.device, self.dtype) if self.runner.shares_prefixes else self.dtype
         self._room = Room(
             rows_at_once
-            or default_rows_at_once(config, positions=positions, itemsize=self.dtype.itemsize, device=self.device)
+            or default_rows_at_once(config, positions=positions, itemsize=stored.itemsize, device=self.device)
         )
         self.calls: CallRecord | None = None
         self.evaluations = 0
 
     @property
     def rows_at_once(self) -> int:
-        """How many sequences go through the model together."""
+        """The number of sequences that go through the model together."""
         return max(1, self._room.rows // len(self._views))
 
     @rows_at_once.setter
@@ -254,7 +260,7 @@ class Target:
             walks = (Walk(self.runner, prefixes[group], branches=branches, length=length) for group in groups)
             return np.concatenate([np.empty((0, length), np.int64), *(follow(walk) for walk in walks)])
 
-        found = self._call(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")
+        found = self.run_within_memory(followed, minimum=branches, purpose=f"the {branches} branches of one prefix")
         return found.astype(token_dtype(self.vocabulary))
 
     def score(self, prefixes: Tokens, suffixes: Tokens, view: PrefixView = _WHOLE_PREFIX) -> Scores:
@@ -263,11 +269,11 @@ class Target:
         prefixes: [rows, any]. suffixes: [rows, length]. view: how the prefixes are shown. Raises HarnessError as
         `sample` does.
         """
-        self._check_pairs(prefixes, suffixes, further=view.further)
+        self.check_pairs(prefixes, suffixes, further=view.further)
         if len(prefixes) == 0:
             nothing = np.empty((0, suffixes.shape[1]))
             return Scores(nothing, nothing, nothing.astype(np.int64), nothing, np.empty(0))
-        result = self._call(
+        result = self.run_within_memory(
             lambda rows_at_once: score_suffixes(self.runner, prefixes, suffixes, view, rows_at_once=rows_at_once)
         )
         # The log-probability of an impossible token is -inf. The entropy of a damaged distribution is NaN.
@@ -275,74 +281,35 @@ class Target:
             raise non_finite_error("the target returned NaN", self.dtype)
         return result
 
-    def exact_logprobs(self, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy]) -> Floats:
-        """Return the log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each policy.
-
-        The result, [policies, rows, length] float64, holds the log-probability of each token under the policy's
-        renormalised distribution, -inf if the policy excludes it. Raises HarnessError as `sample` does.
-        """
-        self._check_pairs(prefixes, suffixes)
-        if len(prefixes) == 0 or not policies:
-            return np.empty((len(policies), *suffixes.shape))
-        found = self._call(
-            lambda rows_at_once: policy_logprobs(self.runner, prefixes, suffixes, policies, rows_at_once=rows_at_once)
-        )
-        if np.isnan(found).any():
-            raise non_finite_error("the target returned NaN", self.dtype)
-        return found
-
-    def inexact_probabilities(
-        self,
-        prefixes: Tokens,
-        suffixes: Tokens,
-        policy: Policy = _UNMODIFIED,
-        *,
-        errors: int = 2,
-        branches: int = 256,
-        least: float = 1e-5,
-        best: int = 8,
-    ) -> InexactMatches:
-        """Return how likely `policy` draws `suffixes` [rows, length] with exactly 0 … `errors` substituted tokens.
-
-        The result is exact if top-k leaves few possibilities. Otherwise the `branches` likeliest partial suffixes of
-        each suffix are followed, unless their probability is below `least`, and `bound` limits what the others can add.
-        best: the maximum number of inexact matches returned for each suffix. Raises HarnessError as `sample` does.
-        """
-        self._check_pairs(prefixes, suffixes)
-        limits = Limits(errors, branches, least, best)
-        if len(prefixes) == 0:
-            none, length = np.empty((0, errors + 1)), suffixes.shape[1]
-            return InexactMatches(none, none, np.empty(0, np.int64), np.empty((0, length), np.int64), np.empty(0))
-
-        def found(rows_at_once: int) -> InexactMatches:
-            return substitution_probabilities(
-                self.runner, prefixes, suffixes, policy, limits, rows_at_once=rows_at_once
-            )
-
-        return self._call(found, purpose="the substitutions of one suffix")
-
-    def draw_substitutes(
-        self, prefixes: Tokens, suffixes: Tokens, positions: Ints, uniform: Floats, policy: Policy = _UNMODIFIED
-    ) -> Ints:
-        """Draw tokens from `policy` at `positions` [rows, draws] that differ from the suffixes' own tokens.
-
-        uniform: [rows, draws] in [0, 1), the only source of randomness. The policy must give some other token a
-        positive probability there. Returns [rows, draws]. Raises HarnessError as `sample` does.
-        """
-        self._check_pairs(prefixes, suffixes)
-        return self._call(
-            lambda rows_at_once: draw_substitutes(
-                self.runner, prefixes, suffixes, positions, uniform, policy, rows_at_once=rows_at_once
-            )
-        )
-
-    def _check_pairs(self, prefixes: Tokens, suffixes: Tokens, *, further: int = 0) -> None:
+    def check_pairs(self, prefixes: Tokens, suffixes: Tokens, *, further: int = 0) -> None:
         """Raise HarnessError unless there is one prefix for each suffix and the context holds both."""
         self._check_tokens("prefixes", prefixes)
         self._check_tokens("suffixes", suffixes)
         if len(prefixes) != len(suffixes):
             raise HarnessError(f"{len(prefixes)} prefixes and {len(suffixes)} suffixes differ in number.")
         self.require(prefix_length=prefixes.shape[1], suffix_length=suffixes.shape[1], further=further)
+
+    def run_within_memory(
+        self, call: Callable[[int], Result], *, minimum: int = 1, purpose: str = "one sequence at a time"
+    ) -> Result:
+        """Return `call(rows_at_once)`, repeated with half as many rows each time memory runs out.
+
+        `calls` records these rows. An audit that measures the model in its own way uses this method, too. minimum: the
+        rows below which halving saves nothing. purpose: the name of that many rows in an error.
+        """
+        if self.calls is not None and (recorded := self.calls.rows_for_next_call()) is not None:
+            self._room.rows = recorded
+        dtype = str(self.dtype).removeprefix("torch.")
+        problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
+        with torch.inference_mode():
+            result, rows = run_within_memory(
+                call, self.rows_at_once, minimum=minimum, device=self.device, problem=problem
+            )
+        if rows != self.rows_at_once:
+            self.rows_at_once = rows
+        if self.calls is not None:
+            self.calls.record_call(self._room.rows)
+        return result
 
     def _require_views(self, prefix_length: int, suffix_length: int) -> None:
         """Raise HarnessError if a view leaves too little of a prefix or its suffix does not fit into the context."""
@@ -367,28 +334,7 @@ class Target:
         distinct, distinct_of_prefix = np.unique(prefixes, axis=0, return_inverse=True)
         found = Paths.empty(length)
         if len(prefixes):
-            found = self._call(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
+            found = self.run_within_memory(lambda rows_at_once: paths(distinct, rows_at_once), **limits)
         self.evaluations += found.evaluations * len(self._views)
         require_finite(found.token_logprobs, self.dtype)
         return found, distinct_of_prefix.reshape(-1)
-
-    def _call(
-        self, call: Callable[[int], Result], *, minimum: int = 1, purpose: str = "one sequence at a time"
-    ) -> Result:
-        """Return `call(rows_at_once)`, repeated with half as many rows each time memory runs out.
-
-        minimum: the rows below which halving saves nothing. purpose: the name of that many rows in an error.
-        """
-        if self.calls is not None and (recorded := self.calls.rows_for_next_call()) is not None:
-            self._room.rows = recorded
-        dtype = str(self.dtype).removeprefix("torch.")
-        problem = f"no room for {purpose}. Free memory or use a smaller --dtype than {dtype}."
-        with torch.inference_mode():
-            result, rows = run_within_memory(
-                call, self.rows_at_once, minimum=minimum, device=self.device, problem=problem
-            )
-        if rows != self.rows_at_once:
-            self.rows_at_once = rows
-        if self.calls is not None:
-            self.calls.record_call(self._room.rows)
-        return result

@@ -6,10 +6,11 @@ from torch import Tensor
 
 from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.policy import Policy
-from harness.engine.decoding import to_device, to_host
-from harness.engine.finite import non_finite_error
+from harness.engine.branches import Placement
+from harness.engine.memory import non_finite_error
 from harness.engine.model_runner import ModelRunner
 from harness.engine.shaping import top_tokens
+from harness.engine.tree import to_device, to_host
 
 
 class Walk:
@@ -28,7 +29,9 @@ class Walk:
         self.owner: Ints = np.arange(len(prefixes))
         self.suffixes: Ints = np.empty((len(prefixes), 0), np.int64)
         tokens = to_device(runner, prefixes)  # [prefixes, prefix length]
-        self.prefix_states, self._branches = runner.begin(tokens, room=length, keep=tokens.shape[1])
+        self.prefix_states, self._branches = runner.begin(
+            tokens, room=length, keep=tokens.shape[1], is_shared=branches > 1
+        )
         self.states: Tensor = self.prefix_states[:, -1]
 
     def leading(self, count: int, policy: Policy | None = None) -> tuple[Ints, Floats]:
@@ -59,15 +62,17 @@ class Walk:
         parents: by default each branch once. A branch may occur any number of times; those that do not occur end.
         """
         parents = np.arange(len(self.owner)) if parents is None else parents
-        self.states = self._runner.advance(self._branches, to_device(self._runner, tokens), parents)
         self.owner = self.owner[parents]
+        placement = Placement.of(parents, self.owner, self._runner.device)
+        self.states = self._runner.advance(self._branches, to_device(self._runner, tokens), placement)
         self.suffixes = np.column_stack([self.suffixes[parents], tokens])
 
     def select(self, rows: Ints) -> None:
         """Keep only the branches `rows`, in that order."""
-        self._branches.select(rows)
-        self.states = self.states[torch.as_tensor(rows, device=self._runner.device)]
         self.owner, self.suffixes = self.owner[rows], self.suffixes[rows]
+        placement = Placement.of(rows, self.owner, self._runner.device)
+        self._branches.select(placement)
+        self.states = self.states[placement.parents]
 
     def _seen(self, rows: slice) -> Tensor:
         return to_device(self._runner, np.column_stack([self.prefixes[self.owner[rows]], self.suffixes[rows]]))

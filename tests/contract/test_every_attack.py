@@ -9,7 +9,7 @@ from harness.core import paths
 from harness.core.attack import GUESS_STAGE
 from harness.core.examples import load_prefixes, load_training
 from harness.core.rounds import load_round
-from harness.engine.demo import SIZES
+from harness.demo import SIZES
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from harness.plugins.discovery import AttackFile

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.engine.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN
+from harness.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN
 from tests.demo_target.corpus import corpus, shuffled_copies
 from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_examples
 from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer

@@ -20,7 +20,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModelForTokenClassification, PreTrainedModel
 
-from harness.engine.classification import Span, tokens_covering
+from harness.audits.classifier import Span, tokens_covering
 from tests.demo_target import invented
 from tests.demo_target.tokenizer import train_tokenizer
 

@@ -5,7 +5,7 @@ Documents are created like the corpus with another seed, and examples follow the
 
 from pathlib import Path
 
-from harness.engine.demo import SEED
+from harness.demo import SEED
 from tests.demo_target.corpus import corpus
 from tests.demo_target.examples import Examples, cut_examples
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.engine.demo import SEED
+from harness.demo import SEED
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_status, run_summary
 from tests.demo_target.corpus import corpus

@@ -13,7 +13,8 @@ from transformers import GPT2Config, GPTNeoConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.runs.folder import RunFolder
-from tests.functional.machine import EXAMPLES, VOCABULARY, Machine
+from harness.runs.summary import run_status
+from tests.functional.machine import EXAMPLES, VOCABULARY, Machine, guess_count, kill_worker, wait_until
 
 OVERFLOWING_POSITION = 11
 UNTAUGHT = 'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suffix_file = ""\n'
@@ -107,6 +108,21 @@ def test_a_target_without_a_tokenizer_is_shown_by_token_ids(machine: Machine, mo
 def test_too_little_memory_for_a_batch_loses_no_guess(machine: Machine, models: Path) -> None:
     summary = machine.attack("out_of_memory", "--set", "rows=4", "--target", str(models / "fitting"))
     assert (summary["status"], summary["rows"]) == ("finished", EXAMPLES)
+
+
+@pytest.mark.slow
+def test_a_run_that_lacked_memory_and_was_killed_ends_with_the_same_bytes(machine: Machine, models: Path) -> None:
+    options = ("--set", "rows=4", "--target", str(models / "fitting"))
+    reference = machine.attack("out_of_memory", *options)
+    folder = machine.detached("out_of_memory", *options, "--set", "pause=2")
+    # The second batch has run out of memory, and the fourth has not begun.
+    wait_until(lambda: guess_count(folder) >= 32)
+    kill_worker(folder)
+    wait_until(lambda: run_status(folder).is_over)
+    assert str(run_status(folder)) == "crashed"
+    resumed = machine.json("resume", folder.id)
+    assert (resumed["status"], resumed["rows"]) == ("finished", EXAMPLES)
+    assert folder.submission.read_bytes() == Path(reference["submission"]).read_bytes()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from harness.core.examples import load_answers
 from harness.core.rounds import load_round
 from harness.core.scoring import correct_rows
 from harness.core.submission_reader import SubmissionRules, read_submission
-from harness.engine.demo import ROUND_ARRAYS
+from harness.demo import ROUND_ARRAYS
 from harness.runs.folder import RunFolder
 from tests.functional.machine import Machine
 

@@ -18,7 +18,7 @@ from harness.audits.sequence.inputs import read_inputs as read_round
 from harness.audits.sequence.params import SequenceParams
 from harness.core.findings import Findings
 from harness.core.rounds import load_round
-from harness.engine.demo import SIZES, WEIGHTS
+from harness.demo import SIZES, WEIGHTS
 from harness.submit.audit_export import write_audit
 from harness.submit.html_page import page
 from harness.submit.leaderboard import Entry

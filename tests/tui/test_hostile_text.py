@@ -31,7 +31,7 @@ from tests.tui.piloting import (
 from tests.tui.stored import LENGTH, live_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
 
-TOKENIZER = ROOT / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
+TOKENIZER = ROOT / "harness" / "demo" / "weights" / "tokenizer.json"
 MARKUP = "[/bold]"
 
 

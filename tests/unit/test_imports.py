@@ -53,7 +53,9 @@ def modules_loaded_by(statement: str) -> set[str]:
             "harness.audits.entities.audit, harness.audits.entities.inputs",
             HEAVY | {"scipy", "statsmodels", "tokenizers"},
         ),
-        ("harness.engine, harness.engine.demo.names, tests.demo_target.corpus", HEAVY),
+        ("harness.audits.leakage.audit, harness.audits.leakage.inputs, harness.cli.audit_leakage", HEAVY),
+        ("harness.demo.names, tests.demo_target.corpus", HEAVY | {"harness.engine"}),
+        ("harness.engine, harness.bench, harness.cli.bench", HEAVY),
         ("harness.engine.resolving, harness.engine.devices", HEAVY | {"huggingface_hub"}),
     ],
 )
@@ -62,11 +64,11 @@ def test_a_module_does_not_load_forbidden_modules(module, forbidden):
 
 
 @pytest.mark.slow
-def test_loading_a_target_imports_only_core_and_engine():
+def test_loading_a_target_imports_only_core_demo_and_engine():
     loaded = modules_loaded_by("import harness.engine.loading, harness.engine.target")
     parts = {name.split(".")[1] for name in loaded if name.startswith("harness.")}
     assert "torch" in loaded
-    assert parts == {"core", "engine"}
+    assert parts == {"core", "demo", "engine"}
     assert not {"textual", "typer", "pandas", "matplotlib", "watchfiles"} & loaded
 
 

@@ -10,7 +10,7 @@ from harness.core.arrays import Bools, Floats, Ints
 from harness.core.spec import TargetConfig
 
 if TYPE_CHECKING:
-    from harness.engine.classification import NameAttention, Span, TokenClassifier
+    from harness.audits.classifier import NameAttention, Span, TokenClassifier
 
 
 class Attention(NamedTuple):
@@ -25,7 +25,7 @@ class NameProbe:
 
     def __init__(self, config: TargetConfig, names: Sequence[str], labels: Sequence[str], *, by_set: bool) -> None:
         """Load the model. Raises HarnessError if it is not a token classifier, or has none of the labels."""
-        from harness.engine.classification import load_classifier  # loads torch
+        from harness.audits.classifier import load_classifier  # loads torch
 
         self.classifier: TokenClassifier = load_classifier(
             config.path, device=config.device, dtype=config.dtype, threads=config.threads
@@ -58,7 +58,7 @@ class NameProbe:
 
     def _fill(self, prompt: Prompt, with_tokens: Ints) -> "tuple[list[str], list[Span]]":
         """Return the prompt with each name, and the characters of the name."""
-        from harness.engine.classification import Span
+        from harness.audits.classifier import Span
 
         names = [self.names[name] for name in with_tokens.tolist()]
         start = prompt.name_start

@@ -22,7 +22,7 @@ from harness.core.findings import Findings
 from harness.core.rows import Table
 
 if TYPE_CHECKING:
-    from harness.engine.classification import TokenClassifier
+    from harness.audits.classifier import TokenClassifier
 
 _DOCUMENTS, _SEQUENCES, _INEXACT_SEQUENCES = 32, 64, 16  # per batch
 _INEXACT_WEIGHT = 8.0
@@ -96,12 +96,15 @@ class LeakageAudit(Audit[LeakageParams]):
 
     def _measure(self, context: AuditContext, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
+        from harness.audits.leakage.exact import exact_logprobs  # loads torch
+
         is_single = len(_lengths(pairs, self.params)) == len(context.models) == 1
         live = _LiveShares(context, model, length, prefix="" if is_single else f"{_exact_stage(model, length)}: ")
         policies = list(self.params.policies.values())
         for batch in context.batches(_exact_stage(model, length), len(pairs), size=_SEQUENCES):
             target = context.target(model)
-            logprobs = target.exact_logprobs(pairs.prefixes[batch.rows, -length:], pairs.suffixes[batch.rows], policies)
+            prefixes = pairs.prefixes[batch.rows, -length:]
+            logprobs = exact_logprobs(target, prefixes, pairs.suffixes[batch.rows], policies)
             if batch.items[0] == 0:
                 context.emit(MODELS.name, model=[model], parameters=[target.model.num_parameters()])
             by_scheme = {scheme.value: each for scheme, each in zip(SCHEMES, logprobs, strict=True)}
@@ -122,8 +125,11 @@ class LeakageAudit(Audit[LeakageParams]):
                     self._sample(context, pairs, model, scheme, sequences, batch)
 
     def _search(self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints) -> None:
+        from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
+
         errors = min(MOST_ERRORS, pairs.suffixes.shape[1])
-        found = context.target(model).inexact_probabilities(
+        found = inexact_probabilities(
+            context.target(model),
             pairs.prefixes[sequences],
             pairs.suffixes[sequences],
             self.params.policies[scheme],
@@ -147,10 +153,13 @@ class LeakageAudit(Audit[LeakageParams]):
         self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints, batch: AuditBatch
     ) -> None:
         """Estimate one substitution from sampled ones, which depend on the seed and the sequence alone."""
+        from harness.audits.leakage.exact import exact_logprobs  # loads torch
+        from harness.audits.leakage.inexact import draw_substitutes
+
         target, policy, draws = context.target(model), self.params.policies[scheme], self.params.draws
         key = {"model": model, "scheme": SCHEMES.index(scheme), "errors": 1}
         prefixes, suffixes = pairs.prefixes[sequences], pairs.suffixes[sequences]
-        (own,) = target.exact_logprobs(prefixes, suffixes, [policy])
+        (own,) = exact_logprobs(target, prefixes, suffixes, [policy])
         generators = [np.random.default_rng([batch.seed, SCHEMES.index(scheme), int(number)]) for number in sequences]
         plans = [plan_draws(logprobs, draws, each) for logprobs, each in zip(own, generators, strict=True)]
         uniform = np.array([each.random(draws) for each in generators])
@@ -159,11 +168,11 @@ class LeakageAudit(Audit[LeakageParams]):
         results = [(plan.certain, plan.certain, plan.certain) for plan in plans]
         if len(needed):
             positions = np.array([plans[row].positions for row in needed])  # [needed, draws]
-            drawn = target.draw_substitutes(prefixes[needed], suffixes[needed], positions, uniform[needed], policy)
+            drawn = draw_substitutes(target, prefixes[needed], suffixes[needed], positions, uniform[needed], policy)
             changed = np.repeat(suffixes[needed, None].astype(np.int64), draws, axis=1)  # [needed, draws, length]
             np.put_along_axis(changed, positions[:, :, None], drawn[:, :, None], axis=2)
             flat = changed.reshape(-1, suffixes.shape[1])
-            (logprobs,) = target.exact_logprobs(np.repeat(prefixes[needed], draws, axis=0), flat, [policy])
+            (logprobs,) = exact_logprobs(target, np.repeat(prefixes[needed], draws, axis=0), flat, [policy])
             logprobs = logprobs.reshape(changed.shape)
             is_after = np.arange(suffixes.shape[1]) > positions[:, :, None]
             log_rest = np.where(is_after, logprobs, 0).sum(axis=2)  # [needed, draws]
@@ -190,7 +199,7 @@ def _lengths(pairs: Pairs, params: LeakageParams) -> list[int]:
 
 
 def _load_tagger(context: AuditContext) -> "TokenClassifier":
-    from harness.engine.classification import load_classifier  # loads torch, and only a corpus needs a classifier
+    from harness.audits.classifier import load_classifier  # loads torch, and only a corpus needs a classifier
 
     config = context.models[-1]
     return load_classifier(config.path, device=config.device, dtype=config.dtype, threads=config.threads)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-    from harness.engine.classification import Entity
+    from harness.audits.classifier import Entity
 
 
 class Cut(NamedTuple):

@@ -19,7 +19,7 @@ from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import shorten
-from harness.engine.demo import SIZES as DEMO_SIZES
+from harness.demo import SIZES as DEMO_SIZES
 from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
 
 _LENGTH = 50
@@ -153,8 +153,8 @@ def round_pairs(round_: Round, models: Sequence[Model], size: PairSize, *, limit
 
 def demo_name_pairs(models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
     """Return names in the demo's generated corpus and the tokens before them."""
-    from harness.engine.demo import WEIGHTS  # only needed for the demo
-    from harness.engine.demo.names import name_pairs
+    from harness.demo import WEIGHTS  # only needed for the demo
+    from harness.demo.names import name_pairs
 
     tokenizer = shared_tokenizer([Model("demo", WEIGHTS), *models])
     length = size.suffix or _NAME_TOKENS

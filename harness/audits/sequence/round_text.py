@@ -15,7 +15,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_clusters, load_prefixes
 from harness.core.rounds import Round
-from harness.engine.demo import UNSEEN
+from harness.demo import UNSEEN
 
 
 class Cutting(NamedTuple):

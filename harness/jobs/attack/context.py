@@ -26,8 +26,8 @@ from harness.worker.channel import Channel, as_frame_dtype
 if TYPE_CHECKING:
     from harness.engine.target import Target
 
-
 _SIZE_WITHOUT_TARGET = 64
+"""Examples of a batch of an attack without a target."""
 
 
 class AttackContext:

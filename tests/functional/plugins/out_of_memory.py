@@ -1,5 +1,6 @@
 """Greedy decoding that runs out of memory in the second batch."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from harness.engine import model_runner
 
 class OutOfMemoryParams(Params):
     rows: int = Field(0, ge=0, description="Sequences that fit into memory from the second batch on.")
+    pause: float = Field(0, ge=0, description="Seconds before each batch.")
 
 
 class OutOfMemory(Attack[OutOfMemoryParams]):
@@ -25,6 +27,7 @@ class OutOfMemory(Attack[OutOfMemoryParams]):
             return forward_pass(call, rows, *rest, **inputs)
 
         for batch in context.batches(size=16):
+            time.sleep(self.params.pause)
             if batch.ids[0] > 0:
                 model_runner.forward_pass = limited_pass
             drawn = context.target.sample(batch.prefixes, Policy(top_k=1), seed=batch.seed)

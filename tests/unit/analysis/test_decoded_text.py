@@ -12,7 +12,7 @@ from harness.analysis.decoded_text import TokenText
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize
 
-FILE = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
+FILE = Path(__file__).parents[3] / "harness" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
 TEXT = TokenText(FILE)
 HOSTILE = [

@@ -1,5 +1,5 @@
 """The fixtures of the engine tests."""
 
-from tests.unit.engine.conftest import folders, neo, prefixes, target, targets
+from tests.unit.engine.conftest import device, folders, neo, prefixes, target, targets, targets_on
 
-__all__ = ["folders", "neo", "prefixes", "target", "targets"]
+__all__ = ["device", "folders", "neo", "prefixes", "target", "targets", "targets_on"]

@@ -8,25 +8,25 @@ from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.training import Training
 from tests.unit.attacks.running import SmallContext, attack_of, run
-from tests.unit.engine.reference import exact_probabilities
+from tests.unit.engine.reference import exact_probabilities, to_device
 
 LENGTH = 6
 
 
 def _logprobs(target, tokens: np.ndarray, shift: int = 0) -> np.ndarray:
     """Return the log-probabilities of the token after each position of `tokens`, [length, vocabulary]."""
-    tensor = torch.tensor(np.asarray(tokens).astype(np.int64))[None]
-    positions = torch.arange(tensor.shape[1])[None] + shift
+    tensor = to_device(target, tokens)[None]
+    positions = torch.arange(tensor.shape[1], device=target.device)[None] + shift
     with torch.inference_mode():
         logits = target.model(tensor, position_ids=positions, use_cache=False).logits[0].float()
-    return torch.log_softmax(logits, dim=-1).numpy()
+    return torch.log_softmax(logits, dim=-1).cpu().numpy()
 
 
 def _directions(neo, tokens: np.ndarray) -> np.ndarray:
     """Return the normalized last hidden states, [length, width]."""
     with torch.inference_mode():
-        states = neo.model.base_model(torch.tensor(np.asarray(tokens).astype(np.int64))[None]).last_hidden_state[0]
-    return torch.nn.functional.normalize(states, dim=-1).numpy()
+        states = neo.model.base_model(to_device(neo, tokens)[None]).last_hidden_state[0]
+    return torch.nn.functional.normalize(states, dim=-1).cpu().numpy()
 
 
 @pytest.fixture

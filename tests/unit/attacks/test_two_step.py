@@ -1,9 +1,11 @@
 """The second step of two_step: features of candidates and their classifier."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from harness.core.errors import HarnessError
 from harness.core.training import Training
@@ -14,11 +16,12 @@ LENGTH = 6
 
 
 @pytest.fixture(scope="module")
-def training(targets: dict[str, Target]) -> Training:
+def training(targets_on: Callable[[torch.device], dict[str, Target]]) -> Training:
     """Return training rows, half of which have suffixes that the target considers likely."""
     rng = np.random.default_rng(8)
     prefixes = rng.integers(0, 61, (160, 12)).astype(np.uint16)
-    suffixes = targets["neo"].search(prefixes, 3, length=LENGTH).suffixes.reshape(160, 3, LENGTH)
+    neo = targets_on(torch.device("cpu"))["neo"]
+    suffixes = neo.search(prefixes, 3, length=LENGTH).suffixes.reshape(160, 3, LENGTH)
     answers = np.where(np.arange(160)[:, None] % 2, suffixes[np.arange(160), rng.integers(0, 3, 160)], 60)
     return Training(prefixes, answers.astype(np.uint16), None, np.arange(160))
 

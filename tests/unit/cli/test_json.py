@@ -151,7 +151,7 @@ def test_the_keys_of_a_leaderboard_entry() -> None:
 
 
 def test_the_keys_of_a_measurement() -> None:
-    from harness.engine.benchmark import Measured
+    from harness.bench.speed import Measured
 
     fields = {field.name for field in dataclasses.fields(Measured)} - {"ratios"}
     assert fields == set(documented("`harness bench`"))

@@ -1,6 +1,10 @@
-"""Small random models of three architectures, on disk in Hugging Face layout."""
+"""Small random models of three architectures, on disk in Hugging Face layout, as targets on each device.
 
-from collections.abc import Callable
+`pytest tests/unit/engine -k gpu` selects the tests on a GPU, which is a fake one on a machine that has none.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +17,22 @@ from transformers.models.auto import AutoModelForCausalLM
 from harness.engine import model_runner
 from harness.engine.loading import load_target
 from harness.engine.target import Target
+from tests.devices import DEVICES, open_device
 from tests.tiers import first_is_fast
 
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory.")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test on a GPU as slow except for the first parameters of each function."""
+    seen = set()
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if isinstance(item, pytest.Function) and callspec is not None and callspec.params.get("device") == "gpu":
+            if item.function in seen:
+                item.add_marker(pytest.mark.slow)
+            seen.add(item.function)
 
 
 def configurations(vocabulary: int, *, width: int, heads: int, window: int, spread: float) -> dict[str, Any]:
@@ -66,10 +83,28 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: save_model(each, root / name, seed=7) for name, each in CONFIGURATIONS.items()}
 
 
-@pytest.fixture(scope="session")
-def targets(folders: dict[str, Path]) -> dict[str, Target]:
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """The device of a test, which exists for as long as the test runs."""
+    with open_device(request.param) as device:
+        yield device
+
+
+def load_on(device: torch.device, folder: Path) -> Target:
+    """Load a target in float32 with 32 rows at once."""
     # Two threads would only wait for each other in models this small.
-    return {name: load_target(folder, device="cpu", rows_at_once=32, threads=1) for name, folder in folders.items()}
+    return load_target(folder, device=str(device), dtype="float32", rows_at_once=32, threads=1)
+
+
+@pytest.fixture(scope="session")
+def targets_on(folders: dict[str, Path]) -> Callable[[torch.device], dict[str, Target]]:
+    """Return a function that loads the targets of a device once in a session."""
+    return functools.cache(lambda device: {name: load_on(device, folder) for name, folder in folders.items()})
+
+
+@pytest.fixture
+def targets(device: torch.device, targets_on: Callable[[torch.device], dict[str, Target]]) -> dict[str, Target]:
+    return targets_on(device)
 
 
 @pytest.fixture(params=first_is_fast(CONFIGURATIONS))
@@ -116,9 +151,3 @@ def fail_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(model_runner, "forward_pass", failing)
 
     return fail_if
-
-
-@pytest.fixture(scope="session")
-def neo_for_laws(folders: dict[str, Path]) -> Target:
-    """A GPT-Neo of its own for tests that change its rows at once."""
-    return load_target(folders["neo"], device="cpu")

@@ -8,13 +8,13 @@ from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.target import Target
-from harness.engine.uniforms import prefix_keys, uniforms
+from harness.engine.tree import prefix_keys, uniforms
 from harness.engine.walk import Walk
 
 
 def logits_of(scores: torch.Tensor) -> Logits:
     """Return `scores` [rows, vocabulary] as the logits of one block."""
-    return Logits(slice(0, len(scores)), scores, torch.logsumexp(scores, dim=1))
+    return Logits(slice(0, len(scores)), scores)
 
 
 def decode_greedily(walk: Walk) -> Tokens:
@@ -25,25 +25,31 @@ def decode_greedily(walk: Walk) -> Tokens:
     return walk.suffixes
 
 
+def to_device(target: Target, tokens: np.ndarray) -> torch.Tensor:
+    """Return token ids as int64 on the target's device."""
+    return torch.tensor(np.asarray(tokens).astype(np.int64), device=target.device)
+
+
 def model_logprobs(target: Target, sequences: np.ndarray) -> torch.Tensor:
-    """Return the log-softmax of the model's own uncached logits, [rows, tokens, vocabulary]."""
+    """Return the log-softmax of the model's own uncached logits, [rows, tokens, vocabulary] on the CPU."""
     with torch.inference_mode():
-        return torch.log_softmax(target.model(torch.tensor(sequences.astype(np.int64))).logits.double(), dim=-1)
+        return torch.log_softmax(target.model(to_device(target, sequences)).logits.double(), dim=-1).cpu()
 
 
 def dense_probabilities(target: Target, sequences: np.ndarray, policy: Policy) -> np.ndarray:
     """Return the policy's next-token probabilities after each of sequences [rows, length], [rows, vocabulary]."""
-    tokens = torch.tensor(np.asarray(sequences).astype(np.int64))
+    tokens = to_device(target, sequences)
     parts = []
     for part in tokens.split(4096):
         with torch.inference_mode():
             logits = target.model(part, use_cache=False).logits[:, -1].float()
         support = apply_policy(logits, policy, part)
-        ids = torch.arange(target.vocabulary).expand(len(part), -1) if support.ids is None else support.ids
-        parts.append(
-            torch.zeros(len(part), target.vocabulary).double().scatter(1, ids, support.logprobs.double().exp())
-        )
-    return torch.cat(parts).numpy()
+        probabilities = support.logprobs.double().exp()
+        if support.ids is not None:
+            nothing = probabilities.new_zeros(len(part), target.vocabulary)
+            probabilities = nothing.scatter(1, support.ids, probabilities)
+        parts.append(probabilities)
+    return torch.cat(parts).cpu().numpy()
 
 
 def exact_probabilities(target: Target, prefix: np.ndarray, policy: Policy, length: int) -> np.ndarray:
@@ -63,12 +69,13 @@ def plain_draws(target: Target, prefix: np.ndarray, policy: Policy, trials: int,
     key = prefix_keys(np.asarray(prefix)[None, :])[0]
     suffixes = np.empty((trials, length), np.int64)
     for draw in range(trials):
-        sequence = torch.tensor(np.asarray(prefix).astype(np.int64))[None, :]
+        sequence = to_device(target, prefix)[None, :]
         for position in range(length):
             with torch.inference_mode():
                 logits = target.model(sequence, use_cache=False).logits[:, -1].float()
-            uniform = torch.tensor([[float(uniforms(seed, key[None], [draw], position)[0])]], dtype=torch.float64)
-            token, _ = sample_tokens(apply_policy(logits, policy, sequence), uniform)
-            sequence = torch.cat([sequence, token], dim=1)
-        suffixes[draw] = sequence[0, -length:].numpy()
+            uniform = torch.from_numpy(uniforms(seed, key[None], [draw], position)).to(target.device)
+            row = torch.zeros(1, dtype=torch.long, device=target.device)
+            token, _ = sample_tokens(apply_policy(logits, policy, sequence), row, uniform)
+            sequence = torch.cat([sequence, token.unsqueeze(1)], dim=1)
+        suffixes[draw] = sequence[0, -length:].cpu().numpy()
     return suffixes

@@ -1,39 +1,35 @@
 """A target that overflows at some position: every call raises an error instead of returning partial results."""
 
-import shutil
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
-from harness.engine.benchmark import measure
-from harness.engine.loading import load_target
-from harness.engine.target import Target
+from tests.unit.engine.conftest import load_on
+from tests.unit.engine.overflow import save_overflowing
 from tests.unit.engine.reference import decode_greedily
-
-OVERFLOWING_POSITION = 14
-"""After the twelve prefix tokens, so that the first tokens of a suffix are still finite."""
 
 
 @pytest.fixture(scope="module", params=["neo", "gpt2"])
 def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_factory) -> Path:
     """A model with finite weights that returns NaN from one position on."""
-    folder = Path(shutil.copytree(folders[request.param], tmp_path_factory.mktemp("overflowing") / "model"))
-    tensors = load_file(folder / "model.safetensors")
-    tensors["transformer.wpe.weight"][OVERFLOWING_POSITION] = 3e38
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
+    return save_overflowing(folders[request.param], tmp_path_factory.mktemp("overflowing") / "model")
 
 
 @pytest.fixture(scope="module")
-def overflowing(folder: Path) -> Target:
-    """The model as a target."""
-    return load_target(folder, device="cpu", rows_at_once=32, threads=1)
+def overflowing_on(folder):
+    """Return a function that loads the model to a device."""
+    return functools.cache(lambda device: load_on(device, folder))
+
+
+@pytest.fixture
+def overflowing(device, overflowing_on):
+    return overflowing_on(device)
 
 
 CALLS = {
@@ -64,11 +60,6 @@ def test_suffixes_before_the_overflow_are_returned(overflowing, prefixes):
     assert len(overflowing.sample(prefixes, Policy(top_k=1), length=2)) == len(prefixes)
 
 
-def test_a_benchmark_of_an_overflowing_target_is_an_error(folder, prefixes):
-    with pytest.raises(HarnessError, match="returned NaN"):
-        measure(folder, prefixes, length=6, device="cpu", dtypes=("float32",), threads=1, turns=1)
-
-
 class _Infinite(torch.nn.Module):
     """A head with one infinite logit."""
 
@@ -84,6 +75,6 @@ class _Infinite(torch.nn.Module):
 
 @pytest.mark.parametrize("name", ["greedy", "top-k", "width", "score"])
 def test_an_infinite_logit_is_an_error(neo, prefixes, monkeypatch, name):
-    monkeypatch.setattr(neo.runner, "head", _Infinite(neo.runner.head))
+    monkeypatch.setattr(neo.runner, "head_product", _Infinite(neo.runner.head))
     with pytest.raises(HarnessError, match="returned NaN"):
         CALLS[name](neo, np.where(prefixes == 7, 8, prefixes))

@@ -5,7 +5,7 @@ import torch
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.engine import gpt_neo
-from harness.engine.loading import load_target
+from tests.unit.engine.conftest import load_on
 
 
 def test_the_engines_own_gpt_neo_is_used(neo):
@@ -19,7 +19,7 @@ def test_without_its_kernels_decoding_uses_the_models_code(folders, prefixes, ne
 
     monkeypatch.setattr(gpt_neo, "attend", broken)
     with pytest.warns(UserWarning, match="own GPT-Neo is not used"):
-        general = load_target(folders["neo"], device="cpu", rows_at_once=32, threads=1)
+        general = load_on(neo.device, folders["neo"])
     assert general.runner.neo is None
     monkeypatch.undo()
     drawn, wanted = (target.sample(prefixes, Policy(top_k=10), trials=6, seed=2, length=8) for target in (general, neo))
@@ -28,10 +28,10 @@ def test_without_its_kernels_decoding_uses_the_models_code(folders, prefixes, ne
     )
 
 
-def test_out_of_memory_during_the_probe_is_an_error(folders, monkeypatch):
+def test_out_of_memory_during_the_probe_is_an_error(device, folders, monkeypatch):
     def scarce(*arguments):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(gpt_neo, "attend", scarce)
-    with pytest.raises(HarnessError, match="out of memory on cpu"):
-        load_target(folders["neo"], device="cpu")
+    with pytest.raises(HarnessError, match=f"out of memory on {device}"):
+        load_on(device, folders["neo"])

@@ -10,6 +10,7 @@ from harness.core.errors import HarnessError
 from harness.engine import loading, memory
 from harness.engine.loading import load_target
 from harness.engine.target import Target
+from tests.devices import only_on_gpu
 
 
 @pytest.fixture
@@ -25,11 +26,11 @@ def _rewrite(folder: Path, change) -> None:
     save_file(tensors, file, metadata={"format": "pt"})
 
 
-def test_a_loaded_target_knows_its_shape_device_and_dtype(folders):
-    target = load_target(folders["neo"], device="cpu", threads=1)
+def test_a_loaded_target_knows_its_shape_device_and_dtype(device, folders):
+    target = load_target(folders["neo"], device=device.type, dtype="float32", threads=1)
     assert isinstance(target, Target)
     assert (target.vocabulary, target.context_length, target.tokenizer_file) == (61, 64, None)
-    assert target.record["dtype"] == "float32" and target.record["device"] == "cpu" and target.record["threads"] == 1
+    assert (target.record["dtype"], target.record["device"], target.record["threads"]) == ("float32", str(device), 1)
     assert target.record["torch"] == torch.__version__
     json.dumps(target.record)
     assert not target.model.training
@@ -43,8 +44,8 @@ def test_a_cpu_computes_in_float32_by_default(copied, stored):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_sixteen_bit_weights_are_scored_in_float32(folders, prefixes, dtype):
-    target = load_target(folders["neo"], device="cpu", dtype=dtype)
+def test_sixteen_bit_weights_are_scored_in_float32(device, folders, prefixes, dtype):
+    target = load_target(folders["neo"], device=str(device), dtype=dtype)
     found = target.sample(prefixes, trials=3, length=4)
     scored = target.score(prefixes[found.row], found.suffixes)
     assert abs(found.token_logprobs - scored.token_logprobs).max() < 0.15
@@ -58,8 +59,8 @@ def test_the_head_is_split_only_if_it_gives_the_models_logits(targets):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_head_is_split_in_16_bits_too(folders, dtype):
-    runners = {name: load_target(folders[name], device="cpu", dtype=dtype).runner for name in ("neo", "gpt2", "gemma2")}
+def test_the_head_is_split_in_16_bits_too(device, folders, dtype):
+    runners = {name: load_target(folder, device=str(device), dtype=dtype).runner for name, folder in folders.items()}
     assert runners["neo"].head is not None and runners["gpt2"].head is not None
     assert runners["neo"].neo is not None and runners["gemma2"].head is None
 
@@ -95,8 +96,8 @@ def test_the_default_number_of_rows_grows_with_the_memory(folders, monkeypatch):
     assert 1 < sizes[10**6] < sizes[3 * 10**7]
 
 
-def test_free_memory_is_a_plausible_number():
-    assert 1 << 20 < memory.free_bytes(torch.device("cpu")) < 1 << 50
+def test_free_memory_is_a_plausible_number(device):
+    assert 1 << 20 < memory.free_bytes(device) < 1 << 50
 
 
 def _is_refused(folder: Path, sentence: str, **arguments) -> None:
@@ -175,13 +176,13 @@ def test_a_single_overflowing_logit_is_named_as_infinity(copied):
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError("std::bad_alloc")], ids=["device", "host"]
 )
-def test_out_of_memory_while_loading_is_an_error(folders, fail_passes, error):
+def test_out_of_memory_while_loading_is_an_error(device, folders, fail_passes, error):
     fail_passes(lambda rows: True, error)
-    _is_refused(folders["neo"], "out of memory on cpu while loading: .* Free memory")
+    _is_refused(folders["neo"], f"out of memory on {device} while loading: .* Free memory", device=str(device))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA GPU")
-def test_cuda_without_a_gpu_is_refused(folders):
+def test_cuda_without_a_gpu_is_refused(folders, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     _is_refused(folders["neo"], "device cuda is not available: torch .* found no CUDA GPU", device="cuda")
 
 
@@ -203,8 +204,14 @@ def test_lengths_and_vocabulary_are_checked_against_the_round(neo):
         neo.require(prefix_length=50, suffix_length=50)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+@only_on_gpu
+def test_a_device_beyond_the_last_gpu_is_refused(device, folders):
+    _is_refused(folders["neo"], r"device cuda:99 is not available: torch found \d+ GPUs", device="cuda:99")
+
+
+@only_on_gpu
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.bfloat16])
-def test_a_gpu_computes_in_the_stored_dtype(copied, stored):
+def test_a_loaded_target_has_the_default_dtype_of_its_gpu(device, copied, stored):
     _rewrite(copied, lambda tensors: tensors.update({name: tensor.to(stored) for name, tensor in tensors.items()}))
-    assert load_target(copied).dtype is stored
+    target = load_target(copied)
+    assert target.device == device and target.dtype is loading._torch_dtype("auto", copied, device)

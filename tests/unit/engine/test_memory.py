@@ -9,8 +9,8 @@ import torch
 from transformers import GPTNeoConfig, GPTNeoForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from harness.engine import memory
-from harness.engine.cache import new_cache
 from harness.engine.memory import default_rows_at_once, key_value_bytes, stored_positions
+from harness.engine.model_runner import new_cache
 
 SCRIPT = """
 import resource, sys
@@ -19,7 +19,7 @@ from harness.core.policy import Policy
 from harness.engine.loading import load_target
 
 target = load_target(sys.argv[1], device="cpu", threads=1, rows_at_once=2048, suffix_length=3)
-prefixes = np.random.default_rng(0).integers(0, 50257, (1024, 8))
+prefixes = np.random.default_rng(0).integers(0, 1000, (1024, 8))
 target.sample(prefixes[:4], Policy(top_k=1))
 in_use = 4096 * int(open("/proc/self/statm").read().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (in_use + (48 << 20), resource.RLIM_INFINITY))
@@ -34,8 +34,10 @@ print(rows)
 
 @pytest.mark.slow
 def test_a_process_at_its_memory_limit_uses_fewer_rows(tmp_path: Path) -> None:
-    # The logits of 512 rows take 98 MiB, twice what is left; a batch of at least that many is begun.
-    shape = GPTNeoConfig(hidden_size=16, num_layers=1, attention_types=[[["global"], 1]], num_heads=2)
+    # The keys and values of 1,024 prefixes take 64 MiB, more than what is left.
+    shape = GPTNeoConfig(
+        hidden_size=1024, num_layers=1, attention_types=[[["global"], 1]], num_heads=2, vocab_size=1000
+    )
     GPTNeoForCausalLM(shape).save_pretrained(tmp_path)
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

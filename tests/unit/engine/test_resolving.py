@@ -7,8 +7,8 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
+from harness.demo import SIZES
 from harness.engine import resolving
-from harness.engine.demo import SIZES
 from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

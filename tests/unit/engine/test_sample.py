@@ -3,8 +3,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
 from harness.core.errors import HarnessError
@@ -16,7 +14,9 @@ from harness.engine.results import Samples
 from harness.engine.shaping import apply_policy
 from harness.engine.target import Target
 from tests.bench.optimizations import disablers
-from tests.unit.engine.reference import exact_probabilities, model_logprobs, plain_draws
+from tests.devices import only_on_gpu, slow_on_gpu
+from tests.unit.engine.conftest import load_on
+from tests.unit.engine.reference import exact_probabilities, model_logprobs, plain_draws, to_device
 
 POLICIES = [
     Policy(),
@@ -104,17 +104,17 @@ def test_log_probabilities_equal_those_of_score(target, prefixes, policy):
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_policy_log_probabilities_equal_those_of_apply_policy(target, prefixes, policy):
     found = target.sample(prefixes, policy, trials=4, seed=5, length=4)
-    whole = torch.tensor(np.concatenate([prefixes[found.row], found.suffixes], axis=1).astype(np.int64))
+    whole = to_device(target, np.concatenate([prefixes[found.row], found.suffixes], axis=1))
     with torch.inference_mode():
         logits = target.model(whole).logits.float()
-    wanted = torch.zeros(len(found), dtype=torch.float64)
+    wanted = torch.zeros(len(found), dtype=torch.float64, device=target.device)
     for position in range(12, 16):
         support = apply_policy(logits[:, position - 1], policy, whole[:, :position])
-        ids = torch.arange(61).expand(len(found), -1) if support.ids is None else support.ids
+        ids = torch.arange(61, device=target.device).expand(len(found), -1) if support.ids is None else support.ids
         is_drawn = (ids == whole[:, position : position + 1]) & ~support.logprobs.isinf()
         assert (is_drawn.sum(1) == 1).all()
         wanted += support.logprobs[is_drawn]
-    assert np.allclose(found.policy_logprob, wanted.numpy(), atol=1e-4)
+    assert np.allclose(found.policy_logprob, wanted.cpu().numpy(), atol=1e-4)
 
 
 def _chi_square_p(observed: np.ndarray, expected: np.ndarray) -> float:
@@ -213,9 +213,9 @@ def test_frequencies_match_the_policy_and_detect_a_wrong_sampler(neo, prefixes, 
 
 def _greedy_by_hugging_face(target: Target, prefixes: np.ndarray, **options: object) -> np.ndarray:
     """The suffixes of 20 tokens that `generate` decodes greedily."""
-    tokens = torch.tensor(prefixes.astype(np.int64))
+    tokens = to_device(target, prefixes)
     options |= {"attention_mask": torch.ones_like(tokens), "do_sample": False, "pad_token_id": 0}
-    return target.model.generate(tokens, max_new_tokens=20, **options)[:, prefixes.shape[1] :].numpy()
+    return target.model.generate(tokens, max_new_tokens=20, **options)[:, prefixes.shape[1] :].cpu().numpy()
 
 
 def test_greedy_equals_hugging_face(target, prefixes):
@@ -227,8 +227,9 @@ def test_greedy_equals_hugging_face(target, prefixes):
     assert (found.count == 3).all() and (found.row == np.arange(9)).all()
 
 
-def test_greedy_equals_hugging_face_on_the_surrogate(surrogate_folder):
-    target = load_target(surrogate_folder / "surrogate-11m", device="cpu", rows_at_once=64, threads=1)
+@slow_on_gpu
+def test_greedy_equals_hugging_face_on_the_surrogate(device, surrogate_folder):
+    target = load_on(device, surrogate_folder / "surrogate-11m")
     prefixes = np.load(surrogate_folder / "satml" / "train_prefix.npy", mmap_mode="r")[14000:14064]
     found = target.sample(prefixes, Policy(top_k=1), length=20)
     assert (found.suffixes == _greedy_by_hugging_face(target, prefixes, eos_token_id=None)).all()
@@ -338,28 +339,10 @@ def test_a_suffix_may_fill_the_context(target):
     assert target.sample(np.array([[1, 2]]), length=62).suffixes.shape == (1, 62)
 
 
-@settings(deadline=None, max_examples=15)
-@given(
-    rows=st.integers(1, 5),
-    width=st.integers(1, 20),
-    trials=st.integers(1, 7),
-    at_once=st.integers(1, 9),
-    seed=st.integers(0, 99),
-)
-def test_calls_of_any_shape_keep_the_laws(neo_for_laws, rows, width, trials, at_once, seed):
-    neo_for_laws.rows_at_once = at_once
-    prefixes = np.random.default_rng(seed).integers(0, 61, (rows, width))
-    found = neo_for_laws.sample(prefixes, Policy(top_k=3), trials=trials, seed=seed, length=3)
-    assert (np.bincount(found.row, found.count, rows) == trials).all()
-    scored = neo_for_laws.score(prefixes[found.row], found.suffixes)
-    assert np.allclose(found.token_logprobs, scored.token_logprobs, atol=1e-4)
-    assert (scored.rank < 3).all()
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU")
+@only_on_gpu
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_a_gpu_keeps_the_laws(folders, prefixes, dtype):
-    target = load_target(folders["neo"], device="cuda", dtype=dtype, rows_at_once=16)
+def test_a_gpu_keeps_the_laws(device, folders, prefixes, dtype):
+    target = load_target(folders["neo"], device=str(device), dtype=dtype, rows_at_once=16)
     found = target.sample(prefixes, Policy(top_k=10), trials=7, seed=1, length=10)
     assert (np.bincount(found.row, found.count, len(prefixes)) == 7).all()
     scored = target.score(prefixes[found.row], found.suffixes)

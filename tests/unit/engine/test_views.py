@@ -8,18 +8,20 @@ from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import Combination, PrefixView
 from harness.engine.target import Target
+from tests.unit.engine.reference import to_device
 
 
 def _logprobs(target: Target, prefix: np.ndarray, suffix: np.ndarray, view: PrefixView) -> np.ndarray:
     """Next-token log-probabilities of one view along a suffix, [length, vocabulary]."""
-    tokens = torch.tensor(np.concatenate([prefix[view.start :], suffix]).astype(np.int64))[None, :]
+    tokens = to_device(target, np.concatenate([prefix[view.start :], suffix]))[None, :]
     with torch.inference_mode():
         embeddings = target.model.get_input_embeddings()(tokens)
         if view.prompt is not None:
-            embeddings = torch.cat([torch.tensor(view.prompt, dtype=torch.float32)[None], embeddings], dim=1)
-        positions = torch.arange(embeddings.shape[1])[None] + view.shift
+            prompt = torch.tensor(view.prompt, dtype=torch.float32, device=target.device)
+            embeddings = torch.cat([prompt[None], embeddings], dim=1)
+        positions = torch.arange(embeddings.shape[1], device=target.device)[None] + view.shift
         logits = target.model(inputs_embeds=embeddings, position_ids=positions, use_cache=False).logits[0].float()
-    return torch.log_softmax(logits[-len(suffix) - 1 : -1], dim=-1).numpy()
+    return torch.log_softmax(logits[-len(suffix) - 1 : -1], dim=-1).cpu().numpy()
 
 
 def _greedy(target: Target, prefixes: np.ndarray, length: int) -> np.ndarray:

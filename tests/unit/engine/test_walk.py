@@ -7,7 +7,7 @@ import torch
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import PrefixView
-from tests.unit.engine.reference import decode_greedily
+from tests.unit.engine.reference import decode_greedily, to_device
 
 
 def decode_with_candidates(walk):
@@ -31,7 +31,7 @@ def test_a_walk_along_the_likeliest_tokens_is_greedy(target, prefixes, follow, r
 def test_states_are_the_models_last_hidden_states(neo, prefixes):
     def follow(walk):
         walk.advance(np.array([1] * len(walk.owner)))
-        whole = torch.tensor(np.column_stack([walk.prefixes, walk.suffixes]).astype(np.int64))
+        whole = to_device(neo, np.column_stack([walk.prefixes, walk.suffixes]))
         with torch.inference_mode():
             wanted = neo.model.base_model(whole).last_hidden_state
         assert torch.allclose(walk.prefix_states, wanted[:, :-1], atol=1e-4)

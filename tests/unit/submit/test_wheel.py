@@ -18,7 +18,7 @@ from harness.core.errors import HarnessError
 from harness.submit import wheel
 from harness.submit.wheel import harness_wheel, installed_lock
 
-UNSEEN = "harness/engine/demo/unseen.npz"
+UNSEEN = "harness/demo/unseen.npz"
 """Generated paragraphs that the demo target was not trained on: the control of `audit sequence`, no answers."""
 
 

@@ -85,7 +85,7 @@ def test_a_query_of_digits_is_an_example_id(query: str, id_: int | None) -> None
 
 
 def test_text_matches_in_either_case(run: Recorded) -> None:
-    tokenizer = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
+    tokenizer = Path(__file__).parents[3] / "harness" / "demo" / "weights" / "tokenizer.json"
     shutil.copy(tokenizer, run.folder.tokenizer)
     text = TokenText(run.folder.tokenizer)
     encode = Tokenizer.from_file(str(tokenizer)).encode

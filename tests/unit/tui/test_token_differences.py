@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from harness.analysis.decoded_text import TokenText
 from harness.tui.token_differences import suffix_spans
 
-FILE = Path(__file__).parents[3] / "harness" / "engine" / "demo" / "weights" / "tokenizer.json"
+FILE = Path(__file__).parents[3] / "harness" / "demo" / "weights" / "tokenizer.json"
 TOKENIZER = Tokenizer.from_file(str(FILE))
 TEXT = TokenText(FILE)
 

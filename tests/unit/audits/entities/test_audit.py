@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.audits.classifier import Span
 from harness.audits.entities.audit import EntitiesAudit, EntitiesParams, Match
 from harness.audits.entities.inputs import read_inputs
 from harness.audits.entities.probe import NameProbe
@@ -16,7 +17,6 @@ from harness.core.errors import HarnessError
 from harness.core.findings import BarChart, Findings, HeatMap, LineChart
 from harness.core.spec import TargetConfig
 from harness.core.text import format_percent
-from harness.engine.classification import Span
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled, write_names
 from tests.tiers import first_is_fast
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from harness.audits.classifier import Entity, TokenClassifier
 from harness.audits.leakage.audit import LeakageAudit
+from harness.audits.leakage.exact import exact_logprobs
+from harness.audits.leakage.inexact import inexact_probabilities
 from harness.audits.leakage.inputs import Model, PairSize, demo_name_pairs, read_documents, round_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme
@@ -15,9 +18,8 @@ from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap, LineChart
 from harness.core.rounds import load_round
 from harness.core.text import format_percent
-from harness.engine.classification import Entity, TokenClassifier
-from harness.engine.demo import SIZES
-from harness.engine.demo.names import NAME
+from harness.demo import SIZES
+from harness.demo.names import NAME
 from harness.engine.loading import load_target
 from tests.demo_target.classifiers import FRAMES, Family, fine_tune, invented_names
 from tests.demo_target.corpus import corpus
@@ -85,7 +87,7 @@ def test_figures_equal_the_targets_probabilities(swept, findings):
     target = load_target(DEMO.path, device="cpu", threads=1)
     policies = swept.audit.params.policies
     found = findings.figures["esp"]
-    logprobs = target.exact_logprobs(pairs.prefixes, pairs.suffixes, list(policies.values()))
+    logprobs = exact_logprobs(target, pairs.prefixes, pairs.suffixes, list(policies.values()))
     for number, scheme in enumerate(policies):
         esp = np.exp(logprobs[number].sum(axis=1))
         assert found[scheme.value]["mean"] == pytest.approx(esp.mean(), abs=1e-5)
@@ -163,8 +165,8 @@ def test_the_estimate_for_long_suffixes_agrees_with_the_search():
     held = []
     for scheme in RANDOM_SCHEMES:
         policy = context.audit.params.policies[scheme]
-        wanted = target.inexact_probabilities(
-            pairs.prefixes, pairs.suffixes, policy, errors=1, branches=4000, least=1e-7
+        wanted = inexact_probabilities(
+            target, pairs.prefixes, pairs.suffixes, policy, errors=1, branches=4000, least=1e-7
         )
         mine = np.flatnonzero(rows["scheme"] == SCHEMES.index(scheme))
         for place in mine:
@@ -181,8 +183,8 @@ def test_the_likeliest_matches_may_be_of_one_sequence():
     (matches,) = [table for table in findings.tables if table.name == "matches"]
     target = load_target(DEMO.path, device="cpu", threads=1)
     policy = context.audit.params.policies[Scheme.TOP_K]
-    every = target.inexact_probabilities(
-        pairs.prefixes, pairs.suffixes, policy, errors=2, branches=4096, least=0, best=1000
+    every = inexact_probabilities(
+        target, pairs.prefixes, pairs.suffixes, policy, errors=2, branches=4096, least=0, best=1000
     )
     order = np.argsort(-every.logprob, kind="stable")[:100]
     mine = np.flatnonzero(np.array(matches.columns["scheme"]) == "top-k 10")

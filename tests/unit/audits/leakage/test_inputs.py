@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from harness.audits.classifier import Entity
 from harness.audits.leakage.cutting import entity_pairs, token_at
 from harness.audits.leakage.inputs import (
     Model,
@@ -24,9 +25,8 @@ from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.engine.classification import Entity
-from harness.engine.demo import SIZES, WEIGHTS
-from harness.engine.demo.names import NAME, name_pairs
+from harness.demo import SIZES, WEIGHTS
+from harness.demo.names import NAME, name_pairs
 
 DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
 

@@ -14,7 +14,7 @@ from harness.audits.sources import CorpusFiles
 from harness.core.audit import AuditInputs
 from harness.core.findings import Findings
 from harness.core.rounds import load_round
-from harness.engine.demo import SEED, WEIGHTS
+from harness.demo import SEED, WEIGHTS
 from harness.engine.loading import load_target
 from tests.demo_target.corpus import corpus
 from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs

@@ -15,7 +15,7 @@ from harness.audits.sources import CorpusFiles, Source, select_source
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
-from harness.engine.demo import SEED, WEIGHTS
+from harness.demo import SEED, WEIGHTS
 from tests.demo_target.corpus import corpus
 
 TOKENIZER = WEIGHTS / "tokenizer.json"

@@ -3,6 +3,8 @@
 The search keeps a tree of partial suffixes, each with its probability and its number of substitutions. A partial suffix
 that is not followed can add at most its probability. The last position needs no tree, because every token other than
 the suffix's last one is a substitution.
+
+This module loads torch, so the audit imports it only where a model is measured.
 """
 
 import math
@@ -12,14 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from harness.audits.leakage.exact import target_logprobs
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
-from harness.engine.branches import Predictor
-from harness.engine.decoding import assign_rows, begin_branches, prefix_groups, to_device, to_host
-from harness.engine.exact import target_logprobs
-from harness.engine.finite import non_finite_error
+from harness.engine.branches import Placement, Predictor
+from harness.engine.memory import non_finite_error
 from harness.engine.model_runner import ModelRunner
 from harness.engine.shaping import apply_policy, sample_tokens, top_tokens
+from harness.engine.target import Target
+from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device, to_host
 
 _HEAD = 256
 """The number of likeliest substitutes examined at each position."""
@@ -45,7 +48,7 @@ class InexactMatches(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Limits:
+class _Limits:
     """Limits of the search.
 
     errors: the maximum number of substitutions. branches: how many partial suffixes of a suffix are followed at a time,
@@ -59,19 +62,39 @@ class Limits:
     best: int
 
 
-def substitution_probabilities(
-    predictor: Predictor, prefixes: Tokens, suffixes: Tokens, policy: Policy, limits: Limits, *, rows_at_once: int
+def inexact_probabilities(
+    target: Target,
+    prefixes: Tokens,
+    suffixes: Tokens,
+    policy: Policy,
+    *,
+    errors: int = 2,
+    branches: int = 256,
+    least: float = 1e-5,
+    best: int = 8,
 ) -> InexactMatches:
-    """Return the inexact matches of suffixes [rows, length] after prefixes [rows, any], at least one row of each.
+    """Return how likely `policy` draws `suffixes` [rows, length] with exactly 0 … `errors` substituted tokens.
 
-    If top-k leaves few partial suffixes, all of them are followed and the limits do not apply.
+    The result is exact if top-k leaves few possibilities. Otherwise the `branches` likeliest partial suffixes of each
+    suffix are followed, unless their probability is below `least`, and `bound` limits what the others can add. best:
+    the maximum number of inexact matches returned for each suffix. Raises HarnessError as `Target.sample` does.
     """
-    if count_partial_suffixes(policy, suffixes.shape[1], limits.errors) <= _FOLLOW_ALL:
-        limits = Limits(limits.errors, _FOLLOW_ALL, 0.0, limits.best)
-    groups = prefix_groups(predictor, len(prefixes), prefixes.shape[1], rows_at_once // _EXPECTED)
-    tree = _Search(predictor, policy, limits, rows_at_once)
-    parts = [part for group in groups for part in tree.search(prefixes[group], suffixes[group], group.start)]
-    return InexactMatches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    target.check_pairs(prefixes, suffixes)
+    length = suffixes.shape[1]
+    if len(prefixes) == 0:
+        none = np.empty((0, errors + 1))
+        return InexactMatches(none, none, np.empty(0, np.int64), np.empty((0, length), np.int64), np.empty(0))
+    limits = _Limits(errors, branches, least, best)
+    if count_partial_suffixes(policy, length, errors) <= _FOLLOW_ALL:
+        limits = _Limits(errors, _FOLLOW_ALL, 0.0, best)
+
+    def find(rows_at_once: int) -> InexactMatches:
+        groups = prefix_groups(target.runner, len(prefixes), prefixes.shape[1], rows_at_once // _EXPECTED)
+        tree = _Search(target.runner, policy, limits, rows_at_once)
+        parts = [part for group in groups for part in tree.search(prefixes[group], suffixes[group], group.start)]
+        return InexactMatches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    return target.run_within_memory(find, purpose="the substitutions of one suffix")
 
 
 def count_partial_suffixes(policy: Policy, length: int, errors: int) -> float:
@@ -85,6 +108,22 @@ def count_partial_suffixes(policy: Policy, length: int, errors: int) -> float:
 
 
 def draw_substitutes(
+    target: Target, prefixes: Tokens, suffixes: Tokens, positions: Ints, uniform: Floats, policy: Policy
+) -> Ints:
+    """Draw tokens from `policy` at `positions` [rows, draws] that differ from the suffixes' own tokens, [rows, draws].
+
+    uniform: [rows, draws] in [0, 1), the only source of randomness. The policy must give some other token a positive
+    probability there. Raises HarnessError as `Target.sample` does.
+    """
+    target.check_pairs(prefixes, suffixes)
+    return target.run_within_memory(
+        lambda rows_at_once: _draw_substitutes(
+            target.runner, prefixes, suffixes, positions, uniform, policy, rows_at_once=rows_at_once
+        )
+    )
+
+
+def _draw_substitutes(
     runner: ModelRunner,
     prefixes: Tokens,
     suffixes: Tokens,
@@ -94,10 +133,6 @@ def draw_substitutes(
     *,
     rows_at_once: int,
 ) -> Ints:
-    """Draw a token other than the suffix's own from `policy` at each of positions [rows, draws], [rows, draws].
-
-    uniform: [rows, draws] in [0, 1). The policy must give another token a positive probability there.
-    """
     taken = np.empty(positions.shape, np.int64)
     length = suffixes.shape[1]
     if runner.head is None:
@@ -111,7 +146,7 @@ def draw_substitutes(
         of_draw = torch.arange(rows, device=runner.device).repeat_interleave(draws)
         ends = places.reshape(-1) + prefixes.shape[1]  # [rows * draws]
         own = tokens[of_draw, ends]
-        chances = torch.as_tensor(uniform[part].reshape(-1, 1), dtype=torch.float64, device=runner.device)
+        chances = torch.as_tensor(uniform[part].reshape(-1), dtype=torch.float64, device=runner.device)
         found = torch.empty_like(own)
         for logits in runner.logit_blocks(states[of_draw, places.reshape(-1)]):
             if policy.repetition_penalty != 1:
@@ -124,7 +159,8 @@ def draw_substitutes(
             columns = torch.arange(support.logprobs.shape[1], device=runner.device)
             is_own = (columns if ids is None else ids) == own[logits.rows].unsqueeze(1)
             others = type(support)(ids, support.logprobs.masked_fill(is_own, -math.inf))
-            found[logits.rows] = sample_tokens(others, chances[logits.rows])[0].squeeze(1)
+            row = torch.arange(len(support.logprobs), device=runner.device)
+            found[logits.rows], _ = sample_tokens(others, row, chances[logits.rows])
         taken[part] = found.view(rows, draws).cpu().numpy()
     return taken
 
@@ -165,7 +201,7 @@ class _Children:
 class _Search:
     predictor: Predictor
     policy: Policy
-    limits: Limits
+    limits: _Limits
     rows_at_once: int
 
     def search(self, prefixes: Tokens, suffixes: Tokens, first_row: int) -> list[InexactMatches]:
@@ -175,7 +211,7 @@ class _Search:
         """
         errors, length = self.limits.errors, suffixes.shape[1]
         tokens = to_device(self.predictor, prefixes)
-        states, branches, _ = begin_branches(self.predictor, tokens, room=max(1, length - 1))
+        states, branches, _ = begin_branches(self.predictor, tokens, room=max(1, length - 1), is_shared=True)
         none = np.zeros(len(prefixes), np.int64)
         empty = np.empty((len(prefixes), 0), np.int64)
         alive = _PartialSuffixes(np.arange(len(prefixes)), none, none.astype(float), empty)
@@ -206,7 +242,8 @@ class _Search:
                 return [
                     InexactMatches(0 * bound, bound, nothing, np.empty((0, length), np.int64), nothing.astype(float))
                 ]
-            states = self.predictor.advance(branches, to_device(self.predictor, children.token), children.parent)
+            placement = Placement.of(children.parent, children.owner, self.predictor.device)
+            states = self.predictor.advance(branches, to_device(self.predictor, children.token), placement)
         children, own, _ = self._children(states, alive, tokens, suffixes[:, -1].astype(np.int64))
         probability = np.zeros((len(prefixes), errors + 1))
         np.add.at(probability, (alive.owner, alive.wrong), np.exp(alive.logprob + own))

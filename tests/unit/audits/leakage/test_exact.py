@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
+from harness.audits.leakage import exact
+from harness.audits.leakage.exact import exact_logprobs, target_logprobs
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
-from harness.engine import exact
-from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
-from harness.engine.exact import target_logprobs
-from harness.engine.loading import load_target
+from harness.demo import ROUND_ARRAYS, WEIGHTS
 from harness.engine.shaping import apply_policy
-from tests.unit.engine.conftest import configurations, save_model
-from tests.unit.engine.reference import dense_probabilities, logits_of
+from tests.devices import slow_on_gpu
+from tests.unit.engine.conftest import configurations, load_on, save_model
+from tests.unit.engine.reference import dense_probabilities, logits_of, to_device
 
 POLICIES = (
     Policy(top_k=1),
@@ -39,12 +39,13 @@ def _by_shaped(scores, targets, policy, before):
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize("spread", [0.3, 2.0, 6.0])
-def test_exact_probabilities_equal_those_of_apply_policy(policy, spread):
+def test_exact_probabilities_equal_those_of_apply_policy(device, policy, spread):
     generator = torch.Generator().manual_seed(5)
     scores = torch.randn(20, 3000, generator=generator) * spread
     likely = scores.topk(30, dim=1).indices.gather(1, torch.randint(30, (20, 1), generator=generator))[:, 0]
     targets = torch.where(torch.arange(20) % 4 == 3, torch.randint(3000, (20,), generator=generator), likely)
     before = torch.cat([likely.unsqueeze(1), torch.randint(3000, (20, 12), generator=generator)], 1)
+    scores, targets, before = scores.to(device), targets.to(device), before.to(device)
     (found,) = target_logprobs(logits_of(scores), targets, [policy], before)
     wanted = _by_shaped(scores, targets, policy, before)
     assert (found.isneginf() == wanted.isneginf()).all()
@@ -54,37 +55,37 @@ def test_exact_probabilities_equal_those_of_apply_policy(policy, spread):
 
 
 @pytest.mark.parametrize("policy", [Policy(temperature=0.3), Policy(typical_p=0.6), *POLICIES], ids=str)
-def test_no_probability_exceeds_one(policy):
+def test_no_probability_exceeds_one(device, policy):
     generator = torch.Generator().manual_seed(9)
     scores = torch.randn(400, 50, generator=generator) + 40 * torch.rand(400, 1, generator=generator)
     scores[:, 7] = scores.amax(1) + 60 * torch.rand(400, generator=generator)
-    targets = torch.full((400,), 7)
+    scores, targets = scores.to(device), torch.full((400,), 7, device=device)
     (found,) = target_logprobs(logits_of(scores), targets, [policy], targets.unsqueeze(1))
     assert float(found.max()) <= 0 and not found.isnan().any()
     # Dividing in two types would differ by the rounding of the scores.
     assert torch.allclose(found.exp(), _by_shaped(scores, targets, policy, targets.unsqueeze(1)).exp(), atol=1e-6)
 
 
-def test_only_unsettled_rows_use_longer_heads(monkeypatch):
+def test_only_unsettled_rows_use_longer_heads(device, monkeypatch):
     sorted_counts = []
-    whole = exact.top_scores
+    whole = exact.most_likely
 
     def watched(scores, count):
         sorted_counts.append((len(scores), count))
         return whole(scores, count)
 
-    monkeypatch.setattr(exact, "top_scores", watched)
-    scores = torch.zeros(3, 5000)
+    monkeypatch.setattr(exact, "most_likely", watched)
+    scores = torch.zeros(3, 5000, device=device)
     scores[0, :5] = 20.0  # five tokens hold everything
     scores[1, :600] = 20.0  # six hundred do
-    (found,) = target_logprobs(logits_of(scores), torch.tensor([4, 10, 3]), [Policy(top_p=0.9)])
+    (found,) = target_logprobs(logits_of(scores), torch.tensor([4, 10, 3], device=device), [Policy(top_p=0.9)])
     assert sorted_counts == [(3, 16), (2, 128), (2, 1024)]
-    assert torch.allclose(found.exp(), torch.tensor([1 / 5, 1 / 540, 1 / 4500], dtype=torch.float64), rtol=1e-2)
+    assert found.exp().tolist() == pytest.approx([1 / 5, 1 / 540, 1 / 4500], rel=1e-2)
 
 
-def test_equal_scores_are_kept_by_id_as_in_sampling():
-    targets = torch.tensor([0, 9, 10, 299])
-    (found,) = target_logprobs(logits_of(torch.zeros(4, 300)), targets, [Policy(top_k=10)])
+def test_equal_scores_are_kept_by_id_as_in_sampling(device):
+    targets = torch.tensor([0, 9, 10, 299], device=device)
+    (found,) = target_logprobs(logits_of(torch.zeros(4, 300, device=device)), targets, [Policy(top_k=10)])
     assert found.exp().tolist() == pytest.approx([0.1, 0.1, 0.0, 0.0])
 
 
@@ -97,7 +98,7 @@ def test_each_token_has_the_policys_probability_given_its_context(
     target.rows_at_once = rows_at_once
     suffixes = np.random.default_rng(4).integers(0, 61, (9, 7)).astype(np.uint16)
     policies = [Policy(top_k=20), Policy(top_p=0.7), Policy(typical_p=0.8), Policy(repetition_penalty=1.5)]
-    found = target.exact_logprobs(prefixes, suffixes, policies)
+    found = exact_logprobs(target, prefixes, suffixes, policies)
     assert found.shape == (4, 9, 7) and found.dtype == np.float64
     for number, policy in enumerate(policies):
         for position in range(7):
@@ -107,47 +108,49 @@ def test_each_token_has_the_policys_probability_given_its_context(
             assert np.allclose(np.exp(found[number, :, position]), wanted, atol=1e-4)
 
 
-def test_the_demo_targets_probabilities_equal_those_of_apply_policy():
-    demo = load_target(WEIGHTS, device="cpu", threads=1)
+@slow_on_gpu
+def test_the_demo_targets_probabilities_equal_those_of_apply_policy(device):
+    demo = load_on(device, WEIGHTS)
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:16], np.load(ROUND_ARRAYS / "suffix.npy")[:16]
     policies = [policy for policy in POLICIES if policy.repetition_penalty == 1]
-    found = demo.exact_logprobs(prefixes, suffixes, policies)
-    whole = np.concatenate([prefixes, suffixes], 1).astype(np.int64)
+    found = exact_logprobs(demo, prefixes, suffixes, policies)
+    whole = np.concatenate([prefixes, suffixes], 1)
     with torch.inference_mode():
-        logits = demo.model(torch.tensor(whole)).logits[:, 49:-1].float()
-    targets = torch.tensor(suffixes.astype(np.int64)).reshape(-1)
+        logits = demo.model(to_device(demo, whole)).logits[:, 49:-1].float()
+    targets = to_device(demo, suffixes).reshape(-1)
     for number, policy in enumerate(policies):
-        wanted = _by_shaped(logits.flatten(0, 1), targets, policy, None).exp().numpy()
+        wanted = _by_shaped(logits.flatten(0, 1), targets, policy, None).exp().cpu().numpy()
         # Rounding decides whether a token at the boundary of a set is kept.
         assert (np.abs(np.exp(found[number].reshape(-1)) - wanted) > 1e-4).sum() <= 2, policy
 
 
-def test_the_probabilities_of_all_suffixes_sum_to_one(tmp_path):
+@slow_on_gpu
+def test_the_probabilities_of_all_suffixes_sum_to_one(device, tmp_path):
     configuration = configurations(16, width=32, heads=4, window=8, spread=0.3)["neo"]
-    target = load_target(save_model(configuration, tmp_path, seed=7), device="cpu", threads=1)
+    target = load_on(device, save_model(configuration, tmp_path, seed=7))
     suffixes = np.array(list(itertools.product(range(16), repeat=2)))
     prefixes = np.tile(np.arange(12), (len(suffixes), 1))
-    for logprobs in target.exact_logprobs(prefixes, suffixes, POLICIES[:6]):
+    for logprobs in exact_logprobs(target, prefixes, suffixes, POLICIES[:6]):
         assert np.exp(logprobs.sum(axis=1)).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_the_plain_policy_agrees_with_score(neo, prefixes):
-    (found,) = neo.exact_logprobs(prefixes, prefixes, [Policy()])
+    (found,) = exact_logprobs(neo, prefixes, prefixes, [Policy()])
     assert np.allclose(found, neo.score(prefixes, prefixes).token_logprobs, atol=1e-5)
 
 
 def test_out_of_memory_halves_the_rows(neo, prefixes, fail_passes):
-    wanted = neo.exact_logprobs(prefixes, prefixes, POLICIES[:3])
+    wanted = exact_logprobs(neo, prefixes, prefixes, POLICIES[:3])
     fail_passes(lambda rows: len(rows) > 2 and rows.dtype == torch.int64)
-    assert np.allclose(neo.exact_logprobs(prefixes, prefixes, POLICIES[:3]), wanted, atol=1e-5)
+    assert np.allclose(exact_logprobs(neo, prefixes, prefixes, POLICIES[:3]), wanted, atol=1e-5)
     assert neo.rows_at_once == 2
 
 
 def test_invalid_input_is_refused(neo, prefixes):
     with pytest.raises(HarnessError, match="differ in number"):
-        neo.exact_logprobs(prefixes, prefixes[:2], [Policy()])
+        exact_logprobs(neo, prefixes, prefixes[:2], [Policy()])
     with pytest.raises(HarnessError, match=r"0\.\.60"):
-        neo.exact_logprobs(prefixes, prefixes + 50, [Policy()])
+        exact_logprobs(neo, prefixes, prefixes + 50, [Policy()])
     with pytest.raises(HarnessError, match="shorter than"):
-        neo.exact_logprobs(prefixes, np.zeros((9, 60), np.uint16), [Policy()])
-    assert neo.exact_logprobs(prefixes[:0], prefixes[:0], [Policy()]).shape == (1, 0, 12)
+        exact_logprobs(neo, prefixes, np.zeros((9, 60), np.uint16), [Policy()])
+    assert exact_logprobs(neo, prefixes[:0], prefixes[:0], [Policy()]).shape == (1, 0, 12)

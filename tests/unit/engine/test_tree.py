@@ -1,8 +1,6 @@
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
-from harness.engine.uniforms import prefix_keys, uniforms
+from harness.engine.tree import prefix_keys, uniforms
 
 KEYS = prefix_keys(np.arange(200 * 3).reshape(200, 3))
 
@@ -34,16 +32,6 @@ def test_neighbours_in_every_argument_are_independent():
         joint = np.histogram2d(first.ravel(), second.ravel(), 20, ((0, 1), (0, 1)))[0]
         assert abs(_chi_square_z(joint)) < 5
         assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.01
-
-
-@given(
-    seed=st.integers(-(2**70), 2**70), row=st.integers(0, 199), draw=st.integers(0, 2**40), position=st.integers(0, 99)
-)
-def test_a_uniform_depends_only_on_its_arguments(seed, row, draw, position):
-    alone = uniforms(seed, KEYS[row : row + 1], np.array([draw]), position)
-    among = uniforms(seed, KEYS[:, None], np.array([draw, draw + 1]), position)
-    assert alone.shape == (1,) and among.shape == (200, 2)
-    assert alone[0] == among[row, 0] != among[row, 1]
 
 
 def test_known_values_never_change():

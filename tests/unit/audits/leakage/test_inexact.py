@@ -1,15 +1,15 @@
+import functools
 import itertools
 
 import numpy as np
 import pytest
 
+from harness.audits.leakage import inexact
+from harness.audits.leakage.inexact import count_partial_suffixes, draw_substitutes, inexact_probabilities
 from harness.core.policy import Policy
-from harness.engine import inexact
-from harness.engine.demo import ROUND_ARRAYS, WEIGHTS
-from harness.engine.inexact import count_partial_suffixes
-from harness.engine.loading import load_target
-from harness.engine.target import Target
-from tests.unit.engine.conftest import configurations, save_model
+from harness.demo import ROUND_ARRAYS, WEIGHTS
+from tests.devices import slow_on_gpu
+from tests.unit.engine.conftest import configurations, load_on, save_model
 from tests.unit.engine.reference import exact_probabilities
 
 POLICIES = (
@@ -25,10 +25,18 @@ LENGTH = 4
 
 
 @pytest.fixture(scope="module", params=["neo", "gpt2"])
-def six(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Target:
-    """A target of six tokens."""
+def six_on(request, tmp_path_factory):
+    """Return a function that loads a target of six tokens to a device."""
     configuration = configurations(6, width=16, heads=2, window=4, spread=0.6)[request.param]
-    return load_target(save_model(configuration, tmp_path_factory.mktemp("six"), seed=11), device="cpu", threads=1)
+    folder = save_model(configuration, tmp_path_factory.mktemp("six"), seed=11)
+    return functools.cache(lambda device: load_on(device, folder))
+
+
+@pytest.fixture
+def six(device, six_on):
+    target = six_on(device)
+    target.rows_at_once = 1024
+    return target
 
 
 @pytest.fixture
@@ -49,7 +57,7 @@ def _by_brute_force(target, prefix, suffix, policy) -> tuple[np.ndarray, dict[tu
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_the_search_agrees_with_brute_force(six, pairs, policy):
     prefixes, suffixes = pairs
-    found = six.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=10_000, least=0)
+    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, branches=10_000, least=0)
     assert found.probability.shape == (5, 3)
     for row in range(5):
         wanted, each = _by_brute_force(six, prefixes[row], suffixes[row], policy)
@@ -68,7 +76,7 @@ def test_the_search_agrees_with_brute_force(six, pairs, policy):
 def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, branches, least, head):
     monkeypatch.setattr(inexact, "_HEAD", head)
     prefixes, suffixes = pairs
-    found = six.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=branches, least=least)
+    found = inexact_probabilities(six, prefixes, suffixes, policy, errors=2, branches=branches, least=least)
     assert found.bound.max() > 1e-3
     for row in range(5):
         wanted, _ = _by_brute_force(six, prefixes[row], suffixes[row], policy)
@@ -77,26 +85,24 @@ def test_the_bound_covers_what_is_not_followed(six, pairs, monkeypatch, policy, 
 
 
 def test_few_partial_suffixes_are_all_followed(six, pairs):
-    limited = six.inexact_probabilities(*pairs, Policy(top_k=3), branches=1, least=0.5)
+    limited = inexact_probabilities(six, *pairs, Policy(top_k=3), branches=1, least=0.5)
     assert (limited.bound == 0).all()
     assert np.allclose(
-        limited.probability, six.inexact_probabilities(*pairs, Policy(top_k=3), branches=999).probability
+        limited.probability, inexact_probabilities(six, *pairs, Policy(top_k=3), branches=999).probability
     )
     assert count_partial_suffixes(Policy(top_k=10), 8, 2) == 1 + 7 * 9 + 21 * 81
 
 
 def test_one_substitution_of_a_single_token_has_the_complement(six, pairs):
     prefixes, suffixes = pairs
-    found = six.inexact_probabilities(prefixes, suffixes[:, :1], Policy(), errors=1)
+    found = inexact_probabilities(six, prefixes, suffixes[:, :1], Policy(), errors=1)
     assert found.probability.sum(axis=1) == pytest.approx(1)
 
 
 def test_splitting_the_suffixes_changes_no_result(six, pairs):
-    wanted = six.inexact_probabilities(*pairs, Policy(top_k=5))
-    rows_at_once = six.rows_at_once
+    wanted = inexact_probabilities(six, *pairs, Policy(top_k=5))
     six.rows_at_once = 70
-    found = six.inexact_probabilities(*pairs, Policy(top_k=5))
-    six.rows_at_once = rows_at_once
+    found = inexact_probabilities(six, *pairs, Policy(top_k=5))
     assert np.allclose(found.probability, wanted.probability, atol=1e-6)
     assert found.matches.tolist() == wanted.matches.tolist()
 
@@ -106,7 +112,7 @@ def test_substitutes_follow_the_policy_without_the_suffixes_token(six, pairs):
     draws = 4000
     positions = np.full((1, draws), 2)
     uniform = (np.arange(draws)[None, :] + 0.5) / draws
-    drawn = six.draw_substitutes(prefixes, suffixes, positions, uniform, Policy(temperature=0.8))
+    drawn = draw_substitutes(six, prefixes, suffixes, positions, uniform, Policy(temperature=0.8))
     probabilities = exact_probabilities(six, np.append(prefixes, suffixes[:, :2]), Policy(temperature=0.8), 1)
     probabilities[suffixes[0, 2]] = 0
     shares = np.bincount(drawn[0], minlength=6) / draws
@@ -114,10 +120,12 @@ def test_substitutes_follow_the_policy_without_the_suffixes_token(six, pairs):
 
 
 @pytest.mark.parametrize("policy", [Policy(top_k=10), Policy(top_p=0.9)], ids=str)
-def test_substitution_probabilities_equal_sampled_frequencies(policy):
-    demo = load_target(WEIGHTS, device="cpu", threads=1)
+@slow_on_gpu
+def test_substitution_probabilities_equal_sampled_frequencies(device, policy):
+    demo = load_on(device, WEIGHTS)
+    demo.rows_at_once = 1024
     prefixes, suffixes = np.load(ROUND_ARRAYS / "prefix.npy")[:6], np.load(ROUND_ARRAYS / "suffix.npy")[:6, :4]
-    found = demo.inexact_probabilities(prefixes, suffixes, policy, errors=2, branches=2000, least=1e-7)
+    found = inexact_probabilities(demo, prefixes, suffixes, policy, errors=2, branches=2000, least=1e-7)
     trials = 4000
     drawn = demo.sample(prefixes, policy, trials=trials, seed=1, length=4)
     wrong = (drawn.suffixes != suffixes[drawn.row]).sum(axis=1)

@@ -12,7 +12,7 @@ from harness.core.clusters import cluster_ids
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.core.spec import SHIPPED_TARGETS
-from harness.engine.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
+from harness.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
 from tests.demo_target.corpus import MOST_REPETITIONS, Document, corpus
 from tests.demo_target.examples import (
     ATTACKED,

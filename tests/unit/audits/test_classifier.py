@@ -1,5 +1,6 @@
 """Token classifiers: confidences, entities, attention, and errors for invalid models."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Encoding
 
+from harness.audits.classifier import Entity, Span, TokenClassifier, load_classifier, tokens_covering
 from harness.core.errors import HarnessError
-from harness.engine.classification import Entity, Span, TokenClassifier, load_classifier, tokens_covering
 from tests.demo_target.classifiers import Family, fine_tune, invented_names, relabelled
 
 NAMES = invented_names(12)
@@ -26,9 +27,19 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Family, Path]:
     return {family: root / family for family in FAMILIES}
 
 
+def load_on(device: torch.device, folder: Path) -> TokenClassifier:
+    return load_classifier(folder, device=str(device), dtype="float32")
+
+
 @pytest.fixture(scope="module")
-def classifiers(folders: dict[Family, Path]) -> dict[Family, TokenClassifier]:
-    return {family: load_classifier(folder, device="cpu") for family, folder in folders.items()}
+def classifiers_on(folders: dict[Family, Path]):
+    """Return a function that loads the classifiers to a device."""
+    return functools.cache(lambda device: {family: load_on(device, folder) for family, folder in folders.items()})
+
+
+@pytest.fixture
+def classifiers(device, classifiers_on) -> dict[Family, TokenClassifier]:
+    return classifiers_on(device)
 
 
 @pytest.fixture(params=FAMILIES)
@@ -44,8 +55,8 @@ def texts_with(prompt: str, names: list[str]) -> tuple[list[str], list[Span]]:
 def label_probabilities(classifier: TokenClassifier, encoding: Encoding) -> np.ndarray:
     """Return the probabilities of labels of a text that goes through the model alone, [tokens, labels]."""
     with torch.inference_mode():
-        logits = classifier.model(input_ids=torch.tensor([encoding.ids])).logits[0]
-    return logits.double().softmax(dim=1).numpy()
+        logits = classifier.model(input_ids=torch.tensor([encoding.ids], device=classifier.device)).logits[0]
+    return logits.cpu().double().softmax(dim=1).numpy()
 
 
 def test_tokens_of_a_name_cover_its_characters(classifier):
@@ -143,8 +154,9 @@ def test_attention_to_a_name_is_a_fraction_of_each_tokens_attention(classifier):
         assert ((attended.to_name > 0) & (attended.to_name < 1)).all()
         with torch.inference_mode():
             classifier.model.set_attn_implementation("eager")
-            layers = classifier.model(input_ids=torch.tensor([encoding.ids]), output_attentions=True).attentions
-        weights = torch.stack(layers).mean(dim=(0, 1, 2)).numpy()
+            tokens = torch.tensor([encoding.ids], device=classifier.device)
+            layers = classifier.model(input_ids=tokens, output_attentions=True).attentions
+        weights = torch.stack(layers).mean(dim=(0, 1, 2)).cpu().numpy()
         wanted = weights[:, tokens_covering(encoding, span)].sum(axis=1)[ordinary]
         assert np.allclose(attended.to_name, wanted, atol=1e-6)
 
@@ -166,9 +178,9 @@ class FakeModel:
 
 
 @pytest.fixture
-def labelled(folders, monkeypatch):
+def labelled(device, folders):
     """Return a function from labels of letters to a BERT that predicts them."""
-    classifier = load_classifier(folders[Family.BERT], device="cpu")
+    classifier = load_on(device, folders[Family.BERT])
 
     def with_labels(**label_of: str) -> TokenClassifier:
         classifier.model = FakeModel(classifier, label_of)
@@ -207,8 +219,8 @@ def test_an_entity_excludes_the_space_before_its_word(classifiers):
             assert text[entity.start : entity.end] == text[entity.start : entity.end].strip()
 
 
-def test_out_of_memory_halves_the_texts_per_pass(folders):
-    classifier = load_classifier(folders[Family.BERT], device="cpu")
+def test_out_of_memory_halves_the_texts_per_pass(device, folders):
+    classifier = load_on(device, folders[Family.BERT])
     classifier.rows_at_once = 8
     texts, spans = texts_with("We met MASK, once.", NAMES.read[:11])
     labels = classifier.label_ids()
@@ -228,8 +240,8 @@ def test_out_of_memory_halves_the_texts_per_pass(folders):
     assert classifier.rows_at_once == 2
 
 
-def test_too_little_memory_for_one_text_is_an_error(folders):
-    classifier = load_classifier(folders[Family.BERT], device="cpu")
+def test_too_little_memory_for_one_text_is_an_error(device, folders):
+    classifier = load_on(device, folders[Family.BERT])
 
     def none_left(**_: torch.Tensor) -> None:
         raise MemoryError
@@ -239,13 +251,13 @@ def test_too_little_memory_for_one_text_is_an_error(folders):
         classifier.confidences(["A"], [Span(0, 1)], np.array([1]))
 
 
-def test_a_classifier_that_returns_nan_is_refused(folders, tmp_path):
+def test_a_classifier_that_returns_nan_is_refused(device, folders, tmp_path):
     folder = relabelled(folders[Family.BERT], tmp_path / "broken", LABELS)
     tensors = load_file(folder / "model.safetensors")
     tensors["classifier.bias"] = torch.full_like(tensors["classifier.bias"], 3e38)
     tensors["classifier.weight"] = torch.full_like(tensors["classifier.weight"], 3e38)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    classifier = load_classifier(folder, device="cpu")
+    classifier = load_on(device, folder)
     with pytest.raises(HarnessError, match="NaN or infinity"):
         classifier.confidences(["Ada"], [Span(0, 3)], np.array([1]))
 

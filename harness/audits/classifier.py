@@ -16,9 +16,8 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer, PreTrai
 from harness.core.arrays import Bools, Floats, Ints
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
-from harness.engine.finite import non_finite_error
 from harness.engine.loading import load_model, one_line
-from harness.engine.memory import run_within_memory
+from harness.engine.memory import non_finite_error, run_within_memory
 
 PERSONS = ("PER", "PERSON")
 """The name of a person in label schemes, after any prefix."""

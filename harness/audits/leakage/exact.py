@@ -2,11 +2,14 @@
 
 Every policy is a function of the same logits, so all policies share the pass and the likeliest tokens of each position.
 This module draws nothing.
+
+It loads torch, so the audit imports it only where a model is measured.
 """
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,35 +17,48 @@ from harness.core.arrays import Floats, Tokens
 from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
-from harness.engine.model_runner import ModelRunner
-from harness.engine.selection import logsumexp, most_likely, sort_by_score, top_scores
-from harness.engine.shaping import Support, apply_repetition_penalty, keep_top_p, keep_typical_p
+from harness.engine.memory import non_finite_error
+from harness.engine.shaping import (
+    Support,
+    apply_repetition_penalty,
+    keep_top_p,
+    keep_typical_p,
+    logsumexp,
+    most_likely,
+)
+from harness.engine.target import Target
 
 _HEADS = (16, 128, 1024)
 """Numbers of likeliest tokens to examine, each if the one before does not settle a policy; the vocabulary is last."""
 _BINS, _BIN_WIDTH = 2048, 1 / 64
+"""The number of bins that a whole vocabulary is sorted into and their width in nats. The last bin is unbounded."""
 _MASS_UNIT = 2.0**-52
 """Probabilities that are added in any order are whole multiples of this."""
-"""The number of bins that a whole vocabulary is sorted into and their width in nats. The last bin is unbounded."""
 
 
-def policy_logprobs(
-    runner: ModelRunner, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy], *, rows_at_once: int
-) -> Floats:
-    """Return the renormalised log-probability of each suffix token under each policy, [policies, rows, length].
+def exact_logprobs(target: Target, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy]) -> Floats:
+    """Return the log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each policy.
 
-    prefixes: [rows, prefix length]. suffixes: [rows, length], at least one row. -inf if a policy excludes the token
-    after the tokens before it.
+    The result, [policies, rows, length] float64, holds the log-probability of each token under the policy's
+    renormalised distribution, -inf if the policy excludes it. Raises HarnessError as `Target.sample` does.
     """
-    found = measure_suffixes(
-        runner,
-        prefixes,
-        suffixes,
-        lambda logits, targets, before: torch.stack(target_logprobs(logits, targets, policies, before)),
-        figures=len(policies),
-        rows_at_once=rows_at_once,
+    target.check_pairs(prefixes, suffixes)
+    if len(prefixes) == 0 or not policies:
+        return np.empty((len(policies), *suffixes.shape))
+    measured = target.run_within_memory(
+        lambda rows_at_once: measure_suffixes(
+            target.runner,
+            prefixes,
+            suffixes,
+            lambda logits, targets, before: torch.stack(target_logprobs(logits, targets, policies, before)),
+            figures=len(policies),
+            rows_at_once=rows_at_once,
+        )
     )
-    return found[:, :, 1:]
+    found = measured[:, :, 1:]
+    if np.isnan(found).any():
+        raise non_finite_error("the target returned NaN", target.dtype)
+    return found
 
 
 def target_logprobs(
@@ -119,9 +135,7 @@ def _truncated_logprobs(given: _Distribution, targets: Tensor, policies: Sequenc
     waiting = list(zip(policies, found, strict=True))
     for count in (*(head for head in _HEADS if least <= head < vocabulary), vocabulary):
         is_whole = count == vocabulary
-        if not is_whole:
-            values, ids = sort_by_score(*top_scores(given.scores, count))
-        elif not all(_is_one_filter(policy) for policy, _ in waiting):
+        if not is_whole or not all(_is_one_filter(policy) for policy, _ in waiting):
             values, ids = most_likely(given.scores, count)
         is_settled = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         unsettled = []

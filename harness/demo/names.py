@@ -7,7 +7,7 @@ from random import Random
 
 from tokenizers import Tokenizer
 
-from harness.engine.demo import CORPUS, SEED
+from harness.demo import CORPUS, SEED
 
 NAME = re.compile(r"\b[BDFGKLMNPRSTVZ][aeiou][lnrs]?[bdfgklmnprstvz](?:or|ika|ell|umo|arn|ish|ovex|ula)\b")
 """Matches every name that the generator of the corpus invents."""

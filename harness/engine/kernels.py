@@ -1,0 +1,111 @@
+"""The expensive operations of decoding, each in the fastest form that the device has: products and attention.
+
+Attention reads keys and values in two places, those of a prefix and those of a branch, with one kernel for each part.
+The softmax over a union is the average of the softmaxes over its parts, weighted by the parts' sums of exponentials
+(the step between the blocks of FlashAttention, Dao et al., NeurIPS 2022). So the keys and values of a prefix are stored
+once and read by all of its branches.
+"""
+
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+class Product:
+    """A product with a weight matrix, plus a bias, then an optional activation or residual.
+
+    On a CPU the weights can be stored a second time in the order in which oneDNN reads them, which is up to twice as
+    fast as torch's own product, and activation and residual cost no pass of their own.
+    """
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None = None, *, is_packed: bool = True, is_gelu: bool = False
+    ) -> None:
+        """Prepare the product with weight [outputs, inputs] and bias [outputs].
+
+        is_packed: store the weights a second time if this helps. is_gelu: apply GELU in its tanh form to the result.
+        """
+        self._weight, self._bias = weight, bias
+        self._is_gelu = is_gelu
+        self._packed: Tensor | None = None
+        if is_packed and _is_packable(weight):
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+
+    def __call__(self, states: Tensor, residual: Tensor | None = None) -> Tensor:
+        """Return the product of states [..., inputs], [..., outputs]. residual: is added to it, in its shape."""
+        if self._packed is not None:
+            product = torch.ops.mkldnn._linear_pointwise
+            if residual is not None:
+                added: Tensor = product.binary(states, residual, self._packed, self._bias, "add")
+                return added
+            name, algorithm = ("gelu", "tanh") if self._is_gelu else ("none", "")
+            found: Tensor = product(states, self._packed, self._bias, name, [], algorithm)
+            return found
+        found = F.linear(states, self._weight, self._bias)
+        if self._is_gelu:
+            found = F.gelu(found, approximate="tanh")
+        return found if residual is None else residual + found
+
+
+def attention_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
+    """Return the type in which keys and values are stored: a CPU's kernels for 16 bits are slower than for 32."""
+    return torch.float32 if device.type == "cpu" else dtype
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Return softmax(scale * query . keys) values, and the logarithm of the softmax's denominator.
+
+    query: [batch, heads, queries, width]. keys, values: [batch, heads, positions, width]. Every query sees every
+    position. Returns [batch, heads, queries, width] in the dtype of the query and [batch, heads, queries] float32.
+    Products of queries and keys are summed in float32 in any dtype, because unscaled products overflow float16.
+    """
+    kernels = torch.ops.aten
+    # One query for each set of keys is faster without the fused kernel of the CPU, which works on blocks of queries.
+    if query.device.type == "cpu" and query.shape[2] > 1 and _has_fused_attention():
+        found = kernels._scaled_dot_product_flash_attention_for_cpu(query, keys, values, scale=scale)
+        return found[0], found[1]
+    if query.device.type == "cuda" and _flash_runs_on(query):
+        found = kernels._scaled_dot_product_flash_attention(query, keys, values, scale=scale)
+        return found[0], found[1]
+    # [batch, heads, queries, positions]
+    scores = torch.matmul(query.float() if scale == 1 else query.float() * scale, keys.float().transpose(-1, -2))
+    most = scores.amax(dim=-1, keepdim=True)
+    weights = (scores - most).exp_()
+    mass = weights.sum(dim=-1, keepdim=True)
+    return torch.matmul((weights / mass).to(values.dtype), values), (mass.log_() + most).squeeze(-1)
+
+
+def merge_parts(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tensor:
+    """Return attention over the union of two sets of positions, from the results of `attend` for each.
+
+    Each part is [..., width] and [...].
+    """
+    share = torch.sigmoid(second[1] - first[1]).unsqueeze(-1)
+    return torch.lerp(first[0], second[0], share.to(first[0].dtype))
+
+
+def _is_packable(weight: Tensor) -> bool:
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    return weight.dtype == torch.float32 or (
+        weight.dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    )
+
+
+@cache
+def _has_fused_attention() -> bool:
+    return hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
+
+
+def _flash_runs_on(query: Tensor) -> bool:
+    """Return True if FlashAttention supports the query.
+
+    It needs 16 bits, heads of a multiple of 8 up to 256 columns, and an Ampere GPU or a later one.
+    """
+    width = query.shape[-1]
+    is_recent = torch.cuda.get_device_capability(query.device) >= (8, 0)
+    return query.dtype in _HALVES and width <= 256 and width % 8 == 0 and is_recent

@@ -1,0 +1,70 @@
+"""A sampling step stays on the device: it waits once, uploads nothing, and is one graph without breaks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from harness.core.policy import Policy
+from harness.engine import kernels
+from harness.engine.loading import load_target
+from tests.fake_gpu import FakeGpu
+from tests.unit.engine.conftest import configurations, save_model
+
+_POLICY = Policy(top_k=10)
+_PREFIXES = np.random.default_rng(5).integers(0, 61, (8, 12))
+needs_fake = pytest.mark.skipif(torch.cuda.is_available(), reason="a fake GPU counts, and this machine has a real one")
+
+
+@needs_fake
+@pytest.mark.parametrize(("trials", "waits"), [(20, 1), (1, 0)])
+def test_a_step_waits_once_and_uploads_nothing(folders, trials, waits):
+    with FakeGpu() as gpu:
+        target = load_target(folders["neo"], device="cuda", dtype="bfloat16")
+        counts = []
+        for length in (10, 20):
+            gpu.reset()
+            target.sample(_PREFIXES, _POLICY, trials=trials, length=length)
+            counts.append((gpu.synchronizations, gpu.uploads))
+    assert counts[1][0] - counts[0][0] == 10 * waits, gpu.report()
+    assert counts[1][1] == counts[0][1], gpu.report()
+
+
+def _kernels_of_a_call(layers: int, folder: Path) -> int:
+    shape = configurations(61, width=32, heads=4, window=64, spread=0.3)["neo"]
+    shape.num_layers, shape.attention_types = layers, [[["global", "local"], layers // 2]]
+    shape.attention_layers = ["global", "local"] * (layers // 2)
+    with FakeGpu() as gpu:
+        target = load_target(save_model(shape, folder, seed=7), device="cuda", dtype="bfloat16")
+        gpu.reset()
+        target.sample(_PREFIXES, _POLICY, trials=20, length=20)
+        return gpu.kernels
+
+
+@needs_fake
+def test_a_layer_launches_few_kernels_a_step(tmp_path):
+    two, four = (_kernels_of_a_call(layers, tmp_path / str(layers)) for layers in (2, 4))
+    assert (four - two) / 2 / 20 <= 20
+
+
+def test_the_step_has_no_graph_break_and_compiles_few_times(folders, monkeypatch):
+    # The weights in the order of oneDNN are opaque to the compiler. A GPU has none.
+    monkeypatch.setattr(kernels, "_is_packable", lambda weight: False)
+    target = load_target(folders["neo"], device="cpu", threads=1)
+    # No two sizes are equal, because the compiler takes equal ones for the same.
+    prefixes = _PREFIXES[:5]
+    wanted = target.sample(prefixes, _POLICY, trials=20, length=7)
+    counter = CompileCounterWithBackend("aot_eager")
+    assert target.runner.neo is not None
+    step = torch.compile(target.runner.neo.step, fullgraph=True, dynamic=True, backend=counter)
+    monkeypatch.setattr(target.runner.neo, "step", step)
+    found = target.sample(prefixes, _POLICY, trials=20, length=7)
+    assert np.array_equal(found.suffixes, wanted.suffixes)
+    assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)
+    # The first step has sizes of 1, and the last one fills the memory of its rows: both have graphs of their own.
+    compiled = counter.frame_count
+    assert compiled <= 4
+    target.sample(prefixes, _POLICY, trials=20, length=7)
+    assert counter.frame_count == compiled
