@@ -25,6 +25,8 @@ _OUT_OF_MEMORY_TEXTS = (
     "bad_alloc",
     "Cannot allocate memory",
 )
+_ONEDNN_TEXTS = ("could not create a primitive", "could not create a memory object", "could not execute a primitive")
+"""The whole messages of oneDNN when it gets no memory, for its machine code or for its buffers."""
 CACHE_STEP = 64
 """The capacity of a cache grows by this many positions."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -101,7 +103,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return True if the error says that the memory of any device ran out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY_TEXTS)
+    if not isinstance(error, RuntimeError):
+        return False
+    message = str(error)
+    return message in _ONEDNN_TEXTS or any(text in message for text in _OUT_OF_MEMORY_TEXTS)
 
 
 def run_within_memory(
