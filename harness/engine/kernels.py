@@ -6,49 +6,92 @@ The softmax over a union is the average of the softmaxes over its parts, weighte
 once and read by all of its branches.
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 _HALVES = (torch.float16, torch.bfloat16)
+_ACTIVATIONS: dict[str, tuple[tuple[str, str], Callable[[Tensor], Tensor] | None]] = {
+    "": (("none", ""), None),
+    "gelu": (("gelu", "none"), F.gelu),
+    "gelu_new": (("gelu", "tanh"), partial(F.gelu, approximate="tanh")),
+    "gelu_fast": (("gelu", "tanh"), partial(F.gelu, approximate="tanh")),
+    "gelu_pytorch_tanh": (("gelu", "tanh"), partial(F.gelu, approximate="tanh")),
+    "relu": (("relu", ""), F.relu),
+    "silu": (("swish", ""), F.silu),
+}
+"""The activations of models, by the names that `transformers` gives them: oneDNN's name and variant, and a function."""
 
 
 class Product:
-    """A product with a weight matrix, plus a bias, then an optional activation or residual.
+    """A product with a weight matrix, plus a bias, then an activation, or a second operand that is added or multiplied.
 
     On a CPU the weights can be stored a second time in the order in which oneDNN reads them, which is up to twice as
-    fast as torch's own product, and activation and residual cost no pass of their own.
+    fast as torch's own product, and what comes after the product costs no pass of its own.
     """
 
     def __init__(
-        self, weight: Tensor, bias: Tensor | None = None, *, is_packed: bool = True, is_gelu: bool = False
+        self, weight: Tensor, bias: Tensor | None = None, *, is_packed: bool = True, activation: str = ""
     ) -> None:
         """Prepare the product with weight [outputs, inputs] and bias [outputs].
 
-        is_packed: store the weights a second time if this helps. is_gelu: apply GELU in its tanh form to the result.
+        is_packed: store the weights a second time if this helps. activation: as `transformers` names it, "" for none.
+        Raises ValueError for an activation that is not known here.
         """
+        if activation not in _ACTIVATIONS:
+            raise ValueError(f"the activation {activation!r} is unknown")
         self._weight, self._bias = weight, bias
-        self._is_gelu = is_gelu
+        self._fused, self._activation = _ACTIVATIONS[activation]
         self._packed: Tensor | None = None
         if is_packed and _is_packable(weight):
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous())
 
-    def __call__(self, states: Tensor, residual: Tensor | None = None) -> Tensor:
-        """Return the product of states [..., inputs], [..., outputs]. residual: is added to it, in its shape."""
+    def __call__(self, states: Tensor, *, plus: Tensor | None = None, times: Tensor | None = None) -> Tensor:
+        """Return the product of states [..., inputs], [..., outputs]. plus, times: another operand in its shape."""
+        other = plus if times is None else times
         if self._packed is not None:
             product = torch.ops.mkldnn._linear_pointwise
-            if residual is not None:
-                added: Tensor = product.binary(states, residual, self._packed, self._bias, "add")
-                return added
-            name, algorithm = ("gelu", "tanh") if self._is_gelu else ("none", "")
-            found: Tensor = product(states, self._packed, self._bias, name, [], algorithm)
+            if other is not None:
+                name = "add" if times is None else "mul"
+                found: Tensor = product.binary(states, other, self._packed, self._bias, name)
+            else:
+                found = product(states, self._packed, self._bias, self._fused[0], [], self._fused[1])
             return found
         found = F.linear(states, self._weight, self._bias)
-        if self._is_gelu:
-            found = F.gelu(found, approximate="tanh")
-        return found if residual is None else residual + found
+        if other is not None:
+            return other + found if times is None else other * found
+        return found if self._activation is None else self._activation(found)
+
+
+def rotate(heads: Tensor, cosines: Tensor, sines: Tensor, *, is_interleaved: bool) -> Tensor:
+    """Return heads [..., head width] whose first columns are turned by their position (RoPE, Su et al., 2021).
+
+    cosines, sines: [..., columns] for the columns that turn, even in number. Each column is multiplied by its cosine,
+    and gets the other column of its pair times its sine, which is therefore negative for the first of each pair.
+    is_interleaved: pairs are neighbours; otherwise a column's partner is half of the columns away.
+    """
+    columns = cosines.shape[-1]
+    turned = heads[..., :columns]
+    if is_interleaved:
+        partner = torch.unflatten(turned, -1, (-1, 2)).flip(-1).flatten(-2)
+    else:
+        partner = turned.roll(columns // 2, dims=-1)
+    found = torch.addcmul(turned * cosines, partner, sines).to(heads.dtype)
+    return found if columns == heads.shape[-1] else torch.cat([found, heads[..., columns:]], dim=-1)
+
+
+def rms_norm(states: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """Return states [..., width] divided by their root mean square, times weight [width] (Zhang and Sennrich, 2019)."""
+    if states.device.type != "cpu":
+        return F.rms_norm(states, weight.shape, weight, epsilon)
+    # torch has no fused kernel for a CPU.
+    norm = torch.linalg.vector_norm(states, dim=-1, keepdim=True, dtype=torch.float32)
+    factor = (norm.square() / weight.shape[-1] + epsilon).rsqrt()
+    normed: Tensor = (states * factor).to(states.dtype)
+    return normed * weight
 
 
 def attention_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
@@ -65,7 +108,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[T
     """
     kernels = torch.ops.aten
     # One query for each set of keys is faster without the fused kernel of the CPU, which works on blocks of queries.
-    if query.device.type == "cpu" and query.shape[2] > 1 and _has_fused_attention():
+    if query.device.type == "cpu" and query.shape[2] >= 8 and _has_fused_attention():
         found = kernels._scaled_dot_product_flash_attention_for_cpu(query, keys, values, scale=scale)
         return found[0], found[1]
     if query.device.type == "cuda" and _flash_runs_on(query):

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import DynamicCache, GPTNeoForCausalLM, PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from harness.core.errors import HarnessError
 from harness.core.view import PrefixView
+from harness.engine.architectures import own_decoder
 from harness.engine.branches import Branches, Logits, Placement
-from harness.engine.gpt_neo import NeoBackbone
+from harness.engine.decoder import Decoder
 from harness.engine.kernels import Product
 from harness.engine.memory import is_out_of_memory, non_finite_error, stored_positions, total_bytes
 
@@ -41,7 +42,7 @@ class ModelRunner:
 
     If the output embedding applied to the backbone gives the model's logits, states are hidden states. Otherwise (soft
     caps, logit scales) states are the logits of the last positions. The constructor tests which of the two holds, and
-    whether the engine's own GPT-Neo can replace the model's code.
+    whether the engine's own decoder can replace the model's code.
 
     Raises HarnessError for a model that the engine cannot run.
     """
@@ -53,7 +54,7 @@ class ModelRunner:
         self.logit_bytes = _LOGIT_BYTES.get(self.device.type, 64 << 20)
         self.backbone: nn.Module | None = None
         self.head: nn.Module | None = None
-        self.neo: NeoBackbone | None = None
+        self.decoder: Decoder | None = None
         self.head_product: HeadProduct | None = None
         # Half of the memory stays for keys and values. What is free now would differ between executions.
         bytes_ = sum(parameter.nbytes for parameter in model.parameters())
@@ -64,7 +65,7 @@ class ModelRunner:
     @property
     def shares_prefixes(self) -> bool:
         """True if the keys and values of a prefix are stored once for all its branches."""
-        return self.neo is not None
+        return self.decoder is not None
 
     def begin(
         self, tokens: Tensor, *, room: int, keep: int, view: PrefixView = _WHOLE_PREFIX, is_shared: bool = True
@@ -76,8 +77,8 @@ class ModelRunner:
         """
         tokens = tokens[:, view.start :]
         prompt = self.prompt(view)
-        if self.neo is not None:
-            states, branches = forward_pass(self.neo.begin, tokens, room, view.shift, prompt, is_shared=is_shared)
+        if self.decoder is not None:
+            states, branches = forward_pass(self.decoder.begin, tokens, room, view.shift, prompt, is_shared=is_shared)
             return states[:, -keep:], branches
         cache = self.new_cache()
         states = self.states(tokens, cache, keep=keep, shift=view.shift, prompt=prompt)
@@ -107,8 +108,8 @@ class ModelRunner:
         cache: holds the tokens before them and is extended by them. shift: the number of empty positions before
         everything. prompt: embeddings [tokens, width] before the tokens.
         """
-        if self.neo is not None and cache is None:
-            return forward_pass(self.neo.states, tokens, shift, prompt)[:, -keep:]
+        if self.decoder is not None and cache is None:
+            return forward_pass(self.decoder.states, tokens, shift, prompt)[:, -keep:]
         use: dict[str, Any] = {"past_key_values": cache, "use_cache": cache is not None}
         if shift:
             first = shift + (cache.get_seq_length() if cache is not None else 0)
@@ -166,14 +167,13 @@ class ModelRunner:
                     f"{_kind(self.model)} models cannot be run: attacks need the logits of selected positions, and "
                     "forward() has no logits_to_keep. Choose another target."
                 )
-            if self.head is not None and isinstance(self.model, GPTNeoForCausalLM):
-                self._try_neo(self.model, tokens, wanted[[1, 0, 1], 3:])
-            found = self._branched_logits(tokens)
+            wanted = wanted[[1, 0, 1], 3:]
+            is_the_same = self._try_decoder(tokens, wanted) or self._agree(self._branched_logits(tokens), wanted)
         except (TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run by the engine ({error}). Choose another target."
             ) from error
-        if not _agree(found, wanted[[1, 0, 1], 3:], 2e-2):
+        if not is_the_same:
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run: they decode differently with cached keys and values. "
                 "Choose another target."
@@ -192,22 +192,39 @@ class ModelRunner:
             states = self.states(tokens, keep=tokens.shape[1])
         finally:
             hook.remove()
-        return len(seen) == 1 and torch.equal(seen[0][1], logits) and _agree(states, seen[0][0], 2e-2)
+        return len(seen) == 1 and torch.equal(seen[0][1], logits) and self._agree(states, seen[0][0])
 
-    def _try_neo(self, model: GPTNeoForCausalLM, tokens: Tensor, wanted: Tensor) -> None:
-        """Use the engine's own GPT-Neo if it runs here and gives the model's logits [3, 3, vocabulary]."""
-        reason = "its logits differ"
+    def _try_decoder(self, tokens: Tensor, wanted: Tensor) -> bool:
+        """Use the engine's own decoder if there is one and it gives the model's logits [3, 3, vocabulary].
+
+        Returns True if it is used. Otherwise the user is warned.
+        """
+        reason = "it does not know this architecture"
         try:
-            self.neo = NeoBackbone(model.transformer, is_packed=self._is_packed)
-            if _agree(self._branched_logits(tokens), wanted, 2e-2):
-                return
-        except (RuntimeError, TypeError, AttributeError) as error:
+            if self.head is not None:
+                self.decoder = own_decoder(self.model, is_packed=self._is_packed)
+            if self.decoder is not None:
+                if self._agree(self._branched_logits(tokens), wanted):
+                    return True
+                reason = "its logits differ"
+        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
             # A kernel that is missing on this GPU or in this torch costs only speed.
             if is_out_of_memory(error):
                 raise
             reason = f"{type(error).__name__}: {error}"
-        self.neo = None
-        warnings.warn(f"the engine's own GPT-Neo is not used ({reason}); decoding is slower.", stacklevel=2)
+        self.decoder = None
+        warnings.warn(
+            f"the engine's own decoder is not used for this {_kind(self.model)} ({reason}); decoding is slower.",
+            stacklevel=2,
+        )
+        return False
+
+    def _agree(self, found: Tensor, wanted: Tensor) -> bool:
+        """Return True if two tensors of states or logits are equal but for rounding, relative to their range."""
+        tolerance = 1e-3 if self.dtype is torch.float32 else 5e-2
+        return found.shape == wanted.shape and bool(
+            (found - wanted).abs().max() <= tolerance * max(1e-3, float(wanted.max() - wanted.min()))
+        )
 
     def _branched_logits(self, tokens: Tensor) -> Tensor:
         """Return logits [3, 3, vocabulary] of the last three of tokens [2, 6], as branches 1, 0 and 1."""
@@ -318,13 +335,6 @@ def _split(model: PreTrainedModel) -> tuple[nn.Module | None, nn.Module | None]:
     """Return backbone and output embedding, or None twice if the model has no such parts."""
     backbone, head = model.base_model, model.get_output_embeddings()  # type: ignore[no-untyped-call]
     return (backbone, head) if backbone is not model and isinstance(head, nn.Module) else (None, None)
-
-
-def _agree(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
-    """Return True if the logits are equal within a fraction of the range of `wanted`."""
-    return found.shape == wanted.shape and bool(
-        (found - wanted).abs().max() <= tolerance * max(1e-3, float(wanted.max() - wanted.min()))
-    )
 
 
 def _kind(model: PreTrainedModel) -> str:

@@ -80,9 +80,9 @@ def disablers(target: Target) -> dict[str, Disabler]:
         "logits in blocks that fit into a cache": lambda: patch.object(target.runner, "logit_bytes", _LARGE_BLOCK),
         "weights in the order of oneDNN": lambda: _unpacked_weights(target.runner),
     }
-    if target.runner.neo is not None:
-        found["own GPT-Neo: keys and values of a prefix once, fused attention"] = lambda: patch.object(
-            target.runner, "neo", None
+    if target.runner.decoder is not None:
+        found["own decoder: keys and values of a prefix once, fused attention"] = lambda: patch.object(
+            target.runner, "decoder", None
         )
     return found if target.device.type == "cpu" else dict(list(found.items())[:1])
 
@@ -116,8 +116,9 @@ def _without(target: Target, disable: Disabler) -> Callable[[Tokens], object]:
 
 @contextmanager
 def _unpacked_weights(runner: ModelRunner) -> Iterator[None]:
-    blocks = [] if runner.neo is None else runner.neo.blocks
-    products = [each for block in blocks for each in vars(block).values() if isinstance(each, Product)]
+    blocks = [] if runner.decoder is None else runner.decoder.parts.blocks
+    parts = [part for block in blocks for part in (block.attention, block.mlp)]
+    products = [each for part in parts for each in vars(part).values() if isinstance(each, Product)]
     if runner.head_product is not None:
         products.append(runner.head_product.product)
     with ExitStack() as stack:

@@ -24,7 +24,7 @@ from harness.core.policy import Policy
 from harness.core.rounds import Round
 from harness.engine import memory
 from harness.engine.branches import Placement
-from harness.engine.gpt_neo import NeoBranches
+from harness.engine.decoder import SharedBranches
 from harness.engine.loading import load_target
 from harness.engine.memory import default_rows_at_once
 from harness.engine.sampling import expected_prefixes
@@ -71,16 +71,16 @@ def measure(*, prefixes: int = 32, trials: int = 100, turns: int = 3) -> dict[st
 def _cost(target: Target, prefixes: Tokens, trials: int, *, in_batches: bool) -> tuple[int, float, float]:
     """Return the evaluations and seconds of all draws, and the share of the reserved rows that were alive."""
     live = reserved = 0
-    advance = NeoBranches.advance
+    advance = SharedBranches.advance
 
-    def counted(branches: NeoBranches, tokens: torch.Tensor, placement: Placement) -> torch.Tensor:
+    def counted(branches: SharedBranches, tokens: torch.Tensor, placement: Placement) -> torch.Tensor:
         nonlocal live, reserved
         states = advance(branches, tokens, placement)
         live, reserved = live + len(placement), reserved + branches.reserved
         return states
 
     before, start = target.evaluations, time.perf_counter()
-    with patch.object(NeoBranches, "advance", counted):
+    with patch.object(SharedBranches, "advance", counted):
         for seed, part in enumerate(first_and_rest(trials) if in_batches else [trials]):
             size = batch_size(target.rows_at_once, part, is_gpu=False) if in_batches else len(prefixes)
             for first in range(0, len(prefixes), size):

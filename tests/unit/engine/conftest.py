@@ -1,4 +1,4 @@
-"""Small random models of three architectures, on disk in Hugging Face layout, as targets on each device.
+"""Small random models, on disk in Hugging Face layout, as targets on each device.
 
 `pytest tests/unit/engine -k gpu` selects the tests on a GPU, which is a fake one on a machine that has none.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import Gemma2Config, GPT2Config, GPTNeoConfig
+from transformers import Gemma2Config, GPTNeoConfig, LlamaConfig
 from transformers.models.auto import AutoModelForCausalLM
 
 from harness.engine import model_runner
@@ -36,32 +36,41 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def configurations(vocabulary: int, *, width: int, heads: int, window: int, spread: float) -> dict[str, Any]:
-    """Return small models of three architectures with large random weights."""
+    """Return small models with large random weights.
+
+    The engine decodes the first two itself, and the others with the models' own code.
+    """
     common = {"vocab_size": vocabulary, "initializer_range": spread, "bos_token_id": 0, "eos_token_id": 0}
+    shape = {
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
+        "num_hidden_layers": 2,
+        "num_attention_heads": heads,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+    }
+    neo = {
+        **common,
+        "hidden_size": width,
+        "num_layers": 2,
+        "attention_types": [[["global", "local"], 1]],
+        "num_heads": heads,
+        "window_size": window,
+        "max_position_embeddings": 64,
+    }
     return {
-        "neo": GPTNeoConfig(
-            **common,
-            hidden_size=width,
-            num_layers=2,
-            attention_types=[[["global", "local"], 1]],
-            num_heads=heads,
-            window_size=window,
-            max_position_embeddings=64,
-        ),
-        "gpt2": GPT2Config(**common, n_embd=width, n_layer=2, n_head=heads, n_positions=64),
+        "neo": GPTNeoConfig(**neo),
+        "llama": LlamaConfig(**common, **shape),
+        # The engine's decoder does not know this activation.
+        "plain": GPTNeoConfig(**neo, activation_function="tanh"),
         # Its logits are not a plain product with the output embedding, and half of its layers have a sliding window.
         "gemma2": Gemma2Config(
             **common,
-            hidden_size=width,
-            intermediate_size=2 * width,
-            num_hidden_layers=2,
-            num_attention_heads=heads,
-            num_key_value_heads=2,
+            **shape,
             head_dim=8,
             sliding_window=window,
             query_pre_attn_scalar=8,
             final_logit_softcapping=4.0,
-            max_position_embeddings=64,
         ),
     }
 

@@ -57,9 +57,9 @@ def test_the_step_has_no_graph_break_and_compiles_few_times(folders, monkeypatch
     prefixes = _PREFIXES[:5]
     wanted = target.sample(prefixes, _POLICY, trials=20, length=7)
     counter = CompileCounterWithBackend("aot_eager")
-    assert target.runner.neo is not None
-    step = torch.compile(target.runner.neo.step, fullgraph=True, dynamic=True, backend=counter)
-    monkeypatch.setattr(target.runner.neo, "step", step)
+    assert target.runner.decoder is not None
+    step = torch.compile(target.runner.decoder.step, fullgraph=True, dynamic=True, backend=counter)
+    monkeypatch.setattr(target.runner.decoder, "step", step)
     found = target.sample(prefixes, _POLICY, trials=20, length=7)
     assert np.array_equal(found.suffixes, wanted.suffixes)
     assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-5)

@@ -15,7 +15,7 @@ from tests.unit.engine.overflow import save_overflowing
 from tests.unit.engine.reference import decode_greedily
 
 
-@pytest.fixture(scope="module", params=["neo", "gpt2"])
+@pytest.fixture(scope="module", params=["neo", "plain"])
 def folder(request: pytest.FixtureRequest, folders: dict[str, Path], tmp_path_factory) -> Path:
     """A model with finite weights that returns NaN from one position on."""
     return save_overflowing(folders[request.param], tmp_path_factory.mktemp("overflowing") / "model")

@@ -50,7 +50,7 @@ def test_a_product_adds_bias_activation_and_residual(monkeypatch, dtype, is_pack
     wanted = states.double() @ weight.double().T + bias.double()
     tolerance = 1e-5 if dtype is torch.float32 else 6e-2
     with torch.inference_mode():
-        gelu = Product(weight, bias, is_gelu=True)(states)
+        gelu = Product(weight, bias, activation="gelu_new")(states)
         assert torch.allclose(gelu.double(), torch.nn.functional.gelu(wanted, approximate="tanh"), atol=tolerance)
-        assert torch.allclose(Product(weight, bias)(states, residual).double(), wanted + residual, atol=tolerance)
+        assert torch.allclose(Product(weight, bias)(states, plus=residual).double(), wanted + residual, atol=tolerance)
         assert torch.allclose(Product(weight)(states[0]).double(), (wanted - bias)[0], atol=tolerance)

@@ -53,7 +53,7 @@ def test_sixteen_bit_weights_are_scored_in_float32(device, folders, prefixes, dt
 
 
 def test_the_head_is_split_only_if_it_gives_the_models_logits(targets):
-    assert targets["neo"].runner.head is not None and targets["gpt2"].runner.head is not None
+    assert targets["neo"].runner.head is not None and targets["plain"].runner.head is not None
     assert targets["gemma2"].runner.head is None
     assert targets["gemma2"].runner.positions_at_once(10**9) == 1
 
@@ -61,8 +61,8 @@ def test_the_head_is_split_only_if_it_gives_the_models_logits(targets):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_head_is_split_in_16_bits_too(device, folders, dtype):
     runners = {name: load_target(folder, device=str(device), dtype=dtype).runner for name, folder in folders.items()}
-    assert runners["neo"].head is not None and runners["gpt2"].head is not None
-    assert runners["neo"].neo is not None and runners["gemma2"].head is None
+    assert runners["neo"].head is not None and runners["plain"].head is not None
+    assert runners["neo"].decoder is not None and runners["gemma2"].head is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.core.view import PrefixView
-from harness.engine import gpt_neo, sampling
+from harness.engine import decoder, sampling
 from harness.engine.loading import load_target
 from harness.engine.results import Samples
 from harness.engine.shaping import apply_policy
@@ -284,7 +284,7 @@ def test_scoring_keeps_no_keys_and_values(neo, prefixes, monkeypatch):
     def kept(*arguments):
         raise AssertionError("keys and values were stored")
 
-    monkeypatch.setattr(gpt_neo, "NeoBranches", kept)
+    monkeypatch.setattr(decoder, "SharedBranches", kept)
     assert np.isfinite(neo.score(prefixes, prefixes).token_logprobs).all()
 
 

@@ -1,5 +1,3 @@
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -8,6 +6,7 @@ from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.engine.results import SearchResult
 from harness.engine.target import Target
+from tests.unit.engine.conftest import load_on
 from tests.unit.engine.reference import exact_probabilities
 
 POLICIES = [
@@ -81,8 +80,8 @@ def test_a_wider_search_has_a_lower_certificate(neo, prefixes):
     assert (wide.certificate < narrow.certificate).all()
 
 
-def test_suffixes_of_exactly_the_least_probability_are_found(neo, prefixes):
-    model = copy.deepcopy(neo.model)
+def test_suffixes_of_exactly_the_least_probability_are_found(device, folders, prefixes):
+    model = load_on(device, folders["neo"]).model
     model.transformer.wte.weight.data.zero_()
     found = Target(model).search(prefixes[:1], least=61.0**-2, length=2)
     assert len(found) == 61**2

@@ -24,7 +24,7 @@ POLICIES = (
 LENGTH = 4
 
 
-@pytest.fixture(scope="module", params=["neo", "gpt2"])
+@pytest.fixture(scope="module", params=["neo", "llama"])
 def six_on(request, tmp_path_factory):
     """Return a function that loads a target of six tokens to a device."""
     configuration = configurations(6, width=16, heads=2, window=4, spread=0.6)[request.param]

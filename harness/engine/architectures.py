@@ -1,0 +1,227 @@
+"""Models that the engine decodes itself: where each architecture of `transformers` keeps the parts of `Decoder`.
+
+To add an architecture, write a function that returns its `Parts` and name it in `_READERS` under the `model_type` of
+its configuration. `ModelRunner` compares the logits of every loaded model with those of the model's own code, and uses
+that code if they differ. `tests/unit/engine/architectures.py` lists a small model of each for the tests.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from harness.engine.decoder import Attention, Block, Decoder, Function, Mlp, Parts
+from harness.engine.kernels import Product, rms_norm
+
+_STATIC_TURNS = ("default", "linear", "llama3", "yarn")
+"""Kinds of rotary embedding whose angles depend only on the position, and not on the length of the sequence."""
+Make = Callable[..., Product]
+
+
+def own_decoder(model: PreTrainedModel, *, is_packed: bool) -> Decoder | None:
+    """Return the engine's decoder with the weights of `model`, None for an architecture that it does not know.
+
+    is_packed: as in `Product`. Raises ValueError for a variant of a known architecture that is not supported.
+    """
+    read = _READERS.get(model.config.model_type)
+    if read is None:
+        return None
+    return Decoder(read(model.base_model, partial(Product, is_packed=is_packed)), model.device, model.dtype)
+
+
+def _gpt_neo(model: Any, make: Make) -> Parts:
+    blocks = []
+    for block in model.h:
+        attention, mlp = block.attn.attention, block.mlp
+        own = Attention(
+            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _linear(make, attention.out_proj),
+            heads=attention.num_heads,
+            stored_heads=attention.num_heads,
+            scale=1.0,
+            window=attention.config.window_size if attention.attention_type == "local" else None,
+        )
+        widen = _linear(make, mlp.c_fc, activation=attention.config.activation_function)
+        blocks.append(Block(own, Mlp(widen, _linear(make, mlp.c_proj)), block.ln_1, block.ln_2))
+    return Parts(model.wte, blocks, model.ln_f, places=model.wpe.weight)
+
+
+def _gpt2(model: Any, make: Make) -> Parts:
+    blocks = []
+    for block in model.h:
+        attention, mlp = block.attn, block.mlp
+        own = Attention(
+            _transposed(make, attention.c_attn),
+            _transposed(make, attention.c_proj),
+            heads=attention.num_heads,
+            stored_heads=attention.num_heads,
+            scale=attention.scaling,
+        )
+        widen = _transposed(make, mlp.c_fc, activation=model.config.activation_function)
+        blocks.append(Block(own, Mlp(widen, _transposed(make, mlp.c_proj)), block.ln_1, block.ln_2))
+    return Parts(model.wte, blocks, model.ln_f, places=model.wpe.weight)
+
+
+def _opt(model: Any, make: Make) -> Parts:
+    model, config = model.decoder, model.config
+    if not config.do_layer_norm_before or model.project_in is not None:
+        raise ValueError("its norms come after the residuals, or its embeddings are projected")
+    blocks = []
+    for block in model.layers:
+        attention = block.self_attn
+        own = Attention(
+            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _linear(make, attention.out_proj),
+            heads=attention.num_heads,
+            stored_heads=attention.num_heads,
+            scale=attention.scaling,
+        )
+        widen = _linear(make, block.fc1, activation=config.activation_function)
+        norms = (block.self_attn_layer_norm, block.final_layer_norm)
+        blocks.append(Block(own, Mlp(widen, _linear(make, block.fc2)), *norms))
+    places = model.embed_positions
+    return Parts(model.embed_tokens, blocks, model.final_layer_norm, places=places.weight[places.offset :])
+
+
+def _gpt_j(model: Any, make: Make) -> Parts:
+    blocks = []
+    for block in model.h:
+        attention, mlp = block.attn, block.mlp
+        own = Attention(
+            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _linear(make, attention.out_proj),
+            heads=attention.num_attention_heads,
+            stored_heads=attention.num_attention_heads,
+            scale=attention.head_dim**-0.5,
+        )
+        widen = _linear(make, mlp.fc_in, activation=model.config.activation_function)
+        mlp_ = Mlp(widen, _linear(make, mlp.fc_out))
+        blocks.append(Block(own, mlp_, block.ln_1, block.ln_1, is_parallel=True))
+
+    def turns(positions: Tensor) -> tuple[Tensor, Tensor]:
+        sines, cosines = model.h[0].attn.embed_positions[positions].to(model.dtype).chunk(2, dim=-1)
+        signed = torch.stack([-sines, sines], dim=-1).flatten(-2)
+        return cosines.repeat_interleave(2, dim=-1), signed
+
+    return Parts(model.wte, blocks, model.ln_f, turns=turns, is_interleaved=True)
+
+
+def _gpt_neox(model: Any, make: Make) -> Parts:
+    config, blocks = model.config, []
+    for layer in model.layers:
+        attention, mlp = layer.attention, layer.mlp
+        own = Attention(
+            _linear(make, attention.query_key_value),
+            _linear(make, attention.dense),
+            heads=config.num_attention_heads,
+            stored_heads=config.num_attention_heads,
+            scale=attention.scaling,
+            is_by_head=True,
+        )
+        widen = _linear(make, mlp.dense_h_to_4h, activation=config.hidden_act)
+        norms = (layer.input_layernorm, layer.post_attention_layernorm)
+        mlp_ = Mlp(widen, _linear(make, mlp.dense_4h_to_h))
+        blocks.append(Block(own, mlp_, *norms, is_parallel=layer.use_parallel_residual))
+    return Parts(model.embed_in, blocks, model.final_layer_norm, turns=_turns(model))
+
+
+def _llama(model: Any, make: Make) -> Parts:
+    """Read Llama and its relatives, which differ in norms, windows, biases and grouped heads."""
+    config, blocks = model.config, []
+    for layer in model.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        width = attention.head_dim
+        # Mistral has one window for all layers, Qwen one for some.
+        window = getattr(attention, "sliding_window", getattr(config, "sliding_window", None))
+        own = Attention(
+            _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
+            _linear(make, attention.o_proj),
+            heads=config.num_attention_heads,
+            stored_heads=config.num_key_value_heads,
+            scale=attention.scaling,
+            query_norm=_head_norm(getattr(attention, "q_norm", None), width),
+            key_norm=_head_norm(getattr(attention, "k_norm", None), width),
+            clip=getattr(config, "clip_qkv", None),
+            window=window,
+        )
+        gate = _linear(make, mlp.gate_proj, activation=config.hidden_act)
+        mlp_ = Mlp(gate, _linear(make, mlp.down_proj), partner=_linear(make, mlp.up_proj))
+        after, last = layer.post_attention_layernorm, getattr(layer, "post_feedforward_layernorm", None)
+        if last is None:
+            blocks.append(Block(own, mlp_, _norm(layer.input_layernorm), _norm(after)))
+        else:
+            blocks.append(Block(own, mlp_, None, None, after=_norm(after), last=_norm(last)))
+    return Parts(model.embed_tokens, blocks, _norm(model.norm), turns=_turns(model))
+
+
+_READERS: dict[str, Callable[[Any, Make], Parts]] = {
+    "gpt2": _gpt2,
+    "gpt_neo": _gpt_neo,
+    "gpt_neox": _gpt_neox,
+    "gptj": _gpt_j,
+    "llama": _llama,
+    "mistral": _llama,
+    "olmo": _llama,
+    "olmo2": _llama,
+    "opt": _opt,
+    "qwen2": _llama,
+    "qwen3": _llama,
+}
+
+
+def _linear(make: Make, linear: nn.Linear, activation: str = "") -> Product:
+    return make(linear.weight, linear.bias, activation=activation)
+
+
+def _transposed(make: Make, linear: Any, activation: str = "") -> Product:
+    """Return the product of GPT-2's layers, whose weights are [inputs, outputs]."""
+    return make(linear.weight.T, linear.bias, activation=activation)
+
+
+def _joined(make: Make, *linears: nn.Linear) -> Product:
+    """Return one product for several layers with the same input, which from now on share its weights."""
+    # A prompt is trained through the model's own code, which cannot use tensors made in inference mode.
+    with torch.inference_mode(False), torch.no_grad():
+        weight = torch.cat([linear.weight for linear in linears])
+        rows = [linear.out_features for linear in linears]
+        for linear, part in zip(linears, torch.split(weight, rows), strict=True):
+            # So nothing is stored twice.
+            linear.weight = nn.Parameter(part, requires_grad=False)
+    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+    return make(weight, torch.cat(biases) if biases else None)
+
+
+def _norm(norm: Any) -> Function:
+    """Return a norm of the model in a faster form if there is one."""
+    if hasattr(norm, "variance_epsilon"):
+        return partial(rms_norm, weight=norm.weight, epsilon=norm.variance_epsilon)
+    function: Function = norm
+    return function
+
+
+def _head_norm(norm: Any, width: int) -> Function | None:
+    """Return a norm of heads [..., heads, width], whether the model norms each head or all of them together."""
+    if norm is None:
+        return None
+    function = _norm(norm)
+    if len(norm.weight) == width:
+        return function
+    return lambda heads: function(heads.flatten(-2)).view_as(heads)
+
+
+def _turns(model: Any) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Return the function of a rotary embedding that turns each column with the one half of the columns away."""
+    rotary, dtype = model.rotary_emb, model.dtype
+    if rotary.rope_type not in _STATIC_TURNS:
+        raise ValueError(f"its rotary embedding is of the kind {rotary.rope_type!r}")
+
+    def turns(positions: Tensor) -> tuple[Tensor, Tensor]:
+        like = torch.empty(0, dtype=dtype, device=positions.device)
+        cosines, sines = (part[0] for part in rotary(like, positions.unsqueeze(0)))
+        first, second = sines.chunk(2, dim=-1)
+        return cosines, torch.cat([-first, second], dim=-1)
+
+    return turns

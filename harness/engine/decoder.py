@@ -1,0 +1,317 @@
+"""A transformer decoder for many branches of few prefixes: keys and values of a prefix are stored once for all of them.
+
+It computes the function of a `transformers` model from that model's weights, which `architectures.py` finds, with fused
+operations instead of a [queries, keys] table per layer. It processes one new token per row and knows nothing of heads,
+policies or draws.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from harness.engine.branches import Placement
+from harness.engine.kernels import Product, attend, attention_dtype, merge_parts, rotate
+
+Function = Callable[[Tensor], Tensor]
+Turns = tuple[Tensor, Tensor] | None
+"""Cosines and signed sines of positions for `rotate`, [positions, columns] each, or None without rotary embedding."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The attention of one block.
+
+    project: the product for query, key and value. join: the product of all heads' results. heads: query heads.
+    stored_heads: heads of keys and of values; several query heads may share one. scale: of the products of queries and
+    keys. is_by_head: query, key and value of one head stand side by side. query_norm, key_norm: of [..., heads, head
+    width], before they turn. clip: the largest absolute value of query, key and value. window: the number
+    of positions that a position sees, None for all.
+    """
+
+    project: Product
+    join: Product
+    heads: int
+    stored_heads: int
+    scale: float
+    is_by_head: bool = False
+    query_norm: Function | None = None
+    key_norm: Function | None = None
+    clip: float | None = None
+    window: int | None = None
+
+    def heads_of(self, states: Tensor, turns: Turns, *, is_interleaved: bool) -> tuple[Tensor, Tensor]:
+        """Return query [..., heads, head width] and what is stored, [..., 2, stored heads, head width].
+
+        states: normalised, [..., width]. The second result is keys and values.
+        """
+        found = self.project(states)
+        if self.clip is not None:
+            found = found.clamp(-self.clip, self.clip)
+        if self.is_by_head:
+            found = torch.unflatten(found, -1, (self.heads, 3, -1)).transpose(-3, -2).flatten(-3, -2)
+        else:
+            found = torch.unflatten(found, -1, (self.heads + 2 * self.stored_heads, -1))
+        if turns is None:
+            query, stored = torch.split(found, [self.heads, 2 * self.stored_heads], dim=-2)
+            return query, torch.unflatten(stored, -2, (2, -1))
+        turned, value = torch.split(found, [self.heads + self.stored_heads, self.stored_heads], dim=-2)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = torch.split(turned, [self.heads, self.stored_heads], dim=-2)
+            turned = torch.cat([self.query_norm(query), self.key_norm(key)], dim=-2)
+        turned = rotate(turned, *turns, is_interleaved=is_interleaved)
+        query, key = torch.split(turned, [self.heads, self.stored_heads], dim=-2)
+        return query, torch.stack([key, value], dim=-3)
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """The feed-forward part of one block: widen, activate, optionally multiply by a gate's partner, and narrow."""
+
+    widen: Product
+    narrow: Product
+    partner: Product | None = None
+
+    def __call__(self, states: Tensor, residual: Tensor | None) -> Tensor:
+        """Return the result for normalised states [..., width], plus `residual` in the same shape."""
+        inner = self.widen(states)
+        return self.narrow(inner if self.partner is None else self.partner(states, times=inner), plus=residual)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One transformer block.
+
+    before, between: the norms of the inputs of attention and MLP, None if they take the states as they are. after,
+    last: norms of their results, None if these are added as they are. is_parallel: the MLP reads the block's input.
+    """
+
+    attention: Attention
+    mlp: Mlp
+    before: Function | None
+    between: Function | None
+    after: Function | None = None
+    last: Function | None = None
+    is_parallel: bool = False
+
+    def finish(self, states: Tensor, mixed: Tensor) -> Tensor:
+        """Return states [..., width] after the block, from the attention of its heads [..., heads, head width]."""
+        mixed = mixed.to(states.dtype).flatten(-2)
+        if self.after is None:
+            joined = self.attention.join(mixed, plus=states)
+        else:
+            joined = states + self.after(self.attention.join(mixed))
+        inner = states if self.is_parallel else joined
+        inner = inner if self.between is None else self.between(inner)
+        return self.mlp(inner, joined) if self.last is None else joined + self.last(self.mlp(inner, None))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A decoder without its output embedding.
+
+    embed: from token ids [...] to embeddings [..., width]. places: the embedding of each position, [positions, width],
+    None if there is none. turns: from positions [positions] to cosines and signed sines, None without rotary embedding.
+    is_interleaved: neighbouring columns turn together. norm: of the last states.
+    """
+
+    embed: Function
+    blocks: Sequence[Block]
+    norm: Function | None
+    places: Tensor | None = None
+    turns: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
+    is_interleaved: bool = False
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The rows of each prefix side by side, as attention over the keys of a prefix needs them.
+
+    rows: [prefixes, most], the row at each place; places without a row have any row. place: [rows], where each row is
+    among those of its prefix. owner: [rows], its prefix.
+    """
+
+    rows: Tensor
+    place: Tensor
+    owner: Tensor
+
+    @classmethod
+    def of(cls, placement: Placement, prefixes: int) -> "Slots":
+        """Return the slots of the branches of `prefixes` prefixes."""
+        owner, most = placement.owner, placement.most
+        order = owner.argsort(stable=True)
+        sorted_owner = owner[order]
+        numbers = torch.arange(len(owner), device=owner.device)
+        sorted_place = numbers - torch.searchsorted(sorted_owner, sorted_owner)
+        rows = owner.new_zeros(prefixes * most).scatter_(0, sorted_owner * most + sorted_place, order)
+        return cls(rows.view(prefixes, most), torch.empty_like(owner).scatter_(0, order, sorted_place), owner)
+
+
+class SharedBranches:
+    """Branches of prefixes, one token longer after each step.
+
+    prefix: the keys and values of the prefixes, for each layer [2, prefixes, stored heads, prefix length, head width].
+    room: the maximum length of a branch. shift: the position of the first token. is_shared: if False, each prefix has
+    one branch, which contains the prefix, so that attention reads one place instead of two.
+    """
+
+    def __init__(self, decoder: "Decoder", prefix: list[Tensor], room: int, shift: int, *, is_shared: bool) -> None:
+        self._decoder = decoder
+        self._shift = shift
+        _, prefixes, heads, length, width = prefix[0].shape
+        self._prefix = prefix if is_shared else None
+        self._prefix_length = length if is_shared else 0
+        self._grown = 0 if is_shared else length
+        room = room if is_shared else length + room
+        # [layers, 2, rows, stored heads, positions, head width]
+        self._own = prefix[0].new_empty(len(prefix), 2, prefixes, heads, room, width)
+        if not is_shared:
+            for own, whole in zip(self._own, prefix, strict=True):
+                own[..., :length, :] = whole
+
+    def advance(self, tokens: Tensor, placement: Placement) -> Tensor:
+        """Append `tokens` [rows] to the branches in their new rows and return their states, [rows, width]."""
+        self.select(placement)
+        slots = None if self._prefix is None else Slots.of(placement, self._prefix[0].shape[1])
+        own = self._own[:, :, : len(placement), :, : self._grown + 1]
+        states = self._decoder.step(tokens, self._shift + self._prefix_length + self._grown, own, self._prefix, slots)
+        self._grown += 1
+        return states
+
+    def select(self, placement: Placement) -> None:
+        """Give the branches their new rows. Only rows that move are copied."""
+        rows = len(placement)
+        if rows > self.reserved:
+            # Trees grow step by step, so there is room for an eighth more.
+            own = self._own.new_empty(*self._own.shape[:2], rows + rows // 8, *self._own.shape[3:])
+            own[:, :, : self.reserved, :, : self._grown] = self._own[:, :, :, :, : self._grown]
+            self._own = own
+        if len(placement.moved) and self._grown:
+            grown = self._own[:, :, :, :, : self._grown]
+            # Indexing copies first, so a row may be read and overwritten in one step.
+            for layer in grown:
+                layer[:, placement.moved] = layer[:, placement.parents[placement.moved]]
+
+    @property
+    def reserved(self) -> int:
+        """The number of rows that there is memory for."""
+        return self._own.shape[2]
+
+
+class Decoder:
+    """A decoder that continues branches of prefixes."""
+
+    def __init__(self, parts: Parts, device: torch.device, dtype: torch.dtype) -> None:
+        """Wrap the parts of a model that computes on `device` in `dtype`."""
+        self.parts = parts
+        self.device = device
+        self._stored = attention_dtype(device, dtype)
+
+    def begin(
+        self, tokens: Tensor, room: int, shift: int = 0, prompt: Tensor | None = None, *, is_shared: bool = True
+    ) -> tuple[Tensor, SharedBranches]:
+        """Return states [prefixes, length, width] of tokens [prefixes, length], and their branches.
+
+        room: the maximum length of a branch. shift: the position of the first token. prompt: embeddings [tokens, width]
+        before the tokens. is_shared: a prefix will have several branches.
+        """
+        stored: list[Tensor] = []
+        states = self.states(tokens, shift, prompt, stored)
+        return states, SharedBranches(self, stored, room, shift, is_shared=is_shared)
+
+    def states(
+        self, tokens: Tensor, shift: int = 0, prompt: Tensor | None = None, stored: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return states [prefixes, length, width] of tokens [prefixes, length].
+
+        stored: gets the keys and values of each layer, [2, prefixes, stored heads, length, head width]. Without it none
+        are kept.
+        """
+        states = self.parts.embed(tokens)
+        if prompt is not None:
+            states = torch.cat([prompt.expand(len(tokens), -1, -1), states], dim=1)
+        length = states.shape[1]
+        states, turns = self._placed(states, shift, length)
+        for block in self.parts.blocks:
+            attention = block.attention
+            query, own = self._heads_of(block, states, turns)
+            key, value = own = own.permute(2, 0, 3, 1, 4)  # [2, prefixes, stored heads, length, head width]
+            mask = self._mask(attention.window, length)
+            is_grouped = attention.heads > attention.stored_heads
+            mixed = F.scaled_dot_product_attention(
+                query.transpose(1, 2),
+                key,
+                value,
+                attn_mask=mask,
+                is_causal=mask is None,
+                scale=attention.scale,
+                enable_gqa=is_grouped,
+            )
+            states = block.finish(states, mixed.transpose(1, 2))
+            if stored is not None:
+                stored.append(own.to(self._stored, memory_format=torch.contiguous_format, copy=True))
+        return states if self.parts.norm is None else self.parts.norm(states)
+
+    def step(
+        self, tokens: Tensor, position: int, own: Tensor, prefix: list[Tensor] | None, slots: Slots | None
+    ) -> Tensor:
+        """Return the states of tokens [rows] at `position`, [rows, width], and write their keys and values.
+
+        own: [layers, 2, rows, stored heads, positions, head width], those of the branches; the last position is
+        written. prefix: those of the prefixes, which come before them, for each layer [2, prefixes, stored heads,
+        length, head width], with `slots`; None if a branch contains its prefix.
+        """
+        states, turns = self._placed(self.parts.embed(tokens), position, 1)
+        shared = 0 if prefix is None else prefix[0].shape[3]
+        positions = shared + own.shape[4]
+        for number, block in enumerate(self.parts.blocks):
+            attention = block.attention
+            query, new = self._heads_of(block, states, turns)
+            own[number, ..., -1, :] = new.transpose(0, 1)
+            # [rows, stored heads, query heads of each, head width]
+            query = torch.unflatten(query.to(self._stored), 1, (attention.stored_heads, -1))
+            first = 0 if attention.window is None else max(0, positions - attention.window)
+            keys, values = own[number, ..., max(0, first - shared) :, :]
+            mixed, total = attend(query, keys, values, attention.scale)
+            if prefix is not None and slots is not None and first < shared:
+                before = _attend_prefix(query, prefix[number][..., first:, :], slots, attention.scale)
+                mixed = merge_parts(before, (mixed, total))
+            states = block.finish(states, mixed.flatten(1, 2))
+        return states if self.parts.norm is None else self.parts.norm(states)
+
+    def _placed(self, states: Tensor, first: int, length: int) -> tuple[Tensor, Turns]:
+        """Return embeddings [..., width] of `length` positions from `first` on with their positions, and the turns."""
+        places, turns = self.parts.places, self.parts.turns
+        if places is not None:
+            states = states + places[first : first + length]
+        if turns is None:
+            return states, None
+        # One dimension more, for the heads.
+        cosines, sines = (part.unsqueeze(-2) for part in turns(torch.arange(first, first + length, device=self.device)))
+        return states, (cosines, sines)
+
+    def _heads_of(self, block: Block, states: Tensor, turns: Turns) -> tuple[Tensor, Tensor]:
+        normed = states if block.before is None else block.before(states)
+        return block.attention.heads_of(normed, turns, is_interleaved=self.parts.is_interleaved)
+
+    def _mask(self, window: int | None, length: int) -> Tensor | None:
+        """Return True where position [length, 1] sees position [1, length], or None for plain causal attention."""
+        if window is None or length <= window:
+            return None
+        distance = torch.arange(length, device=self.device)[:, None] - torch.arange(length, device=self.device)
+        return (distance >= 0) & (distance < window)
+
+
+def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) -> tuple[Tensor, Tensor]:
+    """Return attention of the rows over their prefixes, in the shape of the query, and its normalisers without width.
+
+    query: [rows, stored heads, query heads of each, head width]. prefix: keys and values, [2, prefixes, stored heads,
+    length, head width].
+    """
+    keys, values = prefix
+    each = query.shape[2]
+    table = query[slots.rows].transpose(1, 2).flatten(2, 3)  # [prefixes, stored heads, most * each, head width]
+    found, total = (torch.unflatten(part, 2, (-1, each)) for part in attend(table, keys, values, scale))
+    return found[slots.owner, :, slots.place], total[slots.owner, :, slots.place]

@@ -1,0 +1,137 @@
+"""Every architecture that the engine decodes itself computes what the model's own code computes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedModel
+from transformers.models.auto import AutoModelForCausalLM
+
+from harness.core.policy import Policy
+from harness.core.view import PrefixView
+from harness.engine.branches import Placement
+from harness.engine.decoder import SharedBranches
+from harness.engine.target import Target
+from tests.devices import only_on_cpu
+from tests.tiers import first_is_fast
+from tests.unit.engine.architectures import KNOWN, UNKNOWN, VOCABULARY
+from tests.unit.engine.conftest import load_on
+from tests.unit.engine.reference import exact_probabilities, plain_draws
+
+_POLICY = Policy(top_k=10)
+
+
+def _model(configuration: Any) -> PreTrainedModel:
+    """Return a random model whose norms and biases are random too, because their initial values hide mistakes."""
+    torch.manual_seed(7)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(configuration)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+@pytest.fixture(scope="module", params=first_is_fast(KNOWN))
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    _model(KNOWN[request.param]).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def target(device: torch.device, folder: Path) -> Target:
+    target = load_on(device, folder)
+    assert target.runner.decoder is not None
+    return target
+
+
+def test_draws_are_those_of_plain_sampling(target, prefixes):
+    # Longer than the windows, of which one lies on the border between prefix and branch.
+    found = target.sample(prefixes[:2], _POLICY, trials=6, seed=2, length=20)
+    for row in range(2):
+        wanted, count = np.unique(plain_draws(target, prefixes[row], _POLICY, 6, 2, 20), axis=0, return_counts=True)
+        assert np.array_equal(found.suffixes[found.row == row], wanted)
+        assert np.array_equal(found.count[found.row == row], count)
+
+
+def test_log_probabilities_are_the_models_own(target, prefixes):
+    greedy = target.sample(prefixes, Policy(top_k=1), length=20)
+    drawn = target.sample(prefixes, _POLICY, trials=6, seed=2, length=20)
+    for found in (greedy, drawn):
+        scored = target.score(prefixes[found.row], found.suffixes)
+        whole = np.concatenate([prefixes[found.row], found.suffixes], axis=1).astype(np.int64)
+        with torch.inference_mode():
+            logits = target.model(torch.as_tensor(whole, device=target.device), use_cache=False).logits
+            logprobs = torch.log_softmax(logits[:, 11:-1].float(), dim=-1).cpu().numpy()
+        wanted = np.take_along_axis(logprobs, whole[:, 12:, None], axis=2)[..., 0]
+        assert np.allclose(found.token_logprobs, wanted, atol=1e-4)
+        assert np.allclose(scored.token_logprobs, wanted, atol=1e-4)
+
+
+def test_a_search_finds_the_likeliest_suffixes(target, prefixes):
+    exact = exact_probabilities(target, prefixes[0], Policy(), length=2)
+    found = target.search(prefixes[:1], width=VOCABULARY, length=2)
+    assert np.allclose(np.exp(found.policy_logprob), exact[tuple(found.suffixes.T)], atol=1e-5)
+    is_certain = found.policy_logprob > found.certificate[0] + 1e-4
+    assert is_certain.sum() >= 3
+    best = np.sort(exact.reshape(-1))[::-1]
+    assert np.allclose(np.exp(found.policy_logprob)[is_certain], best[: is_certain.sum()], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["start", "shift", "prompt"])
+def test_views_are_those_of_the_models_code(target, prefixes, name):
+    width = target.model.get_input_embeddings().embedding_dim
+    prompt = np.random.default_rng(5).normal(size=(3, width)).astype(np.float32)
+    views = {"start": PrefixView(start=4), "shift": PrefixView(shift=5), "prompt": PrefixView(prompt=prompt)}
+    shown = target.viewed([views[name]])
+    found = shown.sample(prefixes, _POLICY, trials=4, seed=3, length=6)
+    target.runner.decoder = None
+    wanted = target.viewed([views[name]]).sample(prefixes, _POLICY, trials=4, seed=3, length=6)
+    assert np.array_equal(found.suffixes, wanted.suffixes)
+    assert np.allclose(found.token_logprobs, wanted.token_logprobs, atol=1e-4)
+
+
+def test_few_positions_are_copied(target, prefixes, monkeypatch):
+    # A model with large weights is sure of most tokens, so draws repeat.
+    copied = 0
+    select = SharedBranches.select
+
+    def counted(branches: SharedBranches, placement: Placement) -> None:
+        nonlocal copied
+        copied += len(placement.moved) * branches._grown
+        select(branches, placement)
+
+    monkeypatch.setattr(SharedBranches, "select", counted)
+    target.sample(prefixes, Policy(top_k=10, temperature=0.3), trials=20, length=20)
+    assert copied <= target.evaluations
+
+
+def test_16_bits_are_close_to_the_models_own(device, folder, prefixes):
+    from harness.engine.loading import load_target
+
+    target = load_target(folder, device=str(device), dtype="bfloat16", threads=1)
+    assert target.runner.decoder is not None
+    found = target.sample(prefixes, Policy(top_k=1), length=20)
+    precise = load_on(device, folder).score(prefixes[found.row], found.suffixes)
+    assert np.abs(found.token_logprobs - precise.token_logprobs).mean() < 0.1
+
+
+@only_on_cpu
+def test_joined_weights_are_not_stored_twice(target):
+    parameters = list(target.model.parameters())
+    stored = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in parameters}
+    assert sum(stored.values()) == sum(each.nbytes for each in parameters)
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_other_models_run_with_their_own_code_and_a_warning(tmp_path, prefixes, name):
+    _model(UNKNOWN[name]).save_pretrained(tmp_path)
+    with pytest.warns(UserWarning, match="own decoder is not used"):
+        target = load_on(torch.device("cpu"), tmp_path)
+    assert target.runner.decoder is None
+    found = target.sample(prefixes[:1], _POLICY, trials=4, seed=2, length=4)
+    wanted = np.unique(plain_draws(target, prefixes[0], _POLICY, 4, 2, 4), axis=0)
+    assert np.array_equal(found.suffixes, wanted)
