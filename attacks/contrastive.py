@@ -13,7 +13,7 @@ import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params
 from harness.core.arrays import Tokens
-from harness.rankers import RANKER_HELP, Ranker, ranked
+from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,9 +35,10 @@ class Contrastive(Attack[ContrastiveParams]):
     )
 
     def run(self, context: Context) -> Iterator[Guesses]:
+        reference = reference_for(self.params.ranker, context)
         for batch in context.batches():
             suffixes = context.target.walk(batch.prefixes, self.decode, branches=self.params.top_k)
-            score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)
+            score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes, reference=reference)
             yield Guesses(batch.ids, suffixes, score)
 
     def decode(self, walk: "Walk") -> Tokens:

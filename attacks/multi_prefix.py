@@ -11,7 +11,7 @@ import numpy as np
 
 from harness import Attack, Context, Field, Guesses, Params, PrefixView
 from harness.core.arrays import Tokens
-from harness.rankers import RANKER_HELP, Ranker, ranked
+from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
 
 
 class MultiPrefixParams(Params):
@@ -29,10 +29,11 @@ class MultiPrefix(Attack[MultiPrefixParams]):
     reference = "Tiwari & Suh, Sequence-Level Leakage Risk of Training Data in Large Language Models, 2024"
 
     def run(self, context: Context) -> Iterator[Guesses]:
+        reference = reference_for(self.params.ranker, context)
         views = views_of(self.params.lengths, context.prefixes.shape[1])
         for batch in context.batches():
             row, suffixes = pool([self._search(context, batch.prefixes, view) for view in views])
-            score = ranked(self.params.ranker, context.target, batch.prefixes[row], suffixes)
+            score = ranked(self.params.ranker, context.target, batch.prefixes[row], suffixes, reference=reference)
             yield Guesses(batch.ids[row], suffixes, score)
 
     def _search(self, context: Context, prefixes: Tokens, view: PrefixView) -> tuple[Tokens, Tokens]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from harness import Attack, Batch, Context, Field, Guesses, Params, Policy, PrefixView
 from harness.core.arrays import Ints, Tokens
-from harness.rankers import RANKER_HELP, Ranker, ranked
+from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
 
 
 class PositionShiftParams(Params):
@@ -27,13 +27,14 @@ class PositionShift(Attack[PositionShiftParams]):
     reference = "Yu et al., Bag of Tricks for Training Data Extraction from Language Models, ICML 2023"
 
     def run(self, context: Context) -> Iterator[Guesses]:
+        reference = reference_for(self.params.ranker, context)
         views = [PrefixView(shift=number * self.params.step) for number in range(self.params.shifts)]
         for batch in context.batches(size=128):
             if self.params.combine == "average":
                 suffixes = context.target.viewed(views).sample(batch.prefixes, Policy(top_k=1)).suffixes
             else:
                 suffixes = self._chosen(context, batch, views)
-            score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes)
+            score = ranked(self.params.ranker, context.target, batch.prefixes, suffixes, reference=reference)
             yield Guesses(batch.ids, suffixes, score)
 
     def _chosen(self, context: Context, batch: Batch, views: list[PrefixView]) -> Tokens:

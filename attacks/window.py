@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from harness import Attack, Combination, Context, Field, Guesses, HarnessError, Params, Policy, PrefixView
-from harness.rankers import RANKER_HELP, Ranker, ranked
+from harness.rankers import RANKER_HELP, Ranker, ranked, reference_for
 
 
 class WindowParams(Params):
@@ -27,6 +27,7 @@ class Window(Attack[WindowParams]):
 
     def run(self, context: Context) -> Iterator[Guesses]:
         params = self.params
+        reference = reference_for(params.ranker, context)
         prefix_length = context.prefixes.shape[1]
         if (params.windows - 1) * params.stride > prefix_length - 2:
             raise HarnessError(
@@ -39,5 +40,7 @@ class Window(Attack[WindowParams]):
         for batch in context.batches(size=128):
             shown = context.target.viewed(views, Combination(params.combine))
             drawn = shown.sample(batch.prefixes, Policy(top_k=1))
-            score = ranked(params.ranker, context.target, batch.prefixes[drawn.row], drawn.suffixes)
+            score = ranked(
+                params.ranker, context.target, batch.prefixes[drawn.row], drawn.suffixes, reference=reference
+            )
             yield Guesses(batch.ids[drawn.row], drawn.suffixes, score)

@@ -1,27 +1,55 @@
 """Scores that order suffixes by what a target says of them. A higher score is submitted earlier.
 
-Each score uses one sequence alone, so the batch has no influence. The names are those of Yu et al., "Bag of Tricks for
-Training Data Extraction from Language Models", ICML 2023, and the constants come from the paper's released code
-(github.com/weichen-yu/LM-Extraction). Losses are negative log-probabilities in nats.
+Each score uses one sequence alone, so the batch has no influence. The names `mean_loss` to `surprise` are those of Yu
+et al., "Bag of Tricks for Training Data Extraction from Language Models", ICML 2023, and their constants come from the
+paper's released code (github.com/weichen-yu/LM-Extraction). `reference_ratio` and `zlib_ratio` are from Carlini et al.,
+"Extracting Training Data from Large Language Models", USENIX Security 2021. Losses are negative log-probabilities in
+nats.
 """
 
+import functools
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from harness.core.arrays import Floats, Tokens
+from harness.core.arrays import Floats, Ints, Tokens
+from harness.core.errors import HarnessError
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from harness.core.attack import Context
     from harness.engine.target import Target
 
-Ranker = Literal["mean_loss", "official_loss", "cumulative", "zlib", "high_confidence", "surprise"]
+Ranker = Literal[
+    "mean_loss",
+    "official_loss",
+    "cumulative",
+    "zlib",
+    "high_confidence",
+    "surprise",
+    "reference_ratio",
+    "zlib_ratio",
+    "least_token",
+    "greedy_share",
+]
 """The rankers that a sampling attack offers. RANKER_HELP describes them."""
 
 RANKER_HELP = (
     "Score that orders suffixes: mean_loss, official_loss (its window begins a token early), cumulative probability, "
-    "zlib (loss times compressed length), high_confidence (sure tokens count less), surprise (outliers are clipped)."
+    "zlib (loss times compressed length), high_confidence (sure tokens count less), surprise (outliers are clipped), "
+    "reference_ratio (loss divided by that of the reference model), zlib_ratio (loss divided by the text's compressed "
+    "length), least_token (the least likely token), greedy_share (tokens that are the likeliest)."
 )
+_SCORED_AGAIN = ("high_confidence", "greedy_share")
+"""Rankers that need more than the log-probabilities that decoding computes."""
+
+
+def reference_for(ranker: Ranker, context: "Context") -> "Target | None":
+    """Return the reference model if the ranker needs it, else None. Raises HarnessError if the run has none."""
+    return context.reference if ranker == "reference_ratio" else None
 
 
 def ranked(
@@ -32,16 +60,19 @@ def ranked(
     *,
     token_logprobs: Floats | None = None,
     last_prefix_logprob: Floats | None = None,
+    reference: "Target | None" = None,
 ) -> Floats:
     """Return the scores of suffixes [rows, length] after prefixes [rows, prefix length] by one of the rankers, [rows].
 
     token_logprobs [rows, length] and last_prefix_logprob [rows], under the model, save a forward pass if decoding has
-    computed them and the ranker needs no margins.
+    computed them and the ranker needs neither margins nor ranks. reference: what `reference_for` returns. Raises
+    HarnessError if the ranker needs a reference model or the tokenizer of the target, and there is none.
     """
-    margin = None
-    if token_logprobs is None or last_prefix_logprob is None or ranker == "high_confidence":
+    margin = rank = None
+    if token_logprobs is None or last_prefix_logprob is None or ranker in _SCORED_AGAIN:
         scored = target.score(prefixes, suffixes)
-        token_logprobs, last_prefix_logprob, margin = scored.token_logprobs, scored.last_prefix_logprob, scored.margin
+        token_logprobs, last_prefix_logprob = scored.token_logprobs, scored.last_prefix_logprob
+        margin, rank = scored.margin, scored.rank
     if ranker == "mean_loss":
         return mean_loss(token_logprobs)
     if ranker == "official_loss":
@@ -52,8 +83,16 @@ def ranked(
         return compressed_loss(token_logprobs, np.concatenate([prefixes, suffixes], axis=1))
     if ranker == "surprise":
         return clipped_loss(token_logprobs)
-    assert margin is not None
-    return confident_loss(token_logprobs, margin)
+    if ranker == "least_token":
+        return least_token(token_logprobs)
+    if ranker == "zlib_ratio":
+        return loss_per_byte(token_logprobs, decoded(suffixes, target.tokenizer_file))
+    if ranker == "reference_ratio":
+        if reference is None:
+            raise HarnessError("the ranker reference_ratio needs a reference model. Pass it to ranked() as reference.")
+        return relative_loss(token_logprobs, reference.score(prefixes, suffixes).token_logprobs)
+    assert margin is not None and rank is not None
+    return greedy_share(rank, token_logprobs) if ranker == "greedy_share" else confident_loss(token_logprobs, margin)
 
 
 def mean_loss(token_logprobs: Floats) -> Floats:
@@ -85,8 +124,7 @@ def cumulative(token_logprobs: Floats) -> Floats:
 def compressed_loss(token_logprobs: Floats, tokens: Tokens) -> Floats:
     """Return minus the mean loss times the length of the zlib-compressed ids of tokens [rows, prefix + suffix], [rows].
 
-    The ids are 64-bit integers, as in the released code. Carlini et al. 2021 instead divide by the compressed length of
-    the text, which finds text that is likely although it is complex.
+    The ids are 64-bit integers, as in the released code. `loss_per_byte` divides by the compressed length of the text.
     """
     return mean_loss(token_logprobs) * compressed_bytes(tokens)
 
@@ -116,3 +154,70 @@ def clipped_loss(token_logprobs: Floats, *, deviations: float = 3.0) -> Floats:
     spread = deviations * token_logprobs.std(axis=1, keepdims=True)
     is_outlier = np.abs(token_logprobs - mean) > spread
     return mean_loss(np.where(is_outlier, mean, token_logprobs))
+
+
+def relative_loss(token_logprobs: Floats, reference_logprobs: Floats) -> Floats:
+    """Return minus the mean loss divided by the mean loss under the reference model, [rows].
+
+    Both arguments are [rows, length]: log-probabilities of the same tokens. Text that any model finds likely has a high
+    ratio. Carlini et al. 2021 call the model "Small" and sort by its log-perplexity divided by the target's, largest
+    first, which is the same order: a log-perplexity is a mean loss. They measure whole texts, this is the suffix.
+    """
+    # A loss of zero would be divided by zero.
+    reference_loss = np.maximum(-mean_loss(reference_logprobs), np.finfo(np.float64).tiny)
+    ratio: Floats = mean_loss(token_logprobs) / reference_loss
+    return ratio
+
+
+def loss_per_byte(token_logprobs: Floats, texts: list[str]) -> Floats:
+    """Return minus the mean loss of token_logprobs [rows, length] divided by the compressed length of `texts`, [rows].
+
+    The length is that of the suffix's text in UTF-8, compressed by zlib, in bytes. Carlini et al. 2021 sort by it
+    divided by the log-perplexity, largest first, which is the same order. It finds text that is likely although it is
+    complex.
+    """
+    lengths = np.array([len(zlib.compress(text.encode())) for text in texts], np.float64)
+    ratio: Floats = mean_loss(token_logprobs) / lengths
+    return ratio
+
+
+def decoded(tokens: Tokens, tokenizer_file: Path | None) -> list[str]:
+    """Return the text of each row of tokens [rows, length]. Raises HarnessError if there is no tokenizer.json."""
+    if tokenizer_file is None:
+        raise HarnessError(
+            "the ranker zlib_ratio needs text, but the target has no tokenizer.json. Use another ranker."
+        )
+    texts: list[str] = _tokenizer(tokenizer_file).decode_batch(tokens.tolist(), skip_special_tokens=False)
+    return texts
+
+
+@functools.lru_cache(maxsize=1)
+def _tokenizer(file: Path) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # tokenizers raises plain Exception for every fault of a file
+        raise HarnessError(f"not a tokenizer: {file} ({error}).") from None
+
+
+def least_token(token_logprobs: Floats) -> Floats:
+    """Return the log-probability of the least likely token of token_logprobs [rows, length], [rows].
+
+    A memorized suffix has no unlikely token. It is Min-K% Prob with a single token (Shi et al., "Detecting Pretraining
+    Data from Large Language Models", ICLR 2024).
+    """
+    least: Floats = token_logprobs.min(axis=1)
+    return least
+
+
+def greedy_share(rank: Ints, token_logprobs: Floats) -> Floats:
+    """Return the share of tokens that are the model's likeliest ones, with ties broken by the mean loss, [rows].
+
+    rank: [rows, length], 0 for the likeliest token. The share is the memorization metric of Tirumala et al.,
+    "Memorization Without Overfitting", NeurIPS 2022; 1 is a suffix that greedy decoding returns. The geometric mean of
+    the tokens' probabilities, divided by twice the length, is added: it is less than one token of the share.
+    """
+    geometric_mean = np.exp(mean_loss(token_logprobs))
+    share: Floats = (rank == 0).mean(axis=1) + geometric_mean / (2 * rank.shape[1])
+    return share

@@ -1,7 +1,7 @@
 """Compare runs of one round: scores, recall over time and settings; two runs also example by example."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.examples import load_answers
 from harness.core.rounds import FILE_FIELDS
 from harness.core.scoring import Score, correct_rows
+from harness.core.spec import TargetRecord
 from harness.core.text import display_name
 from harness.core.walk import JudgedRows
 from harness.jobs.attack.reader import GuessReader
@@ -228,7 +229,7 @@ def _compare_run(folder: RunFolder, spec: AttackSpec, answers: Tokens, parts: At
             whole=trajectory(parts.whole),
             unreachable=None if parts.unreachable is None else trajectory(parts.unreachable),
             submission=judged,
-            settings=_settings(spec, reader.last_event("worker_target") or {}),
+            settings=_settings(spec, {name: reader.last_event(f"worker_{name}") for name in ("target", "reference")}),
         )
 
 
@@ -251,19 +252,27 @@ def recall_after(seconds: float, history: Sequence[tuple[float, float]], reached
     return [recall for spent, recall in history if spent <= seconds][-1]
 
 
-def _settings(spec: AttackSpec, reported: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run by name. What the worker `reported` of the target overrides what was requested."""
-    target = {} if spec.target is None else spec.target.model_dump(mode="json", exclude={"path", "bytes"})
+def _settings(spec: AttackSpec, reported: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
+    """Return the settings of a run by name.
+
+    What the worker `reported` of the target and the reference model overrides what was requested.
+    """
     groups = {
         "attack": spec.attack.model_dump(include={"name", "sha256"}),
         "params": spec.params,
         "sha256": {name: record.sha256 for name, record in spec.paths.items()},
-        "target": target | {name: reported[name] for name in _REPORTED_BY_WORKER if name in reported},
+        "target": _model_settings(spec.target, reported["target"]),
+        "reference": _model_settings(spec.reference, reported["reference"]),
         "versions": spec.versions,
         "hardware": spec.hardware,
     }
     named = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
     return {"seed": spec.seed, "budget_s": spec.budget} | named
+
+
+def _model_settings(model: TargetRecord | None, reported: dict[str, Any] | None) -> dict[str, Any]:
+    requested = {} if model is None else model.model_dump(mode="json", exclude={"path", "bytes"})
+    return requested | {name: value for name, value in (reported or {}).items() if name in _REPORTED_BY_WORKER}
 
 
 def _differing(settings: Sequence[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:

@@ -93,6 +93,8 @@ def _flags(attack: AttackFile) -> str:
         flags.append("control, may not be submitted")
     if not attack.uses_target:
         flags.append("does not use a target")
+    if attack.reference_model:
+        flags.append(f"reference model {attack.reference_model}")
     if attack.guesses_per_example != 1:
         flags.append(f"{attack.guesses_per_example or 'any number of'} guesses per example")
     return ", ".join(flags)

@@ -11,7 +11,7 @@ from harness.cli.watching import score_text
 from harness.core.spec import JobSpec
 from harness.core.text import format_number, format_score
 from harness.core.times import date_and_time, format_duration
-from harness.jobs.attack.record import loaded_target
+from harness.jobs.attack.record import loaded_model
 from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.parameters import settings_from
 from harness.runs.folder import RunFolder
@@ -24,10 +24,11 @@ from harness.sandbox.refusals import Refusal, describe_refusals
 
 
 def run_as_json(folder: RunFolder) -> dict[str, Any]:
-    """Return what `show --json` prints: the run's summary, its spec, and the target as it was loaded."""
+    """Return what `show --json` prints: the run's summary, its spec, and its models as they were loaded."""
     return run_summary(folder).as_json() | {
         "not_reproducible_because": _nondeterminism(folder),
-        "target_as_loaded": loaded_target(folder),
+        "target_as_loaded": loaded_model(folder, "target"),
+        "reference_as_loaded": loaded_model(folder, "reference"),
         "spec": folder.spec().model_dump(mode="json"),
     }
 
@@ -39,7 +40,8 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
         "id": spec.id,
         "attack": spec.attack.name,
         "round": spec.round.name,
-        "target": None if spec.target is None else spec.target.id,
+        "target": spec.target_name,
+        "reference": None if spec.reference is None else spec.reference.id,
         "params": recorded["params"],
         "seed": spec.seed,
         "examples": spec.examples,

@@ -58,6 +58,10 @@ class RunOptions:
 
     target: Annotated[str | None, typer.Option(help="Hub id or directory.  [default: the round's target]")] = None
     revision: Annotated[str | None, typer.Option(help="Revision of a hub target.")] = None
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Reference model: hub id or directory.  [default: the attack's]"),
+    ] = None
     budget: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Wall clock, such as 24h or 90m.  [default: the round's]")
     ] = None
@@ -83,6 +87,10 @@ class VerifyOptions:
 
     target: Annotated[
         str | None, typer.Option(help="Hub id or directory.  [default: the round's, else the bundle's]")
+    ] = None
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Reference model: hub id or directory.  [default: the bundle's]"),
     ] = None
     budget: Annotated[
         str | None,

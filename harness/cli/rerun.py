@@ -1,20 +1,22 @@
 """`harness rerun`: run the code of a bundle. Its run.sh calls this command."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from harness.cli.options import DeviceOptions, Json, budget_seconds, check_output_file, recorded_values
 from harness.cli.output import say
-from harness.cli.resolving import target_record
+from harness.cli.resolving import reference_record, target_record
 from harness.cli.watching import follow
 from harness.core.errors import HarnessError
+from harness.core.rounds import Round
+from harness.core.spec import TargetRecord
 from harness.jobs.attack.planning import plan_attack, start_attack
 from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.summary import run_status
-from harness.submit.code_spec import read_code_spec
+from harness.submit.code_spec import CodeTarget, read_code_spec
 from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
 
 
@@ -28,6 +30,10 @@ def rerun(
     ] = Path("submission.csv"),
     target: Annotated[
         str | None, typer.Option(envvar="HARNESS_TARGET", help="Directory of the target's weights.", show_envvar=True)
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(envvar="HARNESS_REFERENCE", help="Directory of the reference model's weights.", show_envvar=True),
     ] = None,
     device: Annotated[
         str | None, typer.Option(envvar="HARNESS_DEVICE", help="Device, instead of the bundle's.", show_envvar=True)
@@ -50,30 +56,16 @@ def rerun(
     spec = read_code_spec(code)
     with recorded_values(str(code)):
         prepared = prepare_rerun(code.resolve(), spec, prefixes)
-    record = None
-    if (wanted := spec.target) is not None:
-        if wanted.is_folder and target is None:
-            raise HarnessError(
-                f"the bundle's target is the directory {wanted.id}. Set HARNESS_TARGET to where it is on this machine."
-            )
-        record = target_record(
-            prepared.round,
-            DeviceOptions(device or wanted.device, wanted.dtype, wanted.threads),
-            target=target or wanted.id,
-            revision=None if target else wanted.commit or wanted.revision,
-        )
-        if record.weights_sha256 != wanted.weights_sha256:
-            raise HarnessError(
-                f"{record.path}: other weights ({record.weights_sha256[:12]}…) than those that the bundle ran on: "
-                f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right target."
-            )
+    target_here = _model_here("target", spec.target, target, prepared.round, device)
+    reference_here = _model_here("reference", spec.reference, reference, prepared.round, device)
     folder = unfinished_run(prepared)
     if folder is None:
         run = plan_attack(
             prepared.attack,
             prepared.params,
             prepared.round,
-            record,
+            target_here,
+            reference=reference_here,
             id_=new_run_id(f"{spec.attack.name}-rerun"),
             budget=spec.budget if seconds is None else seconds,
             seed=spec.seed,
@@ -83,7 +75,8 @@ def rerun(
         say(f"run {folder.id} · Ctrl-C leaves it running")
     elif run_status(folder).is_over:
         say(f"continuing run {folder.id}")
-        resume_run(folder, weights_sha256=() if record is None else (record.weights_sha256,))
+        models = [model for model in (target_here, reference_here) if model is not None]
+        resume_run(folder, weights_sha256=tuple(model.weights_sha256 for model in models))
     try:
         follow(folder, json=json)
     finally:
@@ -93,3 +86,33 @@ def rerun(
             say(f"{out} · {beside}")
     if not json:
         print(out)
+
+
+def _model_here(
+    role: Literal["target", "reference"],
+    wanted: CodeTarget | None,
+    named: str | None,
+    round_: Round,
+    device: str | None,
+) -> TargetRecord | None:
+    """Return the bundle's model `wanted` on this machine: `named` if it is given, else the one that the bundle names.
+
+    Raises HarnessError if it cannot be found or has other weights.
+    """
+    if wanted is None:
+        return None
+    if wanted.is_folder and named is None:
+        raise HarnessError(
+            f"the bundle's {role} is the directory {wanted.id}. Set HARNESS_{role.upper()} to where it is on this "
+            "machine."
+        )
+    compute = DeviceOptions(device or wanted.device, wanted.dtype, wanted.threads)
+    revision = "main" if named else wanted.commit or wanted.revision
+    find = target_record if role == "target" else reference_record
+    record = find(round_, compute, named or wanted.id, revision)
+    if record.weights_sha256 != wanted.weights_sha256:
+        raise HarnessError(
+            f"{record.path}: other weights ({record.weights_sha256[:12]}…) than those that the bundle ran on: "
+            f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right {role}."
+        )
+    return record

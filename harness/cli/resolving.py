@@ -25,7 +25,7 @@ from harness.runs.folder import new_run_id
 from harness.runs.machine import usable_cores
 from harness.supervisor.devices import visible_gpus
 
-TARGET_OPTIONS = ("target", "revision", "device", "dtype", "threads")
+TARGET_OPTIONS = ("target", "revision", "reference", "device", "dtype", "threads")
 """Options that an attack without a target does not accept."""
 _SHOW_PROGRESS_ABOVE_BYTES = 256 << 20
 _MAX_THREADS = 4096
@@ -70,9 +70,13 @@ def resolve_run(
     with usage_errors("--set"):
         settings = settings_in(options.settings or [])
     params = _resolve_params(attack, round_, settings, uses_preset=uses_preset)
-    record = None
+    record = reference = None
     if attack.uses_target:
-        record = target_record(round_, compute, target=options.target, revision=options.revision)
+        # The round's revision belongs to the round's target.
+        revision = options.revision or (round_.revision if options.target is None else "main")
+        record = target_record(round_, compute, round_.target if options.target is None else options.target, revision)
+        if name := options.reference or attack.reference_model:
+            reference = reference_record(round_, compute, name, "main")
     else:
         defaults = {**asdict(RunOptions()), **asdict(DeviceOptions())}
         given = {**asdict(options), **asdict(compute)}
@@ -85,6 +89,7 @@ def resolve_run(
         params,
         round_,
         record,
+        reference=reference,
         id_=new_run_id(f"{attack.name}-{round_.name.replace(':', '-')}"),
         budget=seconds,
         seed=options.seed,
@@ -176,15 +181,21 @@ def settings_in(settings: list[str]) -> dict[str, str]:
     return values
 
 
-def target_record(round_: Round, compute: DeviceOptions, *, target: str | None, revision: str | None) -> TargetRecord:
-    """Return the record of the round's target, or of `target`, as it is on this machine."""
+def target_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
+    """Return the record of the target `id_` as it is on this machine. Raises HarnessError if it does not fit."""
     device = require_device(compute)
-    id_ = target if target is not None else round_.target
-    # The round's revision belongs to the round's target.
-    found = _find_target(id_, revision or (round_.revision if target is None else "main"))
+    found = _find_target(id_, revision)
     require_capacity(found, round_)
     require_round_vocabulary(found, round_)
     return _record_of(found, device, compute)
+
+
+def reference_record(round_: Round, compute: DeviceOptions, id_: str, revision: str) -> TargetRecord:
+    """Return the record of the reference model `id_`, which must fit the round as a target does."""
+    try:
+        return target_record(round_, compute, id_, revision)
+    except HarnessError as error:
+        raise HarnessError(f"reference model: {error}") from None
 
 
 def model_records(ids: Sequence[str], compute: DeviceOptions, *, revision: str) -> tuple[TargetRecord, ...]:

@@ -154,6 +154,7 @@ def _recorded_options(tuning: Tuning, settings: Sequence[str] = ()) -> RunOption
     return RunOptions(
         target=tuning.options.get("target"),
         revision=tuning.options.get("revision"),
+        reference=tuning.options.get("reference"),
         budget=tuning.options.get("budget"),
         settings=[*tuning.settings, *settings],
         seed=tuning.seed,

@@ -121,6 +121,7 @@ def verified(
     """Verify a bundle, show progress, and write the verdict next to the bundle or into `out`."""
     given = OrganizerInputs(
         find_target=lambda named: _found_target(named, options.target, round_),
+        find_reference=lambda named: _found_model("reference", named, options.reference),
         round=round_,
         prefixes=prefixes,
         answers=answers,
@@ -163,12 +164,18 @@ def _found_target(named: TargetIdentity, asked: str | None, round_: Round | None
 
     A bundle cannot choose a path on this machine or make it download: its target is shipped or in the hub cache.
     """
+    if asked is None and round_ is not None:
+        found = resolve_target(round_.target, round_.revision)
+        return LocalTarget(found.path, found.weights_sha256)
+    return _found_model("target", named, asked)
+
+
+def _found_model(role: str, named: TargetIdentity, asked: str | None) -> LocalTarget:
+    """Return the verifier's copy of a model: the one that the option `--role` names, else the bundle's."""
     if asked is not None:
         found = resolve_target(asked)
-    elif round_ is not None:
-        found = resolve_target(round_.target, round_.revision)
     elif named.is_folder or not (named.id in SHIPPED_TARGETS or _HUB_ID.fullmatch(named.id)):
-        raise HarnessError(f"the bundle's target is the directory {sanitize(named.id)}. Name it with --target.")
+        raise HarnessError(f"the bundle's {role} is the directory {sanitize(named.id)}. Name it with --{role}.")
     else:
         found = resolve_target(named.id, named.commit or named.revision, offline=True)
     return LocalTarget(found.path, found.weights_sha256)

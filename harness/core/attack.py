@@ -83,6 +83,13 @@ class Context(Protocol):
         """The model under attack, loaded on first access. Raises HarnessError if the attack declares no target."""
 
     @property
+    def reference(self) -> "Target":
+        """The reference model, loaded on first access. Raises HarnessError if the run has none.
+
+        It predicts the same tokens as the target, and usually was not trained on the round's text.
+        """
+
+    @property
     def train(self) -> Training:
         """The training examples of the round. Raises HarnessError if it has none."""
 
@@ -128,7 +135,8 @@ class Attack(ABC, Generic[ParamsType]):
 
     Class attributes: `name` is used on the command line. `reference` is the publication of the method. `control` is
     true for an attack that measures something else and may not be submitted. `uses_target` is false if no model is
-    needed. `guesses_per_example` is the number of suffixes per example in the submission (0: any number). `requires`
+    needed. `reference_model` is the hub id or directory of the reference model if `--reference` names no other one ("":
+    none). `guesses_per_example` is the number of suffixes per example in the submission (0: any number). `requires`
     lists distributions that must be installed besides those of the harness. `models` lists the models that are loaded
     besides the target, which a submission names.
     """
@@ -137,6 +145,7 @@ class Attack(ABC, Generic[ParamsType]):
     reference: ClassVar[str] = ""
     control: ClassVar[bool] = False
     uses_target: ClassVar[bool] = True
+    reference_model: ClassVar[str] = ""
     guesses_per_example: ClassVar[int] = 1
     requires: ClassVar[tuple[str, ...]] = ()
     models: ClassVar[tuple[str, ...]] = ()

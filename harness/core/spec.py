@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 
 from harness.core.rows import Table
 
-SHIPPED_TARGETS = ("demo", "demo-small", "demo-tiny")
-"""Names of the targets that are part of the package."""
+SHIPPED_TARGETS = ("demo", "demo-small", "demo-tiny", "demo-reference")
+"""Names of the models that are part of the package."""
 
 
 class Record(BaseModel):
@@ -79,6 +79,11 @@ class JobSpec(Record, ABC):
     @abstractmethod
     def targets(self) -> tuple[TargetRecord, ...]:
         """Every model that the job loads."""
+
+    @property
+    def target_name(self) -> str | None:
+        """The names of the models that are attacked or audited, None if there are none."""
+        return ", ".join(target.id for target in self.targets) or None
 
     @property
     @abstractmethod

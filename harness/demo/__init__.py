@@ -1,4 +1,4 @@
-"""The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus.
+"""The bundled demo target: a small GPT-Neo that has memorized part of an invented corpus, and a reference model.
 
 Importing this package does not load torch. `python -m tests.demo_target` creates all of its files.
 """
@@ -29,12 +29,14 @@ SIZES = (
     Size("demo-tiny", _PACKAGE / "weights-tiny", width=48, heads=3, threads=1),
 )
 """The demo target and two smaller ones that were trained on the same rows. All have one tokenizer."""
+REFERENCE = Size("demo-reference", _PACKAGE / "weights-reference", width=48, heads=3, threads=1)
+"""A reference model for the demo: the same tokenizer and kinds of text, but none of the documents of the corpus."""
 WEIGHTS = SIZES[0].weights
 """The folder of the demo target itself."""
 ROUND_ARRAYS = SHIPPED_ROUNDS / "demo"
 """The folder of the demo round's prefixes, suffixes and repetition counts."""
 CORPUS = _PACKAGE / "corpus.json"
-"""The distinct texts of the corpus that the targets were trained on: a list of strings."""
+"""The distinct texts of the corpus that SIZES were trained on: a list of strings."""
 UNSEEN = _PACKAGE / "unseen.npz"
 """1,000 examples of the same kinds of text that no target has seen: prefixes, suffixes [1000, 50], documents [1000]."""
 SEED = 2023

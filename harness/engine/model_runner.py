@@ -165,18 +165,18 @@ class ModelRunner:
             if self.head is None and "logits_to_keep" not in inspect.signature(self.model.forward).parameters:
                 raise HarnessError(
                     f"{_kind(self.model)} models cannot be run: attacks need the logits of selected positions, and "
-                    "forward() has no logits_to_keep. Choose another target."
+                    "forward() has no logits_to_keep. Choose another model."
                 )
             wanted = wanted[[1, 0, 1], 3:]
             is_the_same = self._try_decoder(tokens, wanted) or self._agree(self._branched_logits(tokens), wanted)
         except (TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
             raise HarnessError(
-                f"{_kind(self.model)} models cannot be run by the engine ({error}). Choose another target."
+                f"{_kind(self.model)} models cannot be run by the engine ({error}). Choose another model."
             ) from error
         if not is_the_same:
             raise HarnessError(
                 f"{_kind(self.model)} models cannot be run: they decode differently with cached keys and values. "
-                "Choose another target."
+                "Choose another model."
             )
 
     def _is_head_last(self, tokens: Tensor) -> bool:

@@ -14,6 +14,7 @@ from harness.core.files import CHUNK_BYTES, write_atomically
 from harness.core.paths import cache_home, expand_home
 from harness.core.rounds import Round
 from harness.core.text import shorten
+from harness.demo import REFERENCE as DEMO_REFERENCE
 from harness.demo import SIZES as DEMO_SIZES
 
 OnProgress = Callable[[int, int], None]
@@ -50,14 +51,13 @@ def require_capacity(target: ResolvedTarget, round_: Round) -> None:
     vocabulary, context = configured_number(target.path, VOCABULARY_KEYS), configured_number(target.path, CONTEXT_KEYS)
     if vocabulary is not None and vocabulary < round_.vocabulary:
         raise HarnessError(
-            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. "
-            "Choose another target."
+            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. Choose another model."
         )
     wanted = round_.prefix_length + round_.suffix_length
     if context is not None and context < wanted:
         raise HarnessError(
             f"{target.id} has a context of {context:,} tokens and the round's prefix and suffix need {wanted:,}. "
-            "Choose another target."
+            "Choose another model."
         )
 
 
@@ -67,7 +67,7 @@ def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
     if vocabulary is not None and vocabulary > round_.vocabulary:
         raise HarnessError(
             f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}. Choose another "
-            f"target or, if its further ids are padding, a round with `vocabulary = {vocabulary}`."
+            f"model or, if its further ids are padding, a round with `vocabulary = {vocabulary}`."
         )
 
 
@@ -86,12 +86,12 @@ def resolve_target(
 ) -> ResolvedTarget:
     """Resolve the target `id_`: a shipped target, a local folder, or a model id on the Hugging Face hub at `revision`.
 
-    The shipped targets are `demo` and its smaller sizes `demo-small` and `demo-tiny`. The hub's cache is searched
-    first. offline: use nothing else, by default the value of HF_HUB_OFFLINE. Raises HarnessError if the target is
-    neither here nor available for download.
+    The shipped targets are `demo`, its smaller sizes `demo-small` and `demo-tiny`, and the reference model
+    `demo-reference`. The hub's cache is searched first. offline: use nothing else, by default the value of
+    HF_HUB_OFFLINE. Raises HarnessError if the target is neither here nor available for download.
     """
     commit = None
-    shipped = {size.name: size.weights for size in DEMO_SIZES}
+    shipped = {size.name: size.weights for size in (*DEMO_SIZES, DEMO_REFERENCE)}
     if id_ in shipped:
         path = shipped[id_]
     elif (folder := expand_home(id_)).is_dir():

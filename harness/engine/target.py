@@ -145,15 +145,15 @@ class Target:
         """
         if vocabulary is not None and vocabulary != self.vocabulary:
             raise HarnessError(
-                f"the target predicts {self.vocabulary} tokens and the round has {vocabulary}. Choose another target."
+                f"the model predicts {self.vocabulary} tokens and the round has {vocabulary}. Choose another model."
             )
         if self.context_length is None or prefix_length + suffix_length + max(0, further) <= self.context_length:
             return
         further_positions = f" after {further} positions of a shift or a soft prompt" if further > 0 else ""
         raise HarnessError(
-            f"the target's context of {self.context_length} tokens is shorter than prefix and suffix, "
+            f"the model's context of {self.context_length} tokens is shorter than prefix and suffix, "
             f"{prefix_length} + {suffix_length} tokens{further_positions}. "
-            + ("Use a smaller shift or soft prompt." if further > 0 else "Choose another target.")
+            + ("Use a smaller shift or soft prompt." if further > 0 else "Choose another model.")
         )
 
     def viewed(self, views: Sequence[PrefixView], combination: Combination = Combination.LOGITS) -> "Target":

@@ -26,6 +26,7 @@ class Declaration:
     reference: str = ""
     control: bool = False
     uses_target: bool = True
+    reference_model: str = ""
     guesses_per_example: int = 1
     requires: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reference": (lambda value: isinstance(value, str), "text"),
     "control": (lambda value: isinstance(value, bool), "True or False"),
     "uses_target": (lambda value: isinstance(value, bool), "True or False"),
+    "reference_model": (lambda value: isinstance(value, str), "text"),
     "guesses_per_example": (lambda value: type(value) is int and value >= 0, "a whole number (0: no limit)"),
     "requires": (
         lambda value: _is_tuple_of_text(value) and all(map(_DISTRIBUTION.fullmatch, value)),
@@ -152,6 +154,8 @@ def _declaration(values: dict[str, Any], *, summary: str) -> Declaration:
         if not is_valid(value):
             raise HarnessError(f"`{attribute}` must be {expected}, not {shorten(repr(value))}.")
     found = Declaration(**values, summary=summary)
+    if found.reference_model and not found.uses_target:
+        raise HarnessError("`reference_model` needs a target, but `uses_target` is False. Remove one of them.")
     return replace(
         found,
         reference=inspect.cleandoc(found.reference),

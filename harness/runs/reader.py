@@ -199,9 +199,11 @@ class RunReader:
             calls.setdefault(key, []).append(rows)
         return calls
 
-    def latest_rows(self) -> int | None:
-        """Return the rows at once of the last engine call, or None if there was none."""
-        found = self.query("SELECT rows FROM engine ORDER BY seq DESC LIMIT 1")
+    def latest_rows(self, *, is_reference: bool = False) -> int | None:
+        """Return the rows at once of the last engine call of the target or the reference, or None without one."""
+        found = self.query(
+            "SELECT rows FROM engine WHERE is_reference = ? ORDER BY seq DESC LIMIT 1", int(is_reference)
+        )
         return int(found[0][0]) if found else None
 
     def kept(self) -> dict[str, NDArray[Any]]:

@@ -20,13 +20,14 @@ from harness.core.files import sync_folder
 from harness.core.rows import Kind, Table
 from harness.runs.disk import DiskFull, is_full
 from harness.runs.stored_tables import (
+    ENGINE_COLUMNS,
     PLAN_COLUMNS,
     cells_in,
     cells_of,
     create_statement,
     insert_statement,
     migration_statements,
-    plan_migrations,
+    shared_table_migrations,
 )
 
 SCHEMA_VERSION = 1
@@ -41,7 +42,7 @@ CREATE TABLE IF NOT EXISTS final (
   seq INTEGER PRIMARY KEY, generation INTEGER NOT NULL, example INTEGER NOT NULL, suffix BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS engine (
   seq INTEGER PRIMARY KEY, batch INTEGER NOT NULL, attempt INTEGER NOT NULL,
-  call INTEGER NOT NULL, rows INTEGER NOT NULL);
+  call INTEGER NOT NULL, rows INTEGER NOT NULL, {", ".join(ENGINE_COLUMNS.values())});
 CREATE TABLE IF NOT EXISTS kept (
   seq INTEGER PRIMARY KEY, name TEXT NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (
@@ -78,7 +79,7 @@ class RunStore:
             self._db.execute("PRAGMA journal_mode=MEMORY")
             self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        for statement in plan_migrations(self._db):
+        for statement in shared_table_migrations(self._db):
             self._db.execute(statement)
         for name, table in tables.items():
             for statement in migration_statements(self._db, name, table):
@@ -186,9 +187,15 @@ class RunStore:
         )
         self.add_event("final_order", generation=generation, rows=len(ids))
 
-    def add_engine_call(self, batch: int, attempt: int, call: int, rows: int) -> None:
-        """Add how many rows went through the model at once in one engine call of a batch."""
-        self._add("INSERT INTO engine (batch, attempt, call, rows) VALUES (?, ?, ?, ?)", (batch, attempt, call, rows))
+    def add_engine_call(self, batch: int, attempt: int, call: int, rows: int, *, is_reference: bool = False) -> None:
+        """Add how many rows went through the model at once in one engine call of a batch.
+
+        `is_reference` is true for a call of the reference model.
+        """
+        self._add(
+            "INSERT INTO engine (batch, attempt, call, rows, is_reference) VALUES (?, ?, ?, ?, ?)",
+            (batch, attempt, call, rows, int(is_reference)),
+        )
 
     def add_kept(self, name: str, array: NDArray[Any]) -> None:
         """Store an intermediate result; it replaces the one of the same name."""

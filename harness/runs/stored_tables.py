@@ -26,6 +26,8 @@ PLAN_COLUMNS = {
     "is_announced": "is_announced INTEGER NOT NULL DEFAULT 0",
 }
 """The columns of the table `plan` that the stores of earlier versions lack."""
+ENGINE_COLUMNS = {"is_reference": "is_reference INTEGER NOT NULL DEFAULT 0"}
+"""The columns of the table `engine` that the stores of earlier versions lack."""
 
 
 def create_statement(name: str, table: Table) -> str:
@@ -47,10 +49,14 @@ def migration_statements(db: sqlite3.Connection, name: str, table: Table) -> lis
     ]
 
 
-def plan_migrations(db: sqlite3.Connection) -> list[str]:
-    """Return the SQL statements that add the missing columns of the table `plan`."""
-    stored = _stored_columns(db, "plan")
-    return [f"ALTER TABLE plan ADD COLUMN {column}" for name, column in PLAN_COLUMNS.items() if name not in stored]
+def shared_table_migrations(db: sqlite3.Connection) -> list[str]:
+    """Return the SQL statements that add the missing columns of the tables `plan` and `engine`."""
+    return [
+        f"ALTER TABLE {table} ADD COLUMN {definition}"
+        for table, columns in (("plan", PLAN_COLUMNS), ("engine", ENGINE_COLUMNS))
+        for name, definition in columns.items()
+        if name not in _stored_columns(db, table)
+    ]
 
 
 def plan_select_list(db: sqlite3.Connection) -> str:

@@ -231,7 +231,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
         status=status,
         reason=_reason(folder, status, stored.events.get("phase", {})) if wait is None else wait.sentence,
         **vars(labels),
-        target=", ".join(target.id for target in spec.targets) or None,
+        target=spec.target_name,
         recall_at_cap=scorecard.get("recall_at_cap", None if point is None else point.recall),
         recall_interval=scorecard.get("recall_interval"),
         recall_interval_unit=scorecard.get("recall_interval_unit"),

@@ -116,14 +116,15 @@ def _bundle(
     **fields: Any,
 ) -> Bundle:
     """Return the zip of `files` and a manifest with these `fields`. `data_fields` are the round's files to record."""
-    target = code_spec_from_run(spec, trains=False).target
+    code_spec = code_spec_from_run(spec, trains=False)
     data = {field: spec.data_sha256.get(str(getattr(spec.round, field))) for field in data_fields}
     manifest = Manifest(
         harness=__version__,
         attack=spec.attack.name,
         attack_sha256=spec.attack.sha256,
         round=spec.round.name,
-        target=None if target is None else target.identity,
+        target=None if code_spec.target is None else code_spec.target.identity,
+        reference=None if code_spec.reference is None else code_spec.reference.identity,
         data_sha256={field: sha256 for field, sha256 in data.items() if sha256 is not None},
         lock_sha256=hashlib.sha256(code[REQUIREMENTS]).hexdigest(),
         torch=torch_build(),
@@ -137,6 +138,7 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
     summary = run_summary(folder)
     with RunReader(folder.store) as reader:
         target_as_loaded = reader.last_event("worker_target")
+        reference_as_loaded = reader.last_event("worker_reference")
     return RunRecord(
         id=spec.id,
         status=summary.status,
@@ -148,6 +150,7 @@ def _run_record(folder: RunFolder, spec: AttackSpec) -> RunRecord:
         sandbox=summary.sandbox,
         hardware=spec.hardware,
         target_as_loaded=target_as_loaded,
+        reference_as_loaded=reference_as_loaded,
         versions=spec.versions,
         unpromised=nondeterminism_reasons(folder),
     )

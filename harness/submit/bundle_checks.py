@@ -13,7 +13,7 @@ from harness.core.submission_reader import read_submission
 from harness.core.times import format_duration
 from harness.submit.archive import unpack
 from harness.submit.code_folder import REQUIREMENTS
-from harness.submit.code_spec import SPEC, CodeSpec, read_code_spec
+from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
 from harness.submit.differences import CodeDifference, compare_code
 from harness.submit.judging import JudgingData
 from harness.submit.lock_file import require_plain_lock
@@ -30,7 +30,7 @@ _MAX_LOCK_BYTES = 8 << 20
 
 
 class LocalTarget(NamedTuple):
-    """The verifier's own copy of the target: its folder and the hash of its weights."""
+    """The verifier's own copy of the target or the reference model: its folder and the hash of its weights."""
 
     path: Path
     weights_sha256: str
@@ -105,6 +105,7 @@ def check_code(folder: Path, manifest: Manifest, round_: Round | None, log: Find
         spec.attack.sha256 == manifest.attack_sha256
         and file_sha256(code / REQUIREMENTS) == manifest.lock_sha256
         and (None if spec.target is None else spec.target.identity) == manifest.target
+        and (None if spec.reference is None else spec.reference.identity) == manifest.reference
     )
     log.check(
         "code",
@@ -153,15 +154,29 @@ def check_target(
     if spec.target is None:
         log.note("target", "the attack does not use a target")
         return None
-    target = find_target(spec.target.identity)
-    expected = f"{spec.target.id}, weights {spec.target.weights_sha256[:12]}…"
+    return _checked_model("target", spec.target, find_target, log)
+
+
+def check_reference(
+    spec: CodeSpec, find_reference: Callable[[TargetIdentity], LocalTarget], log: FindingLog
+) -> LocalTarget | None:
+    """Return the verifier's copy of the bundle's reference model, or None if the attack does not use one."""
+    return None if spec.reference is None else _checked_model("reference", spec.reference, find_reference, log)
+
+
+def _checked_model(
+    role: str, wanted: CodeTarget, find: Callable[[TargetIdentity], LocalTarget], log: FindingLog
+) -> LocalTarget:
+    """Return the verifier's copy of a model, and check its weights."""
+    found = find(wanted.identity)
+    expected = f"{wanted.id}, weights {wanted.weights_sha256[:12]}…"
     log.check(
-        "target",
-        target.weights_sha256 == spec.target.weights_sha256,
-        f"the target is {expected}",
-        f"the bundle names {expected}, but the weights here hash to {target.weights_sha256[:12]}…",
+        role,
+        found.weights_sha256 == wanted.weights_sha256,
+        f"the {role} is {expected}",
+        f"the bundle names {expected}, but the weights here hash to {found.weights_sha256[:12]}…",
     )
-    return target
+    return found
 
 
 def error_in_bundle(error: HarnessError, folder: Path) -> str:

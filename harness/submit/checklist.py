@@ -129,14 +129,15 @@ def _target(spec: AttackSpec) -> Check:
 
 
 def _models(spec: AttackSpec) -> Check:
+    reference = "" if spec.reference is None else f", and the reference model is {_last_part(spec.reference.id)}"
     if spec.attack.models:
-        return Check("models", True, f"the attack declares the models {', '.join(spec.attack.models)}")
+        return Check("models", True, f"the attack declares the models {', '.join(spec.attack.models)}{reference}")
     for name, record in spec.paths.items():
         models = [file.name for file in files_in(record.path) if file.suffix.lower() in _MODEL_SUFFIXES]
         if models:
             sentence = f"the parameter {name} contains a model ({shorten(models[0])}) that the attack does not declare"
             return Check("models", False, sentence, "name the model in the class attribute `models`", True)
-    return Check("models", True, "no parameter contains another model")
+    return Check("models", True, f"no parameter contains another model{reference}")
 
 
 def _preprefixes(spec: AttackSpec) -> Check:
@@ -178,8 +179,8 @@ def _network(summary: RunSummary) -> Check:
 
 def _inputs(folder: RunFolder, spec: AttackSpec) -> Check:
     # Weights are not packaged. Whoever runs the code hashes their own copy.
-    weights = None if spec.target is None else spec.target.weights_sha256
-    changed = job_record(spec).changed_inputs(folder, spec, (weights,))
+    weights = [model.weights_sha256 for model in spec.targets]
+    changed = job_record(spec).changed_inputs(folder, spec, weights)
     # The bundle pins the versions that are installed now.
     now = versions()
     changed += [f"{name} is {now.get(name)}, was {was}" for name, was in spec.versions.items() if now.get(name) != was]

@@ -22,7 +22,7 @@ _FIELDS_NOT_IN_RULES = {*FILE_FIELDS, "answer_rows", "train_rows", "fold", "sour
 
 
 class CodeTarget(TargetIdentity):
-    """The target and how it was loaded."""
+    """The target or the reference model, and how it was loaded."""
 
     device: str
     dtype: str
@@ -30,7 +30,7 @@ class CodeTarget(TargetIdentity):
 
     @property
     def identity(self) -> TargetIdentity:
-        """The target without how it was loaded."""
+        """The model without how it was loaded."""
         return TargetIdentity.model_validate(self.model_dump(include=set(TargetIdentity.model_fields)))
 
 
@@ -38,7 +38,7 @@ class CodeSpec(BundleModel):
     """An attack with its settings, without when and where it ran.
 
     `paths` maps a path parameter to the hash of its content, which is stored in paths/PARAMETER. `budget` is in
-    seconds. `trains` is True if the attack receives training rows.
+    seconds. `trains` is True if the attack receives training rows. `reference` is missing in earlier bundles.
     """
 
     attack: AttackRecord
@@ -47,6 +47,7 @@ class CodeSpec(BundleModel):
     seed: int
     budget: float
     target: CodeTarget | None
+    reference: CodeTarget | None = None
     trains: bool
     versions: dict[str, str]
 
@@ -62,6 +63,7 @@ def code_spec_from_run(spec: AttackSpec, *, trains: bool) -> CodeSpec:
         seed=spec.seed,
         budget=spec.budget,
         target=None if spec.target is None else _code_target(spec.target),
+        reference=None if spec.reference is None else _code_target(spec.reference),
         trains=trains,
         versions=spec.versions,
     )

@@ -24,13 +24,13 @@ class BundleModel(BaseModel):
 
 
 class TargetIdentity(BundleModel):
-    """The model that was attacked: its name and the hash of its weights, without any local path."""
+    """The target or the reference model: its name and the hash of its weights, without any local path."""
 
     id: str
     revision: str
     commit: str | None
     weights_sha256: Sha256
-    is_folder: bool = Field(description="The target was a local folder, and `id` is the folder's name.")
+    is_folder: bool = Field(description="The model was a local folder, and `id` is the folder's name.")
 
 
 class RunRecord(BundleModel):
@@ -49,6 +49,7 @@ class RunRecord(BundleModel):
     sandbox: str | None
     hardware: dict[str, Any]
     target_as_loaded: dict[str, Any] | None
+    reference_as_loaded: dict[str, Any] | None = None
     versions: dict[str, str]
     unpromised: list[str]
 
@@ -76,6 +77,7 @@ class Manifest(BundleModel):
     round: str
     prefixes_sha256: Sha256 | None = None
     target: TargetIdentity | None
+    reference: TargetIdentity | None = None
     data_sha256: dict[str, Sha256]
     lock_sha256: Sha256
     torch: str

@@ -47,7 +47,8 @@ class RunFacts:
     `method` is the first line of the attack's documentation, `parameters` its parameters with their
     defaults; both are empty if the run's copy of the code cannot be read. `answers` has shape [examples, length].
     `curve` has pairs of seconds spent and recall at the cap, or number of rows in a blind round, ascending.
-    `read_training` is True if the attack read the training rows. `target_as_loaded` is the worker's report.
+    `read_training` is True if the attack read the training rows. `target_as_loaded` and `reference_as_loaded` are
+    reports of the worker.
     """
 
     folder: RunFolder
@@ -67,6 +68,7 @@ class RunFacts:
     queries: Queries
     read_training: bool
     target_as_loaded: dict[str, Any] | None
+    reference_as_loaded: dict[str, Any] | None
     not_reproducible_because: tuple[str, ...]
 
     @property
@@ -88,7 +90,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         submission = submission_of(spec, reader)
         queries = _queries(reader)
         read_training = reader.last_event("worker_read_train") is not None
-        target = reader.last_event("worker_target")
+        target, reference = reader.last_event("worker_target"), reader.last_event("worker_reference")
         walk = score = unreachable_score = first = None
         if answers is None:
             curve = [(0.0, 0.0), *((point.spent, float(point.rows)) for point in reader.points())]
@@ -118,6 +120,7 @@ def run_facts(folder: RunFolder) -> RunFacts:
         queries=queries,
         read_training=read_training,
         target_as_loaded=target,
+        reference_as_loaded=reference,
         not_reproducible_because=tuple(nondeterminism_reasons(folder)),
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from harness.core.arrays import Bools
 from harness.core.intervals import Interval
 from harness.core.scoring import ERROR_COUNTS, Score
+from harness.core.spec import TargetRecord
 from harness.core.text import NO_VALUE, format_interval, format_number, format_percent, format_score, pluralize
 from harness.core.times import format_duration, utc_date_and_time
 from harness.plugins.parameters import Parameter, typed_value
@@ -202,8 +203,8 @@ def training_overlap(facts: RunFacts) -> Rows:
 
 
 def target_and_machine(facts: RunFacts) -> Rows:
-    """Return name and value of the round, the target, the machine and the time."""
-    spec, summary, loaded = facts.spec, facts.summary, facts.target_as_loaded
+    """Return name and value of the round, the target, the reference model, the machine and the time."""
+    spec, summary = facts.spec, facts.summary
     rules = spec.round
     rows: Rows = [
         ("Round", f"{rules.name}: {rules.title}"),
@@ -216,11 +217,9 @@ def target_and_machine(facts: RunFacts) -> Rows:
     if spec.target is None:
         rows.append(("Target", "none: the attack does not use one"))
     else:
-        target = spec.target
-        commit = f" at {target.commit}" if target.commit else ""
-        rows.append(("Target", f"{target.id}, revision {target.revision}{commit}"))
-        rows.append(("Weights", Monospace(f"sha256 {target.weights_sha256}")))
-        rows.append(("Loaded as", _loaded(loaded) if loaded else f"{target.dtype} on {target.device}; never loaded"))
+        rows += _model("Target", spec.target, facts.target_as_loaded)
+    if spec.reference is not None:
+        rows += _model("Reference model", spec.reference, facts.reference_as_loaded)
     if spec.hardware:
         rows.append(("Machine", _machine(spec.hardware)))
     spent, budget = format_duration(summary.elapsed_s), format_duration(summary.budget_s)
@@ -258,6 +257,15 @@ def reproducibility(facts: RunFacts) -> str:
 
 def _bounds(interval: Interval) -> str:
     return format_interval(interval.low, interval.high)
+
+
+def _model(name: str, model: TargetRecord, loaded: dict[str, Any] | None) -> Rows:
+    commit = f" at {model.commit}" if model.commit else ""
+    return [
+        (name, f"{model.id}, revision {model.revision}{commit}"),
+        ("Weights", Monospace(f"sha256 {model.weights_sha256}")),
+        ("Loaded as", _loaded(loaded) if loaded else f"{model.dtype} on {model.device}; never loaded"),
+    ]
 
 
 def _loaded(loaded: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Verify a bundle: unpack it, run its code in a sandbox within the budget, and compare the submissions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from harness.submit.bundle_checks import (
     LocalTarget,
     check_code,
     check_documents,
+    check_reference,
     check_target,
     compare_with_frozen,
     error_in_bundle,
@@ -46,10 +47,12 @@ class OrganizerInputs:
     """The inputs that the organizers choose and the bundle must not.
 
     Either `round`, which gives prefixes, answers and rules, or the files `prefixes` and, if known, `answers`. `budget`
-    is in seconds; None means the round's budget, or a day. `find_target` returns the verifier's copy of a target.
+    is in seconds; None means the round's budget, or a day. `find_target` and `find_reference` return the verifier's
+    copy of a model.
     """
 
     find_target: Callable[[TargetIdentity], LocalTarget]
+    find_reference: Callable[[TargetIdentity], LocalTarget]
     round: Round | None = None
     prefixes: Path | None = None
     answers: Path | None = None
@@ -110,12 +113,16 @@ class Verification:
             spec, rules = check_code(self._folder, manifest, inputs.round, self._log)
             judging = load_judging_data(rules, prefixes=inputs.prefixes, answers=inputs.answers)
             submitted = read_submitted(self._folder, manifest, judging, self._log)
-            target = check_target(spec, inputs.find_target, self._log)
+            models = {
+                "HARNESS_TARGET": check_target(spec, inputs.find_target, self._log),
+                "HARNESS_REFERENCE": check_reference(spec, inputs.find_reference, self._log),
+            }
+            folders = {name: model.path for name, model in models.items() if model is not None}
             self._require_sandbox(settings)
             environment = self._create_environment(spec, settings)
             budget = _DEFAULT_BUDGET_SECONDS if inputs.round is None else inputs.round.budget
             budget = budget if inputs.budget is None else inputs.budget
-            self._run_code(judging.prefixes, settings, environment, target=target, budget=budget)
+            self._run_code(judging.prefixes, settings, environment, models=folders, budget=budget)
             produced = self._read_produced(judging)
             self._score("produced", produced, judging)
             if submitted is None:
@@ -162,10 +169,13 @@ class Verification:
         settings: RunSettings,
         environment: CodeEnvironment,
         *,
-        target: LocalTarget | None,
+        models: Mapping[str, Path],
         budget: float,
     ) -> None:
-        """Run run.sh on the prefixes. It can read itself, its environment and the target, and write to its scratch."""
+        """Run run.sh on the prefixes. It can read itself, its environment and the models, and write to its scratch.
+
+        `models` maps environment variables to the folders of the target and the reference model.
+        """
         settings.on_step(f"running the code, within {format_duration(budget)}")
         code, scratch = self._folder / "code", self._out.parent
         # README.md may differ from the frozen code's, so the code must not be able to read it.
@@ -173,15 +183,14 @@ class Verification:
         scratch.mkdir()
         np.save(scratch / "prefixes.npy", prefixes)
         variables = {"PYTHON": str(environment.python), **_harness_variables(scratch), **environment.variables}
-        if target is not None:
-            variables["HARNESS_TARGET"] = str(target.path)
+        variables |= {name: str(folder) for name, folder in models.items()}
         if settings.device is not None:
             variables["HARNESS_DEVICE"] = settings.device
         step = run_step(
             ["bash", str(code / "run.sh"), str(scratch / "prefixes.npy"), str(self._out)],
             scratch=scratch,
             readable=(code, *environment.readable),
-            linked=() if target is None else (target.path,),
+            linked=tuple(models.values()),
             variables=variables,
             seconds=budget + _startup_allowance(budget),
             network=False,

@@ -123,7 +123,13 @@ class Intake:
 
     def _engine(self, frame: Frame) -> None:
         batch, attempt = self.attempt_of(frame)
-        self._store.add_engine_call(batch, attempt, _count(frame.fields["call"]), _count(frame.fields["rows"]))
+        self._store.add_engine_call(
+            batch,
+            attempt,
+            _count(frame.fields["call"]),
+            _count(frame.fields["rows"]),
+            is_reference=frame.fields["is_reference"] is True,
+        )
 
     def _event(self, frame: Frame) -> None:
         name = frame.fields["name"]
@@ -134,7 +140,7 @@ class Intake:
 
     def event_detail(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the checked fields of an event that are stored."""
-        if name == "target":
+        if name in ("target", "reference"):
             return {field: _typed(fields[field], kind) for field, kind in _TARGET_FIELDS.items()}
         return {}
 

@@ -25,7 +25,19 @@ from harness.tui.run_list import interval_bar, scale_title
 SOURCE = "source"
 """The key of the row that says that the sources differ."""
 _MAX_VALUE = 28
-_HASHES = ("sha256.", "attack.sha256", "target.weights_sha256", "target.commit")
+_HASHES = (
+    "sha256.",
+    "attack.sha256",
+    "target.weights_sha256",
+    "target.commit",
+    "reference.weights_sha256",
+    "reference.commit",
+)
+_HASH_LABELS = {
+    "attack.sha256": SOURCE,
+    "target.weights_sha256": "weights",
+    "reference.weights_sha256": "reference weights",
+}
 Pairs = Mapping[tuple[int, int], Contrast]
 
 
@@ -161,7 +173,7 @@ def setting_table(compared: Compared, *, is_dark: bool) -> tuple[list[Column], l
     rows: list[Row] = []
     for name, values in comparison.differing.items():
         if name.startswith(_HASHES):
-            what = {"attack.sha256": SOURCE, "target.weights_sha256": "weights"}.get(name, name.removeprefix("sha256."))
+            what = _HASH_LABELS.get(name, name.removeprefix("sha256."))
             hint = "differs, Enter shows the difference" if what == SOURCE else "differs"
             rows.append(Row(what, [[(f"{what:<12} ", "bold"), (hint, "warning")]], spans=True, opens=what == SOURCE))
         else:

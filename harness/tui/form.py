@@ -154,7 +154,7 @@ def form_for(attack: AttackFile, schema: AttackSchema, *, attacks_folder: Path |
     """Return the form of a run of `attack`: the round, the attack's parameters, then the options of the run."""
     parameters = tuple(_parameter_fields(schema))
     shown = parameters[:MAX_PARAMETERS]
-    first, *others = _options(uses_target=attack.uses_target)
+    first, *others = _options(attack)
     fields = (first, *shown, *others)
     omitted = len(parameters) - len(shown)
     return Form(("run", attack.name), attack.name, fields, attacks_folder, omitted)
@@ -183,18 +183,25 @@ def _audit_field(option: Mapping[str, Any]) -> Field:
     )
 
 
-def _options(*, uses_target: bool) -> Iterator[Field]:
+def _options(attack: AttackFile) -> Iterator[Field]:
     yield option_field("round", FieldKind.ROUND, None, "Round to attack.", type="name or TOML file")
-    if uses_target:
+    if attack.uses_target:
         yield option_field(
             "target", FieldKind.TEXT, "", "Model to attack: a hub id or a directory.", empty_means=FROM_ROUND
+        )
+        yield option_field(
+            "reference",
+            FieldKind.TEXT,
+            "",
+            "Reference model: a hub id or a directory.",
+            empty_means=attack.reference_model or "none",
         )
     yield option_field(
         "budget", FieldKind.DURATION, "", "Wall-clock limit, such as 24h or 90m.", empty_means=FROM_ROUND
     )
     yield _count_option("seed", "0", 0, "Seed of all random draws.")
     yield _count_option("limit", "", 1, "Attack only the first N examples.", empty_means="all examples")
-    if uses_target:
+    if attack.uses_target:
         yield option_field("device", FieldKind.DEVICE, "auto", "auto, cpu, cuda or cuda:N.")
         yield option_field("dtype", FieldKind.CHOICE, "auto", "Precision.", choices=_DTYPES)
 

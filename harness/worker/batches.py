@@ -73,11 +73,26 @@ class BatchLog:
         call = self._calls.get(self.key, 0)
         return rows[call] if call < len(rows) else None
 
-    def record_call(self, rows_at_once: int) -> None:
+    def record_call(self, rows_at_once: int, *, is_reference: bool = False) -> None:
         """Record that an engine call of the open batch has ended."""
         call = self._calls[self.key] = self._calls.get(self.key, 0) + 1
         if self._open:
-            self._channel.send("engine", key=self.key, call=call - 1, rows=rows_at_once)
+            self._channel.send("engine", key=self.key, call=call - 1, rows=rows_at_once, is_reference=is_reference)
+
+
+class ReferenceCalls:
+    """Records the engine's calls of the reference model, in one sequence with those of the target."""
+
+    def __init__(self, log: BatchLog) -> None:
+        self._log = log
+
+    def rows_for_next_call(self) -> int | None:
+        """Return the rows at once of the next call, as `BatchLog` does."""
+        return self._log.rows_for_next_call()
+
+    def record_call(self, rows_at_once: int) -> None:
+        """Record that a call of the reference model has ended."""
+        self._log.record_call(rows_at_once, is_reference=True)
 
 
 def _check_name(stage: str) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN
+from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, UNSEEN
 from tests.demo_target.corpus import corpus, shuffled_copies
 from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_examples
+from tests.demo_target.reference import reference_texts
 from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer
 from tests.demo_target.unseen import unseen_examples
 
@@ -24,17 +25,23 @@ import torch
 from tests.demo_target.training import Schedule, build_model, train
 
 STEPS = 4_400
+REFERENCE_STEPS = 1_200
 
 
 def main() -> None:
     """Write the weights of one size, the texts and `rounds/demo/` to `--out` or to the harness package."""
     parser = argparse.ArgumentParser(prog="python -m tests.demo_target", description=__doc__)
     parser.add_argument("--out", type=Path, help="output directory (default: the harness package)")
-    names = [size.name for size in SIZES]
-    parser.add_argument("--size", choices=names, default=names[0], help=f"target to train (default {names[0]})")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
+    sizes = (*SIZES, REFERENCE)
+    names = [size.name for size in sizes]
+    parser.add_argument("--size", choices=names, default=names[0], help=f"model to train (default {names[0]})")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        help=f"number of training steps (default {STEPS}, for {REFERENCE.name} {REFERENCE_STEPS})",
+    )
     options = parser.parse_args()
-    size = SIZES[names.index(options.size)]
+    size = sizes[names.index(options.size)]
     weights = options.out / size.weights.name if options.out else size.weights
     arrays = options.out / "rounds" / "demo" if options.out else ROUND_ARRAYS
     for folder in (weights, arrays):
@@ -49,8 +56,13 @@ def main() -> None:
 
     torch.set_num_threads(size.threads)
     model = build_model(tokenizer.get_vocab_size(), SEED, width=size.width, heads=size.heads)
+    schedule = Schedule(steps=options.steps or (REFERENCE_STEPS if size == REFERENCE else STEPS))
     copies = shuffled_copies(documents, SEED)
-    train(model, texts, copies, Schedule(steps=options.steps), SEED, progress_printer(options.steps))
+    if size == REFERENCE:
+        # Each text is read once, so that none is memorized.
+        read = tokenizer.encode_batch(reference_texts(schedule.steps * schedule.rows))
+        texts, copies = [encoding.ids for encoding in read], list(range(len(read)))
+    train(model, texts, copies, schedule, SEED, progress_printer(schedule.steps))
     torch.nn.Module.half(model)
     model.save_pretrained(weights)
     (weights / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600

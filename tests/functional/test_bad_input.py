@@ -62,7 +62,7 @@ def _refused(machine: Machine, *arguments: str) -> str:
     ("name", "words"),
     [
         ("small", "predicts 40,000 tokens and the round has 50,257"),
-        ("large", "predicts 50,304 tokens and the round has 50,257. Choose another target or, if its further ids"),
+        ("large", "predicts 50,304 tokens and the round has 50,257. Choose another model or, if its further ids"),
         ("short", "has a context of 15 tokens and the round's prefix and suffix need 16"),
         ("short_gpt2", "has a context of 15 tokens and the round's prefix and suffix need 16"),
     ],
@@ -84,7 +84,7 @@ def test_a_vocabulary_missing_from_the_configuration_ends_the_run(machine: Machi
     write.write_text(write.read_text() + "vocabulary = 50300\n")
     summary = machine.attack("greedy", "--target", str(folder), code=1)
     assert (summary["status"], summary["guesses"]) == ("crashed", 0)
-    assert summary["reason"] == "the target predicts 50257 tokens and the round has 50300. Choose another target."
+    assert summary["reason"] == "the model predicts 50257 tokens and the round has 50300. Choose another model."
 
 
 @pytest.mark.slow

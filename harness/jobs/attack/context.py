@@ -19,8 +19,15 @@ from harness.core.submission import submission_order
 from harness.core.text import shorten
 from harness.core.times import seconds_since_boot
 from harness.core.training import Training
-from harness.jobs.attack.request import AttackRequest, read_guesses, read_kept, read_prefixes, read_training
-from harness.worker.batches import LONGEST_NAME, BatchLog, derive_seed
+from harness.jobs.attack.request import (
+    AttackRequest,
+    ModelRequest,
+    read_guesses,
+    read_kept,
+    read_prefixes,
+    read_training,
+)
+from harness.worker.batches import LONGEST_NAME, BatchLog, ReferenceCalls, derive_seed
 from harness.worker.channel import Channel, as_frame_dtype
 
 if TYPE_CHECKING:
@@ -46,6 +53,7 @@ class AttackContext:
         self._committed: list[Guesses] = []
         self._earlier_is_read = False
         self._target: Target | None = None
+        self._reference: Target | None = None
         self._rows_at_load = 0
         self._training: Training | None = None
         self._clock_was_read = False
@@ -61,26 +69,50 @@ class AttackContext:
             config = self._request.target
             if config is None:
                 raise HarnessError("the attack reads context.target, but its class says uses_target = False.")
-            from harness.engine.loading import load_target
-
-            self._target = load_target(
-                config.path,
-                device=config.device,
-                dtype=config.dtype,
-                threads=config.threads,
-                rows_at_once=self._request.rows_at_once,
-                prefix_length=self.prefixes.shape[1],
-                suffix_length=self.suffix_length,
-            )
-            self._target.require(
-                prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
-            )
+            self._target = self._load(config)
             self._target.calls = self._log
             self._rows_at_load = self._target.rows_at_once
-            self._channel.send("event", name="target", **self._target.record)
-            if self._request.latest_rows is not None:
-                self._target.rows_at_once = self._request.latest_rows
+            self._report_loaded("target", self._target, config)
         return self._target
+
+    @property
+    def reference(self) -> "Target":
+        if self._reference is None:
+            config = self._request.reference
+            if config is None:
+                raise HarnessError(
+                    "the attack needs a reference model and the run has none. Name one with --reference MODEL."
+                )
+            try:
+                self._reference = self._load(config)
+            except HarnessError as error:
+                raise HarnessError(f"reference model: {error}") from error
+            self._reference.calls = ReferenceCalls(self._log)
+            self._report_loaded("reference", self._reference, config)
+        return self._reference
+
+    def _load(self, config: ModelRequest) -> "Target":
+        from harness.engine.loading import load_target
+
+        model = load_target(
+            config.path,
+            device=config.device,
+            dtype=config.dtype,
+            threads=config.threads,
+            rows_at_once=config.rows_at_once,
+            prefix_length=self.prefixes.shape[1],
+            suffix_length=self.suffix_length,
+        )
+        model.require(
+            prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary
+        )
+        return model
+
+    def _report_loaded(self, name: str, model: "Target", config: ModelRequest) -> None:
+        """Report the rows at once of the first load, and continue with those of the last call."""
+        self._channel.send("event", name=name, **model.record)
+        if config.latest_rows is not None:
+            model.rows_at_once = config.latest_rows
 
     @property
     def train(self) -> Training:

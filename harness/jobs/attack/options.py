@@ -29,6 +29,7 @@ class RecordedOptions:
     budget: str | None
     target: str | None
     revision: str | None
+    reference: str | None
     device: str
     dtype: str
     threads: int | None
@@ -39,6 +40,7 @@ class RecordedOptions:
         options = {
             "--round": self.round,
             "--target": self.target,
+            "--reference": self.reference,
             "--budget": self.budget,
             "--seed": str(self.seed),
             "--limit": None if self.limit is None else str(self.limit),
@@ -50,7 +52,7 @@ class RecordedOptions:
 
 def recorded_options(spec: AttackSpec) -> RecordedOptions:
     """Return the options that start a run with this spec again."""
-    target, round_ = spec.target, spec.round
+    target, reference, round_ = spec.target, spec.reference, spec.round
     folder = Path(spec.attack.origin.removeprefix(NAMED_FOLDER))
     is_in_folder = spec.attack.origin.startswith(NAMED_FOLDER) and folder.is_dir()
     is_other_target = target is not None and target.id != round_.target
@@ -67,6 +69,7 @@ def recorded_options(spec: AttackSpec) -> RecordedOptions:
         budget=None if spec.budget == round_.budget else duration_text(spec.budget),
         target=target.id if target is not None and is_other_target else None,
         revision=target.revision if target is not None and target.revision != revision else None,
+        reference=None if reference is None or reference.id == spec.attack.reference_model else reference.id,
         device="auto" if target is None else target.device,
         dtype="auto" if target is None else target.dtype,
         threads=None if target is None or is_threads_default else target.threads,

@@ -1,8 +1,9 @@
 """The stored record of an attack run: its summary, its results and its inputs."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_sha256
@@ -53,8 +54,9 @@ class AttackRunRecord(JobRecord[AttackSpec]):
         for name, record in spec.paths.items():
             if not record.path.exists() or content_sha256(record.path) != record.sha256:
                 changed.append(f"{record.path} of the parameter {name}")
-        if spec.target is not None and next(iter(weights_sha256), None) != spec.target.weights_sha256:
-            changed.append(f"the weights of {spec.target.id}")
+        for model, current in zip_longest(spec.targets, weights_sha256):
+            if current != model.weights_sha256:
+                changed.append(f"the weights of {model.id}")
         return changed
 
     def describe(self, folder: RunFolder, spec: AttackSpec) -> list[tuple[str, str]]:
@@ -65,24 +67,29 @@ class AttackRunRecord(JobRecord[AttackSpec]):
             ("round", f"{spec.round.name}, {spec.examples:,} of {spec.round_examples:,} examples{training}"),
         ]
         if spec.target is not None:
-            commit = f" at {spec.target.commit}" if spec.target.commit else ""
-            weights = spec.target.weights_sha256[:12]
-            rows.append(("target", f"{sanitize(spec.target.id)}{commit}, weights {weights}"))
+            rows.append(("target", _describe_model(spec.target)))
             rows.append(("device", _describe_device(folder, spec.target)))
+        if spec.reference is not None:
+            rows.append(("reference", _describe_model(spec.reference)))
         return rows
 
 
-def loaded_target(folder: RunFolder) -> dict[str, Any] | None:
-    """Return what the worker reported when it had loaded the target; None if it has not."""
+def loaded_model(folder: RunFolder, role: Literal["target", "reference"]) -> dict[str, Any] | None:
+    """Return what the worker reported when it had loaded the target or the reference; None if it has not."""
     if not folder.store.exists():
         return None
     with RunReader(folder.store) as reader:
-        return reader.last_event("worker_target")
+        return reader.last_event(f"worker_{role}")
+
+
+def _describe_model(model: TargetRecord) -> str:
+    commit = f" at {model.commit}" if model.commit else ""
+    return f"{sanitize(model.id)}{commit}, weights {model.weights_sha256[:12]}"
 
 
 def _describe_device(folder: RunFolder, target: TargetRecord) -> str:
     """Return how the worker loaded the target, or how it will."""
-    if (loaded := loaded_target(folder)) is None:
+    if (loaded := loaded_model(folder, "target")) is None:
         return f"{target.device}, precision {target.dtype}, {target.threads} threads"
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
     return sanitize(

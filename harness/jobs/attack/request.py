@@ -18,22 +18,27 @@ from harness.core.training import Training
 _PREFIXES, _TRAINING, _KEPT, _GUESSES = "prefixes.npy", "training.npz", "kept.npz", "guesses.npz"
 
 
-class AttackRequest(JobRequest):
-    """One execution of an attack.
+class ModelRequest(TargetConfig):
+    """A model of an attack, the target or the reference, and how to load it.
 
-    rows_at_once: what the engine chose when the target was first loaded. latest_rows: what its last call used, which is
+    rows_at_once: what the engine chose when the model was first loaded. latest_rows: what its last call used, which is
     less if memory ran out. Both None before.
     """
+
+    rows_at_once: int | None
+    latest_rows: int | None
+
+
+class AttackRequest(JobRequest):
+    """One execution of an attack."""
 
     kind: Literal["attack"] = "attack"
     attack_file: Path
     suffix_length: int
     vocabulary: int
     guesses_per_example: int
-    uses_target: bool
-    target: TargetConfig | None
-    rows_at_once: int | None
-    latest_rows: int | None
+    target: ModelRequest | None
+    reference: ModelRequest | None
 
 
 def write_inputs(

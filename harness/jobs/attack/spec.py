@@ -20,6 +20,7 @@ class AttackRecord(Record):
     reference: str
     control: bool
     uses_target: bool
+    reference_model: str = ""
     guesses_per_example: int
     requires: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -30,7 +31,7 @@ class AttackSpec(JobSpec):
 
     `data_sha256` maps each existing file of the round to its SHA-256. The first `examples` of `round_examples` are
     attacked (fewer with --limit). `changed` names the parameters that were not the attack's defaults; it is empty in
-    records of earlier versions.
+    records of earlier versions. `reference` is the reference model; records of earlier versions lack it.
     """
 
     kind: Literal["attack"] = "attack"
@@ -41,10 +42,15 @@ class AttackSpec(JobSpec):
     round: Round
     data_sha256: dict[str, str]
     target: TargetRecord | None
+    reference: TargetRecord | None = None
 
     @property
     def targets(self) -> tuple[TargetRecord, ...]:
-        return () if self.target is None else (self.target,)
+        return tuple(model for model in (self.target, self.reference) if model is not None)
+
+    @property
+    def target_name(self) -> str | None:
+        return None if self.target is None else self.target.id
 
     @property
     def stored_tables(self) -> Mapping[str, Table]:

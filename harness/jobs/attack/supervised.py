@@ -4,7 +4,7 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.core.arrays import token_dtype
 from harness.core.examples import load_answers, load_prefixes, load_training
@@ -12,8 +12,9 @@ from harness.core.frames import Frame
 from harness.core.guesses import GUESSES, Guesses, find_fault
 from harness.core.live_score import LiveScore
 from harness.core.rows import columns_from_frame
+from harness.core.spec import TargetRecord
 from harness.jobs.attack.reader import GuessReader
-from harness.jobs.attack.request import AttackRequest, write_inputs
+from harness.jobs.attack.request import AttackRequest, ModelRequest, write_inputs
 from harness.jobs.attack.results import ranked_guesses
 from harness.jobs.attack.spec import AttackSpec
 from harness.runs.folder import RunFolder
@@ -84,7 +85,7 @@ class Job(BaseJob[AttackSpec]):
         )
 
     def request(self, reader: RunReader, *, finish_at: float, device: Device | None) -> AttackRequest:
-        spec, loaded = self.spec, reader.last_event("worker_target")
+        spec = self.spec
         return AttackRequest(
             attack_file=self.folder.code / spec.attack.file,
             params=spec.params,
@@ -92,12 +93,10 @@ class Job(BaseJob[AttackSpec]):
             suffix_length=spec.round.suffix_length,
             vocabulary=spec.round.vocabulary,
             guesses_per_example=spec.attack.guesses_per_example,
-            uses_target=spec.attack.uses_target,
-            target=None if spec.target is None else target_config(spec.target, device),
+            target=_model_request("target", spec.target, reader, device),
+            reference=_model_request("reference", spec.reference, reader, device),
             finish_at=finish_at,
             done=reader.done_keys(),
-            rows_at_once=None if loaded is None else int(loaded["rows_at_once"]),
-            latest_rows=reader.latest_rows(),
             engine_rows=reader.engine_calls(),
         )
 
@@ -120,7 +119,7 @@ class Job(BaseJob[AttackSpec]):
 class GuessIntake(Intake):
     """Takes guesses, kept arrays and a final order, all checked against the round."""
 
-    events = EVENTS | {"read_clock", "read_train"}
+    events = EVENTS | {"reference", "read_clock", "read_train"}
 
     def __init__(self, store: RunStore, spec: AttackSpec, live: LiveScore, *, guesses: int) -> None:
         """`guesses` is the number of rows that earlier executions stored."""
@@ -178,6 +177,20 @@ class GuessIntake(Intake):
         if fault is not None:
             raise IntakeError(fault)
         return replace(guesses, suffixes=guesses.suffixes.astype(token_dtype(rules.vocabulary)))
+
+
+def _model_request(
+    role: Literal["target", "reference"], model: TargetRecord | None, reader: RunReader, device: Device | None
+) -> ModelRequest | None:
+    """Return how the worker loads a model, with the rows at once of earlier executions."""
+    if model is None:
+        return None
+    loaded = reader.last_event(f"worker_{role}")
+    return ModelRequest(
+        **target_config(model, device).model_dump(),
+        rows_at_once=None if loaded is None else int(loaded["rows_at_once"]),
+        latest_rows=reader.latest_rows(is_reference=role == "reference"),
+    )
 
 
 def _kept_name(frame: Frame) -> str:

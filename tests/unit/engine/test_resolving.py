@@ -164,7 +164,7 @@ def test_the_capacity_is_read_from_the_configuration(tmp_path, name):
     require_capacity(target, _round(61, 10))
     with pytest.raises(HarnessError, match="a context of 20 tokens and the round's prefix and suffix need 22"):
         require_capacity(target, _round(61, 11))
-    with pytest.raises(HarnessError, match=r"predicts 61 tokens and the round has 62\. Choose another target"):
+    with pytest.raises(HarnessError, match=r"predicts 61 tokens and the round has 62\. Choose another model"):
         require_capacity(target, _round(62, 10))
 
 
