@@ -12,7 +12,7 @@ from harness.core.clusters import cluster_ids
 from harness.core.examples import load_answers, load_prefixes, load_training
 from harness.core.rounds import load_round
 from harness.core.spec import SHIPPED_TARGETS
-from harness.demo import CORPUS, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
+from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, UNSEEN, WEIGHTS
 from tests.demo_target.corpus import MOST_REPETITIONS, Document, corpus
 from tests.demo_target.examples import (
     ATTACKED,
@@ -179,4 +179,4 @@ def _both(part: str) -> Tokens:
 
 
 def test_every_shipped_size_is_a_known_target() -> None:
-    assert tuple(size.name for size in SIZES) == SHIPPED_TARGETS
+    assert tuple(size.name for size in (*SIZES, REFERENCE)) == SHIPPED_TARGETS

@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import Round
-from harness.demo import SIZES
+from harness.demo import REFERENCE, SIZES
 from harness.engine import resolving
 from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
 
@@ -53,8 +53,8 @@ def test_the_hash_is_that_of_the_output_of_sha256sum(tmp_path):
     assert (found.path, found.commit, found.bytes, found.revision) == (folder, None, 11, "main")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
-def test_each_demo_target_is_found_by_name(size):
+@pytest.mark.parametrize("size", [*SIZES, REFERENCE], ids=lambda size: size.name)
+def test_each_demo_model_is_found_by_name(size):
     found = resolve_target(size.name)
     assert found.path == size.weights and found.commit is None
 
