@@ -108,7 +108,8 @@ def test_a_resumed_run_repeats_the_calls_of_both_models(attacks: Path, tmp_path:
     frames = execute(whole)
     calls = _calls(whole)
     assert set(map(tuple, list(calls.values())[1:])) == {(8, 8, 4)}
-    for kill_after in range(frames // 4, frames, frames // 4):
+    # A batch has six frames, so the kills are at each place of a batch, and between two of them.
+    for kill_after in range(frames // 2, frames // 2 + 7):
         killed = new_run(tmp_path / f"killed-{kill_after}", spec, attacks / "both.py")
         with pytest.raises(Killed):
             execute(killed, max_frames=kill_after)

@@ -1,0 +1,118 @@
+"""A run with a reference model: recorded, shown, packaged, verified, and run again from its bundle."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.demo import REFERENCE, ROUND_ARRAYS, SIZES
+from harness.runs.folder import RunFolder
+from tests.functional.bundler import OWN_ENVIRONMENT, Bundler, Packed, altered, files_of, finding, reason
+from tests.functional.machine import Machine
+
+EXAMPLES = 40
+ROUND = ("--round", "few.toml")
+SETTINGS = ("--set", "ranker=reference_ratio", "--set", "trials=2", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def few(bundler: Bundler) -> Bundler:
+    """The bundler with a round of few examples of the demo, and its smallest target."""
+    text = f'base = "demo"\nname = "few"\ntarget = "demo-tiny"\nanswer_rows = [0, {EXAMPLES}]\n'
+    (bundler.machine.folder / "few.toml").write_text(text)
+    return bundler
+
+
+def _packed(few: Bundler, reference: str, name: str) -> Packed:
+    summary = few.machine.json("run", "sampling", *ROUND, *SETTINGS, "--reference", reference)
+    assert (summary["status"], summary["target"]) == ("finished", "demo-tiny")
+    bundle = few.machine.folder / f"{name}.zip"
+    few.machine.run("package", summary["id"], "--out", str(bundle))
+    return Packed(RunFolder(Path(summary["directory"])), bundle)
+
+
+@pytest.fixture(scope="module")
+def packed(few: Bundler) -> Packed:
+    """The bundle of a run with the demo's reference model."""
+    return _packed(few, REFERENCE.name, "shipped-reference")
+
+
+@pytest.fixture(scope="module")
+def packed_folder(few: Bundler) -> Packed:
+    """The bundle of a run whose reference model is a directory."""
+    return _packed(few, str(shutil.copytree(REFERENCE.weights, few.machine.folder / "models" / "other-text")), "folder")
+
+
+def test_a_bundle_with_a_reference_model_is_reproduced(few: Bundler, packed: Packed, tmp_path: Path) -> None:
+    shown = few.machine.run("show", packed.run.id).stdout
+    assert "\nreference     demo-reference, weights " in shown
+    recorded = few.machine.json("show", packed.run.id)
+    assert recorded["spec"]["reference"]["id"] == "demo-reference"
+    assert recorded["reference_as_loaded"]["parameters"] < recorded["target_as_loaded"]["parameters"] * 1.01
+    files = files_of(packed.zip)
+    assert b"## Reference model\n\n`demo-reference`, weights\n" in files["code/README.md"]
+    assert b"\n# HARNESS_REFERENCE: " in files["code/run.sh"]
+    verdict = few.machine.json("verify", str(packed.zip), *ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
+    assert finding(verdict, "target")["sentence"].startswith("the target is demo-tiny, weights ")
+    assert finding(verdict, "reference")["sentence"].startswith("the reference is demo-reference, weights ")
+
+
+@pytest.mark.slow
+def test_a_bundle_with_other_weights_of_the_reference_is_refused(few: Bundler, packed: Packed, tmp_path: Path) -> None:
+    options = (*ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    verdict = few.machine.json("verify", str(packed.zip), *options, "--reference", "demo-small", code=1)
+    assert reason(verdict)[0] == "reference" and "the bundle names demo-reference" in reason(verdict)[1]
+    forged = altered(packed.zip, tmp_path / "forged.zip", {}, reference=None)
+    verdict = few.machine.json("verify", str(forged), *options, code=1)
+    assert reason(verdict)[0] == "code"
+
+
+@pytest.mark.slow
+def test_a_reference_directory_is_named_by_the_verifier(few: Bundler, packed_folder: Packed, tmp_path: Path) -> None:
+    options = (*ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
+    refused = few.machine.run("verify", str(packed_folder.zip), *options, code=1)
+    assert "the bundle's reference is the directory other-text. Name it with --reference." in refused.stderr
+    moved = str(shutil.copytree(REFERENCE.weights, tmp_path / "moved"))
+    verdict = few.machine.json("verify", str(packed_folder.zip), *options, "--reference", moved)
+    assert verdict["outcome"] == "reproduced"
+
+
+@pytest.mark.slow
+def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: Packed, tmp_path: Path) -> None:
+    for name, content in files_of(packed_folder.zip).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    prefixes = tmp_path / "few.npy"
+    np.save(prefixes, np.load(ROUND_ARRAYS / "prefix.npy")[:EXAMPLES])
+    again = ("rerun", str(tmp_path / "code"), str(prefixes), "--out", str(tmp_path / "out.csv"))
+    (tmp_path / "elsewhere").mkdir()
+    machine = Machine(tmp_path / "elsewhere")
+    refused = machine.run(*again, code=1)
+    assert "the bundle's reference is the directory other-text. Set HARNESS_REFERENCE to where it is" in refused.stderr
+    wrong = machine.run(*again, "--reference", str(SIZES[1].weights), code=1)
+    assert "Name the right reference." in wrong.stderr
+    machine.run(*again, "--reference", str(REFERENCE.weights))
+    assert (tmp_path / "out.csv").read_bytes() == files_of(packed_folder.zip)["submission.csv"]
+
+
+@pytest.mark.slow
+def test_a_run_with_a_reference_is_compared_and_repeated(few: Bundler, packed: Packed) -> None:
+    other = few.machine.json("run", "--like", packed.run.id, "--reference", "demo-small")
+    differing = few.machine.json("compare", packed.run.id, other["id"])["differing"]
+    assert differing["reference.id"] == ["demo-reference", "demo-small"]
+    planned = few.machine.json("run", "--like", packed.run.id, "--dry-run")
+    assert planned["reference"] == "demo-reference"
+
+
+def test_a_reference_that_cannot_be_used_is_refused(machine: Machine) -> None:
+    absent = machine.run("run", "greedy", "--round", "demo", "--reference", "./absent", code=1)
+    assert absent.stderr.startswith("harness: reference model: no such directory: ./absent.")
+    wider = str(shutil.copytree(REFERENCE.weights, machine.folder / "wider"))
+    config = machine.folder / "wider" / "config.json"
+    config.write_text(config.read_text().replace('"vocab_size": 384', '"vocab_size": 385'))
+    refused = machine.run("run", "greedy", "--round", "demo", "--reference", wider, code=1)
+    assert "wider predicts 385 tokens and the round has 384. Choose another model" in refused.stderr
+    options = ("run", "lookup", "--round", "demo", "--reference", "demo-tiny")
+    assert "lookup does not use a target. Remove --reference." in machine.run(*options, code=2).stderr
