@@ -41,7 +41,7 @@ def plan_as_json(spec: AttackSpec) -> dict[str, Any]:
         "attack": spec.attack.name,
         "round": spec.round.name,
         "target": spec.target_name,
-        "reference": None if spec.reference is None else spec.reference.id,
+        "reference_model": None if spec.reference is None else spec.reference.id,
         "params": recorded["params"],
         "seed": spec.seed,
         "examples": spec.examples,

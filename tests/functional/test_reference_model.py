@@ -103,7 +103,7 @@ def test_a_run_with_a_reference_is_compared_and_repeated(few: Bundler, packed: P
     differing = few.machine.json("compare", packed.run.id, other["id"])["differing"]
     assert differing["reference.id"] == ["demo-reference", "demo-small"]
     planned = few.machine.json("run", "--like", packed.run.id, "--dry-run")
-    assert planned["reference"] == "demo-reference"
+    assert planned["reference_model"] == "demo-reference"
 
 
 def test_a_reference_that_cannot_be_used_is_refused(machine: Machine) -> None:
