@@ -153,9 +153,10 @@ def query_summary(facts: RunFacts) -> str:
         return f"{received} The record contains no call of the target's engine inside a batch."
     least, most = queries.rows_at_once
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    engine = "the target's engine" if spec.reference is None else "the engine of the target or the reference model"
     repeated = f" {queries.repeated_batches:,} batches started more than once." if queries.repeated_batches else ""
     return (
-        f"{received} Its batches made {pluralize(queries.engine_calls, 'call')} of the target's engine with up to "
+        f"{received} Its batches made {pluralize(queries.engine_calls, 'call')} of {engine} with up to "
         f"{rows} rows at once.{repeated} A draw is one suffix for one prefix in one trial. The record does not say "
         "whether a call sampled, searched or computed likelihoods; see the copy of the attack's source."
     )

@@ -86,6 +86,27 @@ def test_the_plan_of_an_older_store_has_no_announced_stages(path: Path) -> None:
     store.close()
 
 
+def test_the_engine_calls_of_an_older_store_are_those_of_the_target(path: Path) -> None:
+    open_store(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("ALTER TABLE engine DROP COLUMN is_reference")
+        db.execute("INSERT INTO batch (batch, key, weight) VALUES (0, 'a', 1)")
+        db.execute("INSERT INTO attempt (batch, attempt, at) VALUES (0, 1, 0)")
+        db.execute("INSERT INTO engine (batch, attempt, call, rows) VALUES (0, 1, 0, 64)")
+    db.close()
+    with RunReader(path) as reader:
+        assert reader.engine_calls() == {"a": [64]}
+    store = open_store(path)
+    with RunReader(path) as reader:
+        assert (reader.latest_rows(), reader.latest_rows(is_reference=True)) == (64, None)
+    with store.transaction():
+        store.add_engine_call(0, 1, 1, 16, is_reference=True)
+    with RunReader(path) as reader:
+        assert (reader.latest_rows(), reader.latest_rows(is_reference=True)) == (64, 16)
+        assert reader.engine_calls() == {"a": [64, 16]}
+    store.close()
+
+
 def test_only_the_last_attempt_of_a_batch_is_valid(path: Path) -> None:
     store = open_store(path)
     add_guesses(store, "a", [1, 2], 0.5, done=True)

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.rounds import FILE_FIELDS, Round, load_round
-from harness.submit.code_spec import SPEC, read_code_spec, round_toml, to_toml, write_blind_round
+from harness.submit.code_spec import (
+    SPEC,
+    code_spec_from_run,
+    read_code_spec,
+    round_toml,
+    to_toml,
+    write_blind_round,
+)
+from tests.unit.tui.recorded import recorded_run
+from tests.unit.tui.recorded_audit import MODEL
 
 ROUND = Round(
     name="r", title="A title", prefix_file=Path("/secret/p.npy"), answer_file=Path("/secret/a.npy"), target="t"
@@ -57,6 +66,16 @@ def test_an_invalid_spec_is_refused(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"spec\.json: ") as refusal:
         read_code_spec(tmp_path)
     assert len(str(refusal.value)) < 400
+
+
+def test_the_spec_of_an_earlier_bundle_has_no_reference_model(home: Path) -> None:
+    run = recorded_run(home).folder.attack_spec().model_copy(update={"target": MODEL, "reference": MODEL})
+    spec = code_spec_from_run(run, trains=False)
+    assert spec.reference is not None and spec.reference.identity.weights_sha256 == MODEL.weights_sha256
+    (home / SPEC).write_text(spec.model_dump_json())
+    assert read_code_spec(home) == spec
+    (home / SPEC).write_text(spec.model_dump_json(exclude={"reference": True, "attack": {"reference_model"}}))
+    assert read_code_spec(home) == spec.model_copy(update={"reference": None})
 
 
 def test_a_missing_spec_is_refused(tmp_path: Path) -> None:

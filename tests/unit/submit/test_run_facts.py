@@ -10,9 +10,10 @@ from harness.core.overlap import overlap
 from harness.jobs.attack.results import scorecard_of, submission_now
 from harness.runs.reader import RunReader, StageWork
 from harness.submit.run_facts import run_facts
-from harness.submit.run_tables import query_summary, training_overlap, training_summary
+from harness.submit.run_tables import query_summary, target_and_machine, training_overlap, training_summary
 from tests.unit.submit.ended import ended_run
 from tests.unit.tui.recorded import EXAMPLES, recorded_run
+from tests.unit.tui.recorded_audit import MODEL
 
 
 def test_the_score_equals_the_scorecard_and_ends_the_curve(home: Path) -> None:
@@ -35,6 +36,16 @@ def test_queries_are_counted_by_stage(home: Path) -> None:
         0,
         1,
     )
+
+
+def test_a_reference_model_is_listed_with_its_weights(home: Path) -> None:
+    facts = run_facts(ended_run(home))
+    assert "Reference model" not in [name for name, *_ in target_and_machine(facts)]
+    both = replace(facts, spec=facts.spec.model_copy(update={"target": MODEL, "reference": MODEL}))
+    rows = target_and_machine(both)
+    (row,) = [number for number, (name, *_) in enumerate(rows) if name == "Reference model"]
+    assert [name for name, *_ in rows[row : row + 3]] == ["Reference model", "Weights", "Loaded as"]
+    assert rows[row][1].startswith(f"{MODEL.id}, revision") and MODEL.weights_sha256 in str(rows[row + 1][1])
 
 
 def test_stages_are_distinguished_by_their_whole_name(home: Path) -> None:

@@ -241,6 +241,14 @@ def test_a_form_omits_parameters_beyond_the_limit() -> None:
     assert form.omitted == 1000 - MAX_PARAMETERS
 
 
+def test_the_reference_model_of_the_attack_is_a_placeholder() -> None:
+    attack = AttackFile(name="some", path=Path("some.py"), origin="./attacks", reference_model="gpt2")
+    form = form_for(attack, AttackSchema({}, "", None, ()), attacks_folder=None)
+    fields = [field for one in (form, form_of({})) for field in one.fields if field.key == "--reference"]
+    assert [field.placeholder for field in fields] == ["gpt2", "none"]
+    assert form.command_line({"--round": "demo", "--reference": "x"})[-2:] == ["--reference", "x"]
+
+
 def test_an_attack_without_a_target_has_no_target_fields() -> None:
     keys = {field.key for field in form_of({}, uses_target=False).fields}
     assert keys == {"--round", "--budget", "--seed", "--limit"}
