@@ -17,6 +17,7 @@ from harness.runs.folder import new_run_id
 from harness.runs.launch import resume_run
 from harness.runs.summary import run_status
 from harness.submit.code_spec import CodeTarget, read_code_spec
+from harness.submit.manifest import MODEL_NAMES
 from harness.submit.rerun import SCORES, prepare_rerun, unfinished_run, write_rerun_results
 
 
@@ -103,8 +104,8 @@ def _model_here(
         return None
     if wanted.is_folder and named is None:
         raise HarnessError(
-            f"the bundle's {role} is the directory {wanted.id}. Set HARNESS_{role.upper()} to where it is on this "
-            "machine."
+            f"the bundle's {MODEL_NAMES[role]} is the directory {wanted.id}. Set HARNESS_{role.upper()} to where it is "
+            "on this machine."
         )
     compute = DeviceOptions(device or wanted.device, wanted.dtype, wanted.threads)
     revision = "main" if named else wanted.commit or wanted.revision
@@ -113,6 +114,6 @@ def _model_here(
     if record.weights_sha256 != wanted.weights_sha256:
         raise HarnessError(
             f"{record.path}: other weights ({record.weights_sha256[:12]}…) than those that the bundle ran on: "
-            f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right {role}."
+            f"{wanted.id} ({wanted.weights_sha256[:12]}…). Name the right {MODEL_NAMES[role]}."
         )
     return record

@@ -26,7 +26,7 @@ from harness.core.times import format_duration
 from harness.engine.resolving import resolve_target
 from harness.submit.bundle_checks import LocalTarget
 from harness.submit.environment import InstallOptions
-from harness.submit.manifest import TargetIdentity
+from harness.submit.manifest import MODEL_NAMES, TargetIdentity
 from harness.submit.verdict import Verdict, produced_path, verdict_path
 from harness.submit.verification import OrganizerInputs, RunSettings, Verification
 
@@ -175,7 +175,8 @@ def _found_model(role: str, named: TargetIdentity, asked: str | None) -> LocalTa
     if asked is not None:
         found = resolve_target(asked)
     elif named.is_folder or not (named.id in SHIPPED_TARGETS or _HUB_ID.fullmatch(named.id)):
-        raise HarnessError(f"the bundle's {role} is the directory {sanitize(named.id)}. Name it with --{role}.")
+        what = MODEL_NAMES[role]
+        raise HarnessError(f"the bundle's {what} is the directory {sanitize(named.id)}. Name it with --{role}.")
     else:
         found = resolve_target(named.id, named.commit or named.revision, offline=True)
     return LocalTarget(found.path, found.weights_sha256)

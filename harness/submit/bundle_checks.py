@@ -17,7 +17,7 @@ from harness.submit.code_spec import SPEC, CodeSpec, CodeTarget, read_code_spec
 from harness.submit.differences import CodeDifference, compare_code
 from harness.submit.judging import JudgingData
 from harness.submit.lock_file import require_plain_lock
-from harness.submit.manifest import Manifest, TargetIdentity, manifest_faults, read_manifest
+from harness.submit.manifest import MODEL_NAMES, Manifest, TargetIdentity, manifest_faults, read_manifest
 from harness.submit.rerun import read_round_rules
 from harness.submit.team import load_team
 from harness.submit.untrusted_files import read_bounded_text
@@ -173,7 +173,7 @@ def _checked_model(
     log.check(
         role,
         found.weights_sha256 == wanted.weights_sha256,
-        f"the {role} is {expected}",
+        f"the {MODEL_NAMES[role]} is {expected}",
         f"the bundle names {expected}, but the weights here hash to {found.weights_sha256[:12]}…",
     )
     return found

@@ -14,6 +14,8 @@ from harness.submit.untrusted_files import read_bounded_json
 MANIFEST = "MANIFEST.json"
 _MAX_BYTES = 8 << 20
 Sha256 = str
+MODEL_NAMES = {"target": "target", "reference": "reference model"}
+"""The names of a bundle's models in messages, by the name of their option."""
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

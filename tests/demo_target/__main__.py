@@ -12,7 +12,7 @@ import numpy as np
 from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SEED, SIZES, UNSEEN
 from tests.demo_target.corpus import corpus, shuffled_copies
 from tests.demo_target.examples import ATTACKED, TRAINING, Examples, cut_examples
-from tests.demo_target.reference import reference_texts
+from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
 from tests.demo_target.tokenizer import save_tokenizer, train_tokenizer
 from tests.demo_target.unseen import unseen_examples
 
@@ -25,7 +25,6 @@ import torch
 from tests.demo_target.training import Schedule, build_model, train
 
 STEPS = 4_400
-REFERENCE_STEPS = 1_200
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from tests.demo_target.corpus import corpus
 from tests.demo_target.unseen import UNSEEN_SEED
 
 REFERENCE_SEED = SEED + 2
+REFERENCE_STEPS = 1_200
 
 
 def reference_texts(wanted: int) -> list[str]:

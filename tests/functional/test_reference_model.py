@@ -56,7 +56,7 @@ def test_a_bundle_with_a_reference_model_is_reproduced(few: Bundler, packed: Pac
     verdict = few.machine.json("verify", str(packed.zip), *ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
     assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
     assert finding(verdict, "target")["sentence"].startswith("the target is demo-tiny, weights ")
-    assert finding(verdict, "reference")["sentence"].startswith("the reference is demo-reference, weights ")
+    assert finding(verdict, "reference")["sentence"].startswith("the reference model is demo-reference, weights ")
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_a_bundle_with_other_weights_of_the_reference_is_refused(few: Bundler, p
 def test_a_reference_directory_is_named_by_the_verifier(few: Bundler, packed_folder: Packed, tmp_path: Path) -> None:
     options = (*ROUND, *OWN_ENVIRONMENT, "--out", str(tmp_path))
     refused = few.machine.run("verify", str(packed_folder.zip), *options, code=1)
-    assert "the bundle's reference is the directory other-text. Name it with --reference." in refused.stderr
+    assert "the bundle's reference model is the directory other-text. Name it with --reference." in refused.stderr
     moved = str(shutil.copytree(REFERENCE.weights, tmp_path / "moved"))
     verdict = few.machine.json("verify", str(packed_folder.zip), *options, "--reference", moved)
     assert verdict["outcome"] == "reproduced"
@@ -90,9 +90,12 @@ def test_a_bundle_is_run_again_with_its_reference(few: Bundler, packed_folder: P
     (tmp_path / "elsewhere").mkdir()
     machine = Machine(tmp_path / "elsewhere")
     refused = machine.run(*again, code=1)
-    assert "the bundle's reference is the directory other-text. Set HARNESS_REFERENCE to where it is" in refused.stderr
+    assert (
+        "the bundle's reference model is the directory other-text. Set HARNESS_REFERENCE to where it is"
+        in refused.stderr
+    )
     wrong = machine.run(*again, "--reference", str(SIZES[1].weights), code=1)
-    assert "Name the right reference." in wrong.stderr
+    assert "Name the right reference model." in wrong.stderr
     machine.run(*again, "--reference", str(REFERENCE.weights))
     assert (tmp_path / "out.csv").read_bytes() == files_of(packed_folder.zip)["submission.csv"]
 

@@ -1,7 +1,7 @@
 """The stored record of an attack run: its summary, its results and its inputs."""
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,7 +54,7 @@ class AttackRunRecord(JobRecord[AttackSpec]):
         for name, record in spec.paths.items():
             if not record.path.exists() or content_sha256(record.path) != record.sha256:
                 changed.append(f"{record.path} of the parameter {name}")
-        for model, current in zip_longest(spec.targets, weights_sha256):
+        for model, current in zip(spec.targets, chain(weights_sha256, repeat(None)), strict=False):
             if current != model.weights_sha256:
                 changed.append(f"the weights of {model.id}")
         return changed

@@ -7,8 +7,7 @@ from tokenizers import Tokenizer
 
 from harness.demo import CORPUS, REFERENCE, ROUND_ARRAYS, SIZES, UNSEEN
 from harness.engine.loading import load_target
-from tests.demo_target.__main__ import REFERENCE_STEPS
-from tests.demo_target.reference import reference_texts
+from tests.demo_target.reference import REFERENCE_STEPS, reference_texts
 from tests.demo_target.training import Schedule
 
 TOKENIZER = REFERENCE.weights / "tokenizer.json"
