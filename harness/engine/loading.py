@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -30,12 +31,14 @@ def load_target(
     rows_at_once: int | None = None,
     prefix_length: int = 50,
     suffix_length: int = 50,
+    vocabulary: int | None = None,
 ) -> Target:
     """Load the target in the folder `path`, in Hugging Face layout.
 
     dtype: "auto" is float32 on a CPU and 16 bits on a GPU, whatever the weights are stored in. threads: CPU threads of
     this process. rows_at_once: sequences that go through the model together, by default derived from free memory and
-    from prefix_length and suffix_length, those of the round. Raises
+    from prefix_length and suffix_length, those of the round. vocabulary: the ids that it may predict, from 0 on, by
+    default all. If the tokenizer puts a first token before every text, the target sees it before every prefix. Raises
     HarnessError if the folder contains no such model, its weights are not finite, they do not fit into memory, or the
     device does not exist.
     """
@@ -45,7 +48,13 @@ def load_target(
     )
     try:
         return Target(
-            model, path=path, rows_at_once=rows_at_once, prefix_length=prefix_length, suffix_length=suffix_length
+            model,
+            path=path,
+            rows_at_once=rows_at_once,
+            prefix_length=prefix_length,
+            suffix_length=suffix_length,
+            vocabulary=vocabulary,
+            bos_token=_first_token(path),
         )
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
@@ -80,6 +89,22 @@ def load_model(
         raise HarnessError(f"the model cannot be run on {where}: {path} ({one_line(error)}).") from error
     model.train(False).requires_grad_(False)
     return model
+
+
+def _first_token(path: Path) -> int | None:
+    """Return the token that tokenizer.json puts before every text, None if it puts none or does not exist.
+
+    The file is part of the target's hash; tokenizer_config.json, which may say the same, is not.
+    """
+    if not (path / "tokenizer.json").is_file():
+        return None
+    try:
+        encoding = Tokenizer.from_file(str(path / "tokenizer.json")).encode("a")
+    except Exception as error:
+        # The library raises plain exceptions for every fault.
+        raise HarnessError(f"the tokenizer cannot be read: {path / 'tokenizer.json'} ({one_line(error)}).") from error
+    # The mask is 1 for what the tokenizer adds to the text.
+    return encoding.ids[0] if encoding.special_tokens_mask[:1] == [1] else None
 
 
 def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:

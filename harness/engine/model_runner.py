@@ -47,7 +47,11 @@ class ModelRunner:
     Raises HarnessError for a model that the engine cannot run.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, *, vocabulary: int | None = None, bos_token: int | None = None) -> None:
+        """Wrap a model. vocabulary: the ids that it may predict, from 0 on, None for all that it has.
+
+        bos_token: the id that it sees before every prefix, None for none.
+        """
         self.model = model
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
@@ -59,8 +63,11 @@ class ModelRunner:
         # Half of the memory stays for keys and values. What is free now would differ between executions.
         bytes_ = sum(parameter.nbytes for parameter in model.parameters())
         self._is_packed = self.device.type == "cpu" and 4 * bytes_ <= total_bytes()
+        self.beginning = self._embedded([])  # [0 or 1, width]
         with torch.inference_mode():
-            self._probe()
+            self._probe(vocabulary)
+        if bos_token is not None:
+            self.beginning = self._embedded([bos_token])
 
     @property
     def shares_prefixes(self) -> bool:
@@ -85,10 +92,11 @@ class ModelRunner:
         return states, CachedBranches(self, cache, len(tokens), view.shift)
 
     def prompt(self, view: PrefixView) -> Tensor | None:
-        """Return the view's soft prompt in the model's dtype, [tokens, width]."""
+        """Return what the model sees before a prefix in this view, [embeddings, width], None for nothing."""
         if view.prompt is None:
-            return None
-        return torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
+            return self.beginning if len(self.beginning) else None
+        prompt = torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
+        return torch.cat([self.beginning, prompt])
 
     def advance(self, branches: Branches, tokens: Tensor, placement: Placement) -> Tensor:
         """Append `tokens` [rows] int64 to the branches in their new rows and return their new states, [rows, width]."""
@@ -128,7 +136,7 @@ class ModelRunner:
         """Return next-token logits of states [..., width], float32 [..., vocabulary]."""
         if self.head is not None:
             states = forward_pass(self.head_product or self.head, states)
-        return states.float()
+        return states[..., : self.vocabulary].float()
 
     def logit_blocks(self, states: Tensor, *, multiple: int = 1) -> Iterator[Logits]:
         """Yield next-token logits of states [rows, width], some rows at a time.
@@ -148,11 +156,19 @@ class ModelRunner:
         """Return how many positions of `rows` sequences may have states at once, None for any number."""
         return None if self.head is not None else max(1, self.logit_bytes // (4 * self.vocabulary * rows))
 
-    def _probe(self) -> None:
+    def _embedded(self, tokens: list[int]) -> Tensor:
+        with torch.no_grad():
+            found: Tensor = self.model.get_input_embeddings()(
+                torch.tensor(tokens, dtype=torch.long, device=self.device)
+            )
+        return found
+
+    def _probe(self, vocabulary: int | None) -> None:
         """Find head and vocabulary, and check that cached, branched decoding gives the model's own logits."""
         tokens = torch.tensor([[0, 1, 2, 1, 0, 1], [1, 1, 0, 2, 2, 0]], device=self.device)  # [2, 6]
         try:
             wanted = forward_pass(self.model, tokens, use_cache=False).logits.float()  # [2, 6, vocabulary]
+            wanted = wanted[..., :vocabulary]
             self.vocabulary = int(wanted.shape[-1])
             if not bool(torch.isfinite(wanted).all()):
                 what = "NaN" if bool(torch.isnan(wanted).any()) else "infinity"
@@ -161,7 +177,7 @@ class ModelRunner:
             if self.head is not None and not self._is_head_last(tokens):
                 self.backbone = self.head = None
             if isinstance(self.head, nn.Linear):
-                self.head_product = HeadProduct(self.head, is_packed=self._is_packed)
+                self.head_product = HeadProduct(self.head, self.vocabulary, is_packed=self._is_packed)
             if self.head is None and "logits_to_keep" not in inspect.signature(self.model.forward).parameters:
                 raise HarnessError(
                     f"{_kind(self.model)} models cannot be run: attacks need the logits of selected positions, and "
@@ -241,14 +257,15 @@ class ModelRunner:
 class HeadProduct:
     """The product of states with an output embedding, in float32 where a GPU computes it without a further pass."""
 
-    def __init__(self, head: nn.Linear, *, is_packed: bool) -> None:
-        self._vocabulary = len(head.weight)
-        self._bias = head.bias
-        self.product = Product(head.weight, head.bias, is_packed=is_packed)
+    def __init__(self, head: nn.Linear, vocabulary: int, *, is_packed: bool) -> None:
+        """Prepare the product for the first `vocabulary` rows of the head's weights."""
+        self._vocabulary = vocabulary
+        weight = head.weight[:vocabulary]
+        self._bias = None if head.bias is None else head.bias[:vocabulary]
+        self.product = Product(weight, self._bias, is_packed=is_packed)
         self._padded: Tensor | None = None
-        if head.weight.device.type == "cuda" and head.weight.dtype != torch.float32:
-            padding = -self._vocabulary % _ALIGNED
-            self._padded = F.pad(head.weight.detach(), (0, 0, 0, padding)).T
+        if weight.device.type == "cuda" and weight.dtype != torch.float32:
+            self._padded = F.pad(weight.detach(), (0, 0, 0, -vocabulary % _ALIGNED)).T
 
     def __call__(self, states: Tensor) -> Tensor:
         if self._padded is None:

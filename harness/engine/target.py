@@ -57,12 +57,12 @@ class Target:
     """The model under attack.
 
     model: the `transformers` model, for attacks that need more than the methods here. vocabulary: the number of token
-    ids that it predicts. context_length: the number of tokens that it can attend to, None if unbounded. tokenizer_file:
-    its tokenizer.json, None if there is none. suffix_length: the default length of generated suffixes. rows_at_once:
-    the number of sequences that go through the model together; when memory runs out it is halved for all later calls.
-    calls: the log of each call's `rows_at_once`, None without a log; a batch that runs again with the same values
-    repeats its results to the last bit. evaluations: the number of next-token distributions that `sample` and `search`
-    have computed.
+    ids that it predicts. bos_token: the id that it sees before every prefix, None for none. context_length: the number
+    of tokens that it can attend to, None if unbounded. tokenizer_file: its tokenizer.json, None if there is none.
+    suffix_length: the default length of generated suffixes. rows_at_once: the number of sequences that go through the
+    model together; when memory runs out it is halved for all later calls. calls: the log of each call's `rows_at_once`,
+    None without a log; a batch that runs again with the same values repeats its results to the last bit. evaluations:
+    the number of next-token distributions that `sample` and `search` have computed.
     """
 
     def __init__(
@@ -73,9 +73,13 @@ class Target:
         rows_at_once: int | None = None,
         prefix_length: int = 50,
         suffix_length: int = 50,
+        vocabulary: int | None = None,
+        bos_token: int | None = None,
     ) -> None:
         """Wrap a model that is on its device and in evaluation mode.
 
+        vocabulary: the ids that it may predict, from 0 on, by default all that it has; ids above get no probability.
+        bos_token: the id that it sees before every prefix, None for none.
         prefix_length, suffix_length: those of the round, from which the default of rows_at_once is derived. Raises
         HarnessError if the engine cannot run it.
         """
@@ -84,7 +88,8 @@ class Target:
         self.model = model
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
-        self.runner = ModelRunner(model)
+        self.runner = ModelRunner(model, vocabulary=vocabulary, bos_token=bos_token)
+        self.bos_token = bos_token
         self.predictor: Predictor = self.runner
         self._views: tuple[PrefixView, ...] = (_WHOLE_PREFIX,)
         self.vocabulary = self.runner.vocabulary
@@ -118,6 +123,7 @@ class Target:
             "architecture": type(self.model).__name__,
             "parameters": self.model.num_parameters(),
             "vocabulary": self.vocabulary,
+            "bos_token": self.bos_token,
             "context_length": self.context_length,
             "device": str(self.device),
             "device_name": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else None,
@@ -147,12 +153,13 @@ class Target:
             raise HarnessError(
                 f"the model predicts {self.vocabulary} tokens and the round has {vocabulary}. Choose another model."
             )
-        if self.context_length is None or prefix_length + suffix_length + max(0, further) <= self.context_length:
+        taken = max(0, further) + len(self.runner.beginning)
+        if self.context_length is None or prefix_length + suffix_length + taken <= self.context_length:
             return
-        further_positions = f" after {further} positions of a shift or a soft prompt" if further > 0 else ""
+        before = f" after {taken} positions of a first token, a shift or a soft prompt" if taken > 0 else ""
         raise HarnessError(
             f"the model's context of {self.context_length} tokens is shorter than prefix and suffix, "
-            f"{prefix_length} + {suffix_length} tokens{further_positions}. "
+            f"{prefix_length} + {suffix_length} tokens{before}. "
             + ("Use a smaller shift or soft prompt." if further > 0 else "Choose another model.")
         )
 

@@ -22,6 +22,7 @@ _TARGET_FIELDS: dict[str, type | UnionType] = {
     "architecture": str,
     "parameters": int,
     "vocabulary": int,
+    "bos_token": int | None,
     "context_length": int | None,
     "device": str,
     "device_name": str | None,

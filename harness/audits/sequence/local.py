@@ -40,9 +40,8 @@ class LocalCompleter:
         self._tokenizer = load_tokenizer(target.tokenizer_file)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        prompts = _encode(self._tokenizer, dataset.prompts, add_special_tokens=True)
-        suffixes = _encode(self._tokenizer, (f" {text}" for text in dataset.suffixes), add_special_tokens=False)
-        self._prompts = [_without_end(ids, target.end_tokens) for ids in prompts]
+        self._prompts = list(_encode(self._tokenizer, dataset.prompts))
+        suffixes = _encode(self._tokenizer, (f" {text}" for text in dataset.suffixes))
         self._needed = np.array([len(ids) for ids in suffixes], np.int64)
         self._words = [len(words_of(text)) for text in dataset.suffixes]
         self._tokens = np.array([len(ids) for ids in self._prompts], np.int64)
@@ -86,7 +85,7 @@ class LocalCompleter:
             return 0
         if self._target.context_length is None:
             return wanted
-        room = self._target.context_length - tokens
+        room = self._target.context_length - tokens - (self._target.bos_token is not None)
         return min(wanted, room) if needed <= room else 0
 
     def _decode(self, ids: list[int]) -> str:
@@ -96,15 +95,8 @@ class LocalCompleter:
         return text
 
 
-def _encode(tokenizer: "Tokenizer", texts: Iterable[str], *, add_special_tokens: bool) -> Iterator[list[int]]:
+def _encode(tokenizer: "Tokenizer", texts: Iterable[str]) -> Iterator[list[int]]:
+    """Yield the ids of each text. The target itself adds the token that its tokenizer puts before every text."""
     left = iter(texts)
     while some := list(islice(left, _ENCODED_AT_ONCE)):
-        yield from (encoding.ids for encoding in tokenizer.encode_batch(some, add_special_tokens=add_special_tokens))
-
-
-def _without_end(ids: list[int], ends: frozenset[int]) -> list[int]:
-    """Drop trailing end-of-text tokens: some tokenizers add one, and the model would begin another text."""
-    last = len(ids)
-    while last and ids[last - 1] in ends:
-        last -= 1
-    return ids[:last]
+        yield from (encoding.ids for encoding in tokenizer.encode_batch(some, add_special_tokens=False))

@@ -102,6 +102,7 @@ class AttackContext:
             rows_at_once=config.rows_at_once,
             prefix_length=self.prefixes.shape[1],
             suffix_length=self.suffix_length,
+            vocabulary=self.vocabulary,
         )
         model.require(
             prefix_length=self.prefixes.shape[1], suffix_length=self.suffix_length, vocabulary=self.vocabulary

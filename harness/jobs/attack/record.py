@@ -92,9 +92,10 @@ def _describe_device(folder: RunFolder, target: TargetRecord) -> str:
     if (loaded := loaded_model(folder, "target")) is None:
         return f"{target.device}, precision {target.dtype}, {target.threads} threads"
     name = f" ({loaded['device_name']})" if loaded.get("device_name") else ""
+    first = "" if loaded.get("bos_token") is None else f", token {loaded['bos_token']} before every prefix"
     return sanitize(
         f"{loaded['device']}{name}, {loaded['dtype']}, {loaded['threads']} threads, "
-        f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters"
+        f"{loaded['rows_at_once']} rows at once, {loaded['parameters'] / 1e6:,.1f} M parameters{first}"
     )
 
 

@@ -2,21 +2,30 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models
+from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
+from harness.core.policy import Policy
 from harness.engine import loading, memory
 from harness.engine.loading import load_target
 from harness.engine.target import Target
 from tests.devices import only_on_gpu
+from tests.unit.engine.conftest import load_on
 
 
 @pytest.fixture
 def copied(folders, tmp_path) -> Path:
     """A copy of the GPT-Neo folder that a test may damage."""
     return Path(shutil.copytree(folders["neo"], tmp_path / "model"))
+
+
+def _tokenizer() -> Tokenizer:
+    return Tokenizer(models.WordLevel({"a": 1, "[B]": 5, "[E]": 6}, unk_token="a"))
 
 
 def _rewrite(folder: Path, change) -> None:
@@ -82,8 +91,47 @@ def test_a_gpu_computes_in_16_bits_by_default(folders, monkeypatch, stored, capa
 
 
 def test_a_tokenizer_file_beside_the_weights_is_found(copied):
+    _tokenizer().save(str(copied / "tokenizer.json"))
+    target = load_target(copied, device="cpu")
+    assert target.tokenizer_file == copied / "tokenizer.json" and target.bos_token is None
+
+
+@pytest.mark.parametrize("template", ["[B] $A", "[B] $A [E]"])
+def test_the_target_sees_the_first_token_of_its_tokenizer(device, copied, folders, prefixes, template):
+    tokenizer = _tokenizer()
+    tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=[("[B]", 5), ("[E]", 6)])
+    tokenizer.save(str(copied / "tokenizer.json"))
+    target, plain = load_on(device, copied), load_on(device, folders["neo"])
+    assert target.record["bos_token"] == 5 and plain.record["bos_token"] is None
+    longer = np.column_stack([np.full(len(prefixes), 5), prefixes])
+    policy = Policy(top_k=1)
+    found, wanted = target.sample(prefixes, policy, length=6), plain.sample(longer, policy, length=6)
+    assert np.array_equal(found.suffixes, wanted.suffixes)
+    scored, expected = target.score(prefixes, found.suffixes), plain.score(longer, found.suffixes)
+    assert np.allclose(scored.token_logprobs, expected.token_logprobs, atol=1e-5)
+    with pytest.raises(HarnessError, match=r"12 \+ 52 tokens after 1 positions of a first"):
+        target.sample(prefixes, length=52)
+
+
+def test_a_tokenizer_that_cannot_be_read_is_an_error(copied):
     (copied / "tokenizer.json").write_text("{}")
-    assert load_target(copied, device="cpu").tokenizer_file == copied / "tokenizer.json"
+    with pytest.raises(HarnessError, match="the tokenizer cannot be read"):
+        load_target(copied, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["neo", "llama", "plain", "gemma2"])
+def test_ids_beyond_the_vocabulary_get_no_probability(device, folders, prefixes, name):
+    padded = load_target(folders[name], device=str(device), dtype="float32", threads=1, vocabulary=60)
+    some = np.minimum(prefixes, 59)
+    assert padded.record["vocabulary"] == 60
+    drawn = padded.sample(some, trials=40, length=4)
+    assert drawn.suffixes.max() < 60
+    # The other ids share the probability of the ids that are left out.
+    whole = load_on(device, folders[name])
+    found, all_ = (target.score(some, drawn.suffixes[: len(some)]).token_logprobs for target in (padded, whole))
+    assert (found >= all_ - 1e-5).all() and found.sum() > all_.sum()
+    sums = [np.exp(padded.score(some[:1], np.array([[token]])).token_logprobs[0, 0]) for token in range(60)]
+    assert sum(sums) == pytest.approx(1, abs=1e-4)
 
 
 def test_the_default_number_of_rows_grows_with_the_memory(folders, monkeypatch):
