@@ -3,7 +3,8 @@
 Memorized text does not always begin where the prefix begins. Each window gives its own next-token distribution, with
 positions counted from its own beginning. They are combined by votes (five points for a window's likeliest token, down
 to one for the fifth) or by the weighted mean of the log-probabilities. Decoding is greedy, as in the released code of
-the paper.
+the paper. That code never chooses the last id, which is end of text in GPT-2's vocabulary. Here it may win, because
+other vocabularies have another token there. No training suffix of the SaTML 2023 challenge contains it.
 """
 
 from collections.abc import Iterator

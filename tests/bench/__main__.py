@@ -5,7 +5,19 @@ import sys
 from typing import Any
 
 from harness.core.errors import HarnessError
-from tests.bench import demo, engine, entities, leakage, overhead, peers, recorded, schedule, scorer, screen
+from tests.bench import (
+    architectures,
+    demo,
+    engine,
+    entities,
+    leakage,
+    overhead,
+    peers,
+    recorded,
+    schedule,
+    scorer,
+    screen,
+)
 
 
 def main() -> None:
@@ -24,6 +36,7 @@ def main() -> None:
         ("screen", lambda: screen.measure(full=is_full)),
         ("demo", demo.measure),
         ("engine", engine.measure),
+        ("architectures, relative to generate", architectures.measure),
         ("batches of a run", schedule.measure),
         ("engine beside CTranslate2", peers.measure),
         ("leakage of 1,000 sequences", leakage.measure),

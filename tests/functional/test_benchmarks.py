@@ -9,7 +9,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.resolving import resolve_target
-from tests.bench import peers, schedule
+from tests.bench import architectures, peers, schedule
 from tests.bench.ctranslate2_peer import Sampler
 from tests.bench.overhead import measure_ingest
 from tests.bench.terminal import first_paint_seconds
@@ -32,6 +32,13 @@ def test_the_batches_of_a_run_cost_little_more_than_one_tree(monkeypatch: pytest
     suffixes, _, run, evaluations, _, live, prefixes = figures
     assert suffixes > 0 and run > 0
     assert 1 <= evaluations < 1.5 and live > 0.5 and prefixes >= 32
+
+
+def test_every_architecture_is_compared_with_generate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(architectures, "surrogate_or_demo", lambda: (load_round("demo"), resolve_target("demo").path))
+    figures = architectures.measure(turns=1, prefixes=2)
+    assert len(figures) == 2 * 9 + 2 and all(value > 0 for value in figures.values())
+    assert len(architectures.table(figures).splitlines()) == 2 + 9
 
 
 def test_the_engine_is_compared_with_a_peer_and_the_official_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
