@@ -13,6 +13,7 @@ from tests.bench import (
     leakage,
     overhead,
     peers,
+    rankers,
     recorded,
     schedule,
     scorer,
@@ -40,6 +41,7 @@ def main() -> None:
         ("batches of a run", schedule.measure),
         ("engine beside CTranslate2", peers.measure),
         ("leakage of 1,000 sequences", leakage.measure),
+        ("rankers, Recall@100 on likeliest suffixes of the surrogate", rankers.measure),
         ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
         ("overhead", lambda: overhead.measure_overhead(full=is_full)),
     ):

@@ -9,7 +9,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.resolving import resolve_target
-from tests.bench import architectures, peers, schedule
+from tests.bench import architectures, peers, rankers, schedule
 from tests.bench.ctranslate2_peer import Sampler
 from tests.bench.overhead import measure_ingest
 from tests.bench.terminal import first_paint_seconds
@@ -39,6 +39,13 @@ def test_every_architecture_is_compared_with_generate(monkeypatch: pytest.Monkey
     figures = architectures.measure(turns=1, prefixes=2)
     assert len(figures) == 2 * 9 + 2 and all(value > 0 for value in figures.values())
     assert len(architectures.table(figures).splitlines()) == 2 + 9
+
+
+@pytest.mark.skipif(not rankers.SURROGATE.is_dir(), reason="no surrogate target")
+def test_the_rankers_are_compared() -> None:
+    found = rankers.measure(rows=20)
+    assert len(found) == 9 and all(0 < recall <= 1 for recall in found.values())
+    assert len(rankers.table(found).splitlines()) == 2 + 9
 
 
 def test_the_engine_is_compared_with_a_peer_and_the_official_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
