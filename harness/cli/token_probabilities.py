@@ -28,17 +28,19 @@ def token_probabilities(folder: RunFolder, example: Example) -> dict[str, Any]:
     if not suffixes:
         return {"answer": None, "candidates": []}
     rows = np.stack(suffixes)
-    target = _loaded(spec.targets[0], rows.shape[1])
+    target = _loaded(spec.targets[0], rows.shape[1], spec.round.vocabulary)
     logprobs = target.score(np.repeat(example.prefix[None], len(rows), axis=0), rows).token_logprobs
     found = np.exp(logprobs).round(6).tolist()
     answer = found.pop() if example.answer is not None else None
     return {"answer": answer, "candidates": found}
 
 
-def _loaded(record: TargetRecord, length: int) -> Any:
+def _loaded(record: TargetRecord, length: int, vocabulary: int) -> Any:
     if not record.path.exists():
         raise HarnessError(f"{record.path}: the target of the run is not there any more.")
     # It loads torch.
     from harness.engine.loading import load_target
 
-    return load_target(record.path, device="cpu", dtype="float32", threads=record.threads, suffix_length=length)
+    return load_target(
+        record.path, device="cpu", dtype="float32", threads=record.threads, suffix_length=length, vocabulary=vocabulary
+    )

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from harness.engine.decoder import Attention, Block, Decoder, Function, Mlp, Parts
 from harness.engine.kernels import Product, rms_norm
 
-_STATIC_TURNS = ("default", "linear", "llama3", "yarn")
+_STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 """Kinds of rotary embedding whose angles depend only on the position, and not on the length of the sequence."""
 Make = Callable[..., Product]
 
@@ -44,8 +44,8 @@ def _gpt_neo(model: Any, make: Make) -> Parts:
             scale=1.0,
             window=attention.config.window_size if attention.attention_type == "local" else None,
         )
-        widen = _linear(make, mlp.c_fc, activation=attention.config.activation_function)
-        blocks.append(Block(own, Mlp(widen, _linear(make, mlp.c_proj)), block.ln_1, block.ln_2))
+        up = _linear(make, mlp.c_fc, activation=attention.config.activation_function)
+        blocks.append(Block(own, Mlp(up, _linear(make, mlp.c_proj)), block.ln_1, block.ln_2))
     return Parts(model.wte, blocks, model.ln_f, places=model.wpe.weight)
 
 
@@ -60,8 +60,8 @@ def _gpt2(model: Any, make: Make) -> Parts:
             stored_heads=attention.num_heads,
             scale=attention.scaling,
         )
-        widen = _transposed(make, mlp.c_fc, activation=model.config.activation_function)
-        blocks.append(Block(own, Mlp(widen, _transposed(make, mlp.c_proj)), block.ln_1, block.ln_2))
+        up = _transposed(make, mlp.c_fc, activation=model.config.activation_function)
+        blocks.append(Block(own, Mlp(up, _transposed(make, mlp.c_proj)), block.ln_1, block.ln_2))
     return Parts(model.wte, blocks, model.ln_f, places=model.wpe.weight)
 
 
@@ -79,9 +79,9 @@ def _opt(model: Any, make: Make) -> Parts:
             stored_heads=attention.num_heads,
             scale=attention.scaling,
         )
-        widen = _linear(make, block.fc1, activation=config.activation_function)
+        up = _linear(make, block.fc1, activation=config.activation_function)
         norms = (block.self_attn_layer_norm, block.final_layer_norm)
-        blocks.append(Block(own, Mlp(widen, _linear(make, block.fc2)), *norms))
+        blocks.append(Block(own, Mlp(up, _linear(make, block.fc2)), *norms))
     places = model.embed_positions
     return Parts(model.embed_tokens, blocks, model.final_layer_norm, places=places.weight[places.offset :])
 
@@ -97,9 +97,9 @@ def _gpt_j(model: Any, make: Make) -> Parts:
             stored_heads=attention.num_attention_heads,
             scale=attention.head_dim**-0.5,
         )
-        widen = _linear(make, mlp.fc_in, activation=model.config.activation_function)
-        mlp_ = Mlp(widen, _linear(make, mlp.fc_out))
-        blocks.append(Block(own, mlp_, block.ln_1, block.ln_1, is_parallel=True))
+        up = _linear(make, mlp.fc_in, activation=model.config.activation_function)
+        own_mlp = Mlp(up, _linear(make, mlp.fc_out))
+        blocks.append(Block(own, own_mlp, block.ln_1, block.ln_1, is_parallel=True))
 
     def turns(positions: Tensor) -> tuple[Tensor, Tensor]:
         sines, cosines = model.h[0].attn.embed_positions[positions].to(model.dtype).chunk(2, dim=-1)
@@ -110,7 +110,7 @@ def _gpt_j(model: Any, make: Make) -> Parts:
 
 
 def _gpt_neox(model: Any, make: Make) -> Parts:
-    config, blocks = model.config, []
+    config, turns, blocks = model.config, _turns(model), []
     for layer in model.layers:
         attention, mlp = layer.attention, layer.mlp
         own = Attention(
@@ -121,21 +121,21 @@ def _gpt_neox(model: Any, make: Make) -> Parts:
             scale=attention.scaling,
             is_by_head=True,
         )
-        widen = _linear(make, mlp.dense_h_to_4h, activation=config.hidden_act)
+        up = _linear(make, mlp.dense_h_to_4h, activation=config.hidden_act)
         norms = (layer.input_layernorm, layer.post_attention_layernorm)
-        mlp_ = Mlp(widen, _linear(make, mlp.dense_4h_to_h))
-        blocks.append(Block(own, mlp_, *norms, is_parallel=layer.use_parallel_residual))
-    return Parts(model.embed_in, blocks, model.final_layer_norm, turns=_turns(model))
+        own_mlp = Mlp(up, _linear(make, mlp.dense_4h_to_h))
+        blocks.append(Block(own, own_mlp, *norms, is_parallel=layer.use_parallel_residual))
+    return Parts(model.embed_in, blocks, model.final_layer_norm, turns=turns)
 
 
 def _llama(model: Any, make: Make) -> Parts:
     """Read Llama and its relatives, which differ in norms, windows, biases and grouped heads."""
-    config, blocks = model.config, []
+    config, turns, blocks = model.config, _turns(model), []
     for layer in model.layers:
         attention, mlp = layer.self_attn, layer.mlp
         width = attention.head_dim
         # Mistral has one window for all layers, Qwen one for some.
-        window = getattr(attention, "sliding_window", getattr(config, "sliding_window", None))
+        of_all = config.sliding_window if config.model_type == "mistral" else None
         own = Attention(
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.o_proj),
@@ -144,17 +144,17 @@ def _llama(model: Any, make: Make) -> Parts:
             scale=attention.scaling,
             query_norm=_head_norm(getattr(attention, "q_norm", None), width),
             key_norm=_head_norm(getattr(attention, "k_norm", None), width),
-            clip=getattr(config, "clip_qkv", None),
-            window=window,
+            clip=config.clip_qkv if config.model_type == "olmo" else None,
+            window=getattr(attention, "sliding_window", of_all),
         )
         gate = _linear(make, mlp.gate_proj, activation=config.hidden_act)
-        mlp_ = Mlp(gate, _linear(make, mlp.down_proj), partner=_linear(make, mlp.up_proj))
+        own_mlp = Mlp(_linear(make, mlp.up_proj), _linear(make, mlp.down_proj), gate=gate)
         after, last = layer.post_attention_layernorm, getattr(layer, "post_feedforward_layernorm", None)
         if last is None:
-            blocks.append(Block(own, mlp_, _norm(layer.input_layernorm), _norm(after)))
+            blocks.append(Block(own, own_mlp, _norm(layer.input_layernorm), _norm(after)))
         else:
-            blocks.append(Block(own, mlp_, None, None, after=_norm(after), last=_norm(last)))
-    return Parts(model.embed_tokens, blocks, _norm(model.norm), turns=_turns(model))
+            blocks.append(Block(own, own_mlp, None, None, after=_norm(after), last=_norm(last)))
+    return Parts(model.embed_tokens, blocks, _norm(model.norm), turns=turns)
 
 
 _READERS: dict[str, Callable[[Any, Make], Parts]] = {
@@ -202,12 +202,12 @@ def _norm(norm: Any) -> Function:
     return function
 
 
-def _head_norm(norm: Any, width: int) -> Function | None:
+def _head_norm(norm: Any, head_width: int) -> Function | None:
     """Return a norm of heads [..., heads, width], whether the model norms each head or all of them together."""
     if norm is None:
         return None
     function = _norm(norm)
-    if len(norm.weight) == width:
+    if len(norm.weight) == head_width:
         return function
     return lambda heads: function(heads.flatten(-2)).view_as(heads)
 
@@ -215,7 +215,7 @@ def _head_norm(norm: Any, width: int) -> Function | None:
 def _turns(model: Any) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Return the function of a rotary embedding that turns each column with the one half of the columns away."""
     rotary, dtype = model.rotary_emb, model.dtype
-    if rotary.rope_type not in _STATIC_TURNS:
+    if rotary.rope_type not in _STATIC_ROPE:
         raise ValueError(f"its rotary embedding is of the kind {rotary.rope_type!r}")
 
     def turns(positions: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,15 +24,15 @@ Turns = tuple[Tensor, Tensor] | None
 class Attention:
     """The attention of one block.
 
-    project: the product for query, key and value. join: the product of all heads' results. heads: query heads.
+    qkv: the product for query, key and value. output: the product of all heads' results. heads: query heads.
     stored_heads: heads of keys and of values; several query heads may share one. scale: of the products of queries and
     keys. is_by_head: query, key and value of one head stand side by side. query_norm, key_norm: of [..., heads, head
     width], before they turn. clip: the largest absolute value of query, key and value. window: the number
     of positions that a position sees, None for all.
     """
 
-    project: Product
-    join: Product
+    qkv: Product
+    output: Product
     heads: int
     stored_heads: int
     scale: float
@@ -47,7 +47,7 @@ class Attention:
 
         states: normalised, [..., width]. The second result is keys and values.
         """
-        found = self.project(states)
+        found = self.qkv(states)
         if self.clip is not None:
             found = found.clamp(-self.clip, self.clip)
         if self.is_by_head:
@@ -68,16 +68,16 @@ class Attention:
 
 @dataclass(frozen=True)
 class Mlp:
-    """The feed-forward part of one block: widen, activate, optionally multiply by a gate's partner, and narrow."""
+    """The feed-forward part of one block. The activation is applied by `gate` if there is one, else by `up`."""
 
-    widen: Product
-    narrow: Product
-    partner: Product | None = None
+    up: Product
+    down: Product
+    gate: Product | None = None
 
     def __call__(self, states: Tensor, residual: Tensor | None) -> Tensor:
         """Return the result for normalised states [..., width], plus `residual` in the same shape."""
-        inner = self.widen(states)
-        return self.narrow(inner if self.partner is None else self.partner(states, times=inner), plus=residual)
+        gate = None if self.gate is None else self.gate(states)
+        return self.down(self.up(states, times=gate), plus=residual)
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class Block:
         """Return states [..., width] after the block, from the attention of its heads [..., heads, head width]."""
         mixed = mixed.to(states.dtype).flatten(-2)
         if self.after is None:
-            joined = self.attention.join(mixed, plus=states)
+            joined = self.attention.output(mixed, plus=states)
         else:
-            joined = states + self.after(self.attention.join(mixed))
+            joined = states + self.after(self.attention.output(mixed))
         inner = states if self.is_parallel else joined
         inner = inner if self.between is None else self.between(inner)
         return self.mlp(inner, joined) if self.last is None else joined + self.last(self.mlp(inner, None))

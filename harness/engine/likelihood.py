@@ -85,9 +85,11 @@ def _measure_part(
         stop = min(start + at_once, fed)
         # Position i predicts token i + 1. The first prediction wanted is that of the last prefix token.
         wanted = min(stop - start, max(0, stop - max(0, prefix_length - 2)))
-        prompt = runner.prompt(view) if start == 0 else None
+        part, prompt = tokens[:, start:stop], None
+        if start == 0:
+            part, prompt = runner.shown(part, view)
         states = runner.states(
-            tokens[:, start:stop], cache, keep=max(1, wanted), shift=view.shift, prompt=prompt
+            part, cache, keep=max(1, wanted), shift=view.shift, prompt=prompt
         )  # [rows, wanted, width]
         if not wanted:
             continue

@@ -54,7 +54,9 @@ def load_target(
             prefix_length=prefix_length,
             suffix_length=suffix_length,
             vocabulary=vocabulary,
-            bos_token=_first_token(path),
+            bos_token=_first_token(
+                path, int(getattr(model.get_input_embeddings(), "num_embeddings", model.config.vocab_size))
+            ),
         )
     except (RuntimeError, MemoryError) as error:
         if is_out_of_memory(error):
@@ -91,20 +93,32 @@ def load_model(
     return model
 
 
-def _first_token(path: Path) -> int | None:
+def _first_token(path: Path, embeddings: int) -> int | None:
     """Return the token that tokenizer.json puts before every text, None if it puts none or does not exist.
 
-    The file is part of the target's hash; tokenizer_config.json, which may say the same, is not.
+    embeddings: the number of tokens that the model has embeddings of. The file is part of the target's hash;
+    tokenizer_config.json, which may say the same, is not. Raises HarnessError if the file cannot be read or the model
+    has no such token.
     """
     if not (path / "tokenizer.json").is_file():
         return None
     try:
-        encoding = Tokenizer.from_file(str(path / "tokenizer.json")).encode("a")
+        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        encoding = tokenizer.encode("a")
     except Exception as error:
         # The library raises plain exceptions for every fault.
         raise HarnessError(f"the tokenizer cannot be read: {path / 'tokenizer.json'} ({one_line(error)}).") from error
     # The mask is 1 for what the tokenizer adds to the text.
-    return encoding.ids[0] if encoding.special_tokens_mask[:1] == [1] else None
+    if encoding.special_tokens_mask[:1] != [1]:
+        return None
+    if encoding.ids[0] >= embeddings:
+        raise HarnessError(
+            f"the tokenizer begins every text with token {encoding.ids[0]}, and the model has {embeddings}: {path}. "
+            "Download the folder again."
+        )
+    return encoding.ids[0]
 
 
 def _damaged_weights_error(path: Path, name: str, parameter: torch.Tensor) -> HarnessError:

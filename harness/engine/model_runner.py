@@ -63,11 +63,10 @@ class ModelRunner:
         # Half of the memory stays for keys and values. What is free now would differ between executions.
         bytes_ = sum(parameter.nbytes for parameter in model.parameters())
         self._is_packed = self.device.type == "cpu" and 4 * bytes_ <= total_bytes()
-        self.beginning = self._embedded([])  # [0 or 1, width]
+        # The id that comes before every prefix, [0 or 1].
+        self.first = torch.tensor([] if bos_token is None else [bos_token], dtype=torch.long, device=self.device)
         with torch.inference_mode():
             self._probe(vocabulary)
-        if bos_token is not None:
-            self.beginning = self._embedded([bos_token])
 
     @property
     def shares_prefixes(self) -> bool:
@@ -82,8 +81,7 @@ class ModelRunner:
         States are [prefixes, keep, width]. The branches have room for `room` more tokens. view: how the tokens are
         shown. is_shared: a prefix will have several branches.
         """
-        tokens = tokens[:, view.start :]
-        prompt = self.prompt(view)
+        tokens, prompt = self.shown(tokens[:, view.start :], view)
         if self.decoder is not None:
             states, branches = forward_pass(self.decoder.begin, tokens, room, view.shift, prompt, is_shared=is_shared)
             return states[:, -keep:], branches
@@ -91,12 +89,21 @@ class ModelRunner:
         states = self.states(tokens, cache, keep=keep, shift=view.shift, prompt=prompt)
         return states, CachedBranches(self, cache, len(tokens), view.shift)
 
-    def prompt(self, view: PrefixView) -> Tensor | None:
-        """Return what the model sees before a prefix in this view, [embeddings, width], None for nothing."""
+    def shown(self, tokens: Tensor, view: PrefixView) -> tuple[Tensor, Tensor | None]:
+        """Return tokens [rows, length] of prefixes as the model sees them in a view, and embeddings before them.
+
+        The first token of the tokenizer comes before all others, also before a soft prompt.
+        """
         if view.prompt is None:
-            return self.beginning if len(self.beginning) else None
+            return torch.cat([self.first.expand(len(tokens), -1), tokens], dim=1), None
         prompt = torch.as_tensor(view.prompt, dtype=self.dtype, device=self.device)
-        return torch.cat([self.beginning, prompt])
+        return tokens, self.after_first(prompt)
+
+    def after_first(self, prompt: Tensor) -> Tensor:
+        """Return the embedding of the first token, if there is one, before a soft prompt [tokens, width]."""
+        with torch.no_grad():
+            first = self.model.get_input_embeddings()(self.first)
+        return torch.cat([first, prompt.to(first.dtype)])
 
     def advance(self, branches: Branches, tokens: Tensor, placement: Placement) -> Tensor:
         """Append `tokens` [rows] int64 to the branches in their new rows and return their new states, [rows, width]."""
@@ -156,18 +163,12 @@ class ModelRunner:
         """Return how many positions of `rows` sequences may have states at once, None for any number."""
         return None if self.head is not None else max(1, self.logit_bytes // (4 * self.vocabulary * rows))
 
-    def _embedded(self, tokens: list[int]) -> Tensor:
-        with torch.no_grad():
-            found: Tensor = self.model.get_input_embeddings()(
-                torch.tensor(tokens, dtype=torch.long, device=self.device)
-            )
-        return found
-
     def _probe(self, vocabulary: int | None) -> None:
         """Find head and vocabulary, and check that cached, branched decoding gives the model's own logits."""
         tokens = torch.tensor([[0, 1, 2, 1, 0, 1], [1, 1, 0, 2, 2, 0]], device=self.device)  # [2, 6]
+        whole, _ = self.shown(tokens, _WHOLE_PREFIX)
         try:
-            wanted = forward_pass(self.model, tokens, use_cache=False).logits.float()  # [2, 6, vocabulary]
+            wanted = forward_pass(self.model, whole, use_cache=False).logits[:, -6:].float()  # [2, 6, vocabulary]
             wanted = wanted[..., :vocabulary]
             self.vocabulary = int(wanted.shape[-1])
             if not bool(torch.isfinite(wanted).all()):
@@ -265,7 +266,8 @@ class HeadProduct:
         self.product = Product(weight, self._bias, is_packed=is_packed)
         self._padded: Tensor | None = None
         if weight.device.type == "cuda" and weight.dtype != torch.float32:
-            self._padded = F.pad(weight.detach(), (0, 0, 0, -vocabulary % _ALIGNED)).T
+            padding = -vocabulary % _ALIGNED
+            self._padded = (F.pad(weight.detach(), (0, 0, 0, padding)) if padding else weight.detach()).T
 
     def __call__(self, states: Tensor) -> Tensor:
         if self._padded is None:

@@ -153,10 +153,12 @@ class Target:
             raise HarnessError(
                 f"the model predicts {self.vocabulary} tokens and the round has {vocabulary}. Choose another model."
             )
-        taken = max(0, further) + len(self.runner.beginning)
+        taken = max(0, further + len(self.runner.first))
         if self.context_length is None or prefix_length + suffix_length + taken <= self.context_length:
             return
-        before = f" after {taken} positions of a first token, a shift or a soft prompt" if taken > 0 else ""
+        before = f" after {taken} positions of a shift or a soft prompt" if further > 0 else ""
+        if further <= 0 < taken:
+            before = " after the first token of its tokenizer"
         raise HarnessError(
             f"the model's context of {self.context_length} tokens is shorter than prefix and suffix, "
             f"{prefix_length} + {suffix_length} tokens{before}. "

@@ -17,6 +17,7 @@ import torch
 from harness.audits.leakage.exact import target_logprobs
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
+from harness.core.view import PrefixView
 from harness.engine.branches import Placement, Predictor
 from harness.engine.memory import non_finite_error
 from harness.engine.model_runner import ModelRunner
@@ -140,7 +141,8 @@ def _draw_substitutes(
     for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + length, rows_at_once):
         whole = np.concatenate([prefixes[part], suffixes[part]], axis=1)
         tokens = to_device(runner, whole)  # [rows, prefix length + length]
-        states = runner.states(tokens[:, :-1], keep=length)  # [rows, length, width]
+        shown, _ = runner.shown(tokens[:, :-1], PrefixView())
+        states = runner.states(shown, keep=length)  # [rows, length, width]
         places = torch.as_tensor(positions[part], device=runner.device)  # [rows, draws]
         rows, draws = places.shape
         of_draw = torch.arange(rows, device=runner.device).repeat_interleave(draws)

@@ -19,10 +19,12 @@ needs_fake = pytest.mark.skipif(torch.cuda.is_available(), reason="a fake GPU co
 
 
 @needs_fake
+@pytest.mark.parametrize("name", ["neo", "llama"])
 @pytest.mark.parametrize(("trials", "waits"), [(20, 1), (1, 0)])
-def test_a_step_waits_once_and_uploads_nothing(folders, trials, waits):
+def test_a_step_waits_once_and_uploads_nothing(folders, name, trials, waits):
     with FakeGpu() as gpu:
-        target = load_target(folders["neo"], device="cuda", dtype="bfloat16")
+        target = load_target(folders[name], device="cuda", dtype="bfloat16")
+        assert target.runner.decoder is not None
         counts = []
         for length in (10, 20):
             gpu.reset()

@@ -11,6 +11,7 @@ from tokenizers.processors import TemplateProcessing
 
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
+from harness.core.view import PrefixView
 from harness.engine import loading, memory
 from harness.engine.loading import load_target
 from harness.engine.target import Target
@@ -96,21 +97,40 @@ def test_a_tokenizer_file_beside_the_weights_is_found(copied):
     assert target.tokenizer_file == copied / "tokenizer.json" and target.bos_token is None
 
 
-@pytest.mark.parametrize("template", ["[B] $A", "[B] $A [E]"])
-def test_the_target_sees_the_first_token_of_its_tokenizer(device, copied, folders, prefixes, template):
+@pytest.mark.parametrize("name", ["neo", "llama", "plain", "gemma2"])
+def test_the_target_sees_the_first_token_of_its_tokenizer(device, folders, tmp_path, prefixes, name):
+    folder = Path(shutil.copytree(folders[name], tmp_path / "model"))
     tokenizer = _tokenizer()
-    tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=[("[B]", 5), ("[E]", 6)])
-    tokenizer.save(str(copied / "tokenizer.json"))
-    target, plain = load_on(device, copied), load_on(device, folders["neo"])
+    tokenizer.post_processor = TemplateProcessing(single="[B] $A [E]", special_tokens=[("[B]", 5), ("[E]", 6)])
+    tokenizer.enable_padding(direction="left", length=16, pad_id=7)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    target, plain = load_on(device, folder), load_on(device, folders[name])
     assert target.record["bos_token"] == 5 and plain.record["bos_token"] is None
     longer = np.column_stack([np.full(len(prefixes), 5), prefixes])
-    policy = Policy(top_k=1)
-    found, wanted = target.sample(prefixes, policy, length=6), plain.sample(longer, policy, length=6)
-    assert np.array_equal(found.suffixes, wanted.suffixes)
-    scored, expected = target.score(prefixes, found.suffixes), plain.score(longer, found.suffixes)
-    assert np.allclose(scored.token_logprobs, expected.token_logprobs, atol=1e-5)
-    with pytest.raises(HarnessError, match=r"12 \+ 52 tokens after 1 positions of a first"):
+    policy = Policy(top_k=10)
+    found, wanted = (
+        each.sample(rows, policy, trials=3, length=6) for each, rows in ((target, prefixes), (plain, longer))
+    )
+    # Draws depend on the prefix, so the log-probabilities are compared.
+    scored, expected = target.score(prefixes[found.row], found.suffixes), plain.score(longer[found.row], found.suffixes)
+    assert np.allclose(found.token_logprobs, expected.token_logprobs, atol=1e-4)
+    assert np.allclose(scored.token_logprobs, expected.token_logprobs, atol=1e-4)
+    assert np.allclose(found.last_prefix_logprob, wanted.last_prefix_logprob, atol=1e-4)
+    prompt = PrefixView(prompt=np.random.default_rng(1).normal(size=(2, 32)))
+    shown = target.viewed([prompt]).sample(prefixes, Policy(top_k=1), length=4)
+    width = np.asarray(plain.model.get_input_embeddings()(torch.tensor([5], device=device)).detach().cpu())
+    both = PrefixView(prompt=np.concatenate([width, prompt.prompt]))
+    assert np.array_equal(shown.suffixes, plain.viewed([both]).sample(prefixes, Policy(top_k=1), length=4).suffixes)
+    with pytest.raises(HarnessError, match=r"12 \+ 52 tokens after the first token"):
         target.sample(prefixes, length=52)
+
+
+def test_a_first_token_that_the_model_lacks_is_an_error(copied):
+    tokenizer = _tokenizer()
+    tokenizer.post_processor = TemplateProcessing(single="[B] $A", special_tokens=[("[B]", 61)])
+    tokenizer.save(str(copied / "tokenizer.json"))
+    with pytest.raises(HarnessError, match="begins every text with token 61, and the model has 61"):
+        load_target(copied, device="cpu")
 
 
 def test_a_tokenizer_that_cannot_be_read_is_an_error(copied):
