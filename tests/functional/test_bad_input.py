@@ -22,7 +22,7 @@ UNTAUGHT = 'base = "demo"\nname = "untaught"\ntrain_prefix_file = ""\ntrain_suff
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small random models without tokenizers. Only `fitting` fits the round of 8 + 8 tokens."""
+    """Small random models without tokenizers. Only `fitting` and `padded` fit the round of 8 + 8 tokens."""
     folder = tmp_path_factory.mktemp("models")
     fitting: dict[str, Any] = {
         "vocab_size": VOCABULARY,
@@ -35,7 +35,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     configurations = {
         "fitting": GPTNeoConfig(**fitting),
         "small": GPTNeoConfig(**fitting | {"vocab_size": 40_000}),
-        "large": GPTNeoConfig(**fitting | {"vocab_size": VOCABULARY + 47}),
+        "large": GPTNeoConfig(**fitting | {"vocab_size": VOCABULARY + 2000}),
+        "padded": GPTNeoConfig(**fitting | {"vocab_size": VOCABULARY + 47}),
         "short": GPTNeoConfig(**fitting | {"max_position_embeddings": 15}),
         "short_gpt2": GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=1, n_head=2, n_positions=15),
     }
@@ -62,13 +63,19 @@ def _refused(machine: Machine, *arguments: str) -> str:
     ("name", "words"),
     [
         ("small", "predicts 40,000 tokens and the round has 50,257"),
-        ("large", "predicts 50,304 tokens and the round has 50,257. Choose another model or, if its further ids"),
+        ("large", "predicts 52,257 tokens and the round has 50,257, so its tokenizer is another one"),
         ("short", "has a context of 15 tokens and the round's prefix and suffix need 16"),
         ("short_gpt2", "has a context of 15 tokens and the round's prefix and suffix need 16"),
     ],
 )
 def test_a_target_that_does_not_fit_the_round_is_refused(machine: Machine, models: Path, name: str, words: str) -> None:
     assert words in _refused(machine, "greedy", "--target", str(models / name))
+
+
+@pytest.mark.slow
+def test_a_target_with_a_padded_vocabulary_runs(machine: Machine, models: Path) -> None:
+    summary = machine.attack("greedy", "--target", str(models / "padded"))
+    assert (summary["status"], summary["rows"]) == ("finished", EXAMPLES)
 
 
 @pytest.mark.slow
