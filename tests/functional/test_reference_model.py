@@ -114,8 +114,8 @@ def test_a_reference_that_cannot_be_used_is_refused(machine: Machine) -> None:
     assert absent.stderr.startswith("harness: reference model: no such directory: ./absent.")
     wider = str(shutil.copytree(REFERENCE.weights, machine.folder / "wider"))
     config = machine.folder / "wider" / "config.json"
-    config.write_text(config.read_text().replace('"vocab_size": 384', '"vocab_size": 385'))
+    config.write_text(config.read_text().replace('"vocab_size": 384', '"vocab_size": 484'))
     refused = machine.run("run", "greedy", "--round", "demo", "--reference", wider, code=1)
-    assert "wider predicts 385 tokens and the round has 384. Choose another model" in refused.stderr
+    assert "wider predicts 484 tokens and the round has 384, so its tokenizer is another one" in refused.stderr
     options = ("run", "lookup", "--round", "demo", "--reference", "demo-tiny")
     assert "lookup does not use a target. Remove --reference." in machine.run(*options, code=2).stderr
