@@ -113,7 +113,7 @@ class GpuTensor(Tensor):
 
 @dataclass(frozen=True)
 class Operation:
-    """What the fake needs to know about an operation of `torch.ops`.
+    """The properties of an operation of `torch.ops` that the fake uses.
 
     name: without namespace and overload. is_composite: it consists of other operations. is_view: its result shares
     memory with its input.

@@ -18,7 +18,7 @@ from harness.engine.kernels import Product, rms_norm
 
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 """Kinds of rotary embedding whose angles depend only on the position, and not on the length of the sequence."""
-Make = Callable[..., Product]
+MakeProduct = Callable[..., Product]
 
 
 def own_decoder(model: PreTrainedModel, *, is_packed: bool) -> Decoder | None:
@@ -32,7 +32,7 @@ def own_decoder(model: PreTrainedModel, *, is_packed: bool) -> Decoder | None:
     return Decoder(read(model.base_model, partial(Product, is_packed=is_packed)), model.device, model.dtype)
 
 
-def _gpt_neo(model: Any, make: Make) -> Parts:
+def _gpt_neo(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
         attention, mlp = block.attn.attention, block.mlp
@@ -40,16 +40,16 @@ def _gpt_neo(model: Any, make: Make) -> Parts:
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_heads,
-            stored_heads=attention.num_heads,
+            key_value_heads=attention.num_heads,
             scale=1.0,
             window=attention.config.window_size if attention.attention_type == "local" else None,
         )
         up = _linear(make, mlp.c_fc, activation=attention.config.activation_function)
         blocks.append(Block(own, Mlp(up, _linear(make, mlp.c_proj)), block.ln_1, block.ln_2))
-    return Parts(model.wte, blocks, model.ln_f, places=model.wpe.weight)
+    return Parts(model.wte, blocks, model.ln_f, position_embeddings=model.wpe.weight)
 
 
-def _gpt2(model: Any, make: Make) -> Parts:
+def _gpt2(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
         attention, mlp = block.attn, block.mlp
@@ -57,15 +57,15 @@ def _gpt2(model: Any, make: Make) -> Parts:
             _transposed(make, attention.c_attn),
             _transposed(make, attention.c_proj),
             heads=attention.num_heads,
-            stored_heads=attention.num_heads,
+            key_value_heads=attention.num_heads,
             scale=attention.scaling,
         )
         up = _transposed(make, mlp.c_fc, activation=model.config.activation_function)
         blocks.append(Block(own, Mlp(up, _transposed(make, mlp.c_proj)), block.ln_1, block.ln_2))
-    return Parts(model.wte, blocks, model.ln_f, places=model.wpe.weight)
+    return Parts(model.wte, blocks, model.ln_f, position_embeddings=model.wpe.weight)
 
 
-def _opt(model: Any, make: Make) -> Parts:
+def _opt(model: Any, make: MakeProduct) -> Parts:
     model, config = model.decoder, model.config
     if not config.do_layer_norm_before or model.project_in is not None:
         raise ValueError("its norms come after the residuals, or its embeddings are projected")
@@ -76,17 +76,17 @@ def _opt(model: Any, make: Make) -> Parts:
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_heads,
-            stored_heads=attention.num_heads,
+            key_value_heads=attention.num_heads,
             scale=attention.scaling,
         )
         up = _linear(make, block.fc1, activation=config.activation_function)
         norms = (block.self_attn_layer_norm, block.final_layer_norm)
         blocks.append(Block(own, Mlp(up, _linear(make, block.fc2)), *norms))
-    places = model.embed_positions
-    return Parts(model.embed_tokens, blocks, model.final_layer_norm, places=places.weight[places.offset :])
+    positions = model.embed_positions.weight[model.embed_positions.offset :]
+    return Parts(model.embed_tokens, blocks, model.final_layer_norm, position_embeddings=positions)
 
 
-def _gpt_j(model: Any, make: Make) -> Parts:
+def _gpt_j(model: Any, make: MakeProduct) -> Parts:
     blocks = []
     for block in model.h:
         attention, mlp = block.attn, block.mlp
@@ -94,30 +94,30 @@ def _gpt_j(model: Any, make: Make) -> Parts:
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.out_proj),
             heads=attention.num_attention_heads,
-            stored_heads=attention.num_attention_heads,
+            key_value_heads=attention.num_attention_heads,
             scale=attention.head_dim**-0.5,
         )
         up = _linear(make, mlp.fc_in, activation=model.config.activation_function)
         own_mlp = Mlp(up, _linear(make, mlp.fc_out))
         blocks.append(Block(own, own_mlp, block.ln_1, block.ln_1, is_parallel=True))
 
-    def turns(positions: Tensor) -> tuple[Tensor, Tensor]:
+    def rotary(positions: Tensor) -> tuple[Tensor, Tensor]:
         sines, cosines = model.h[0].attn.embed_positions[positions].to(model.dtype).chunk(2, dim=-1)
         signed = torch.stack([-sines, sines], dim=-1).flatten(-2)
         return cosines.repeat_interleave(2, dim=-1), signed
 
-    return Parts(model.wte, blocks, model.ln_f, turns=turns, is_interleaved=True)
+    return Parts(model.wte, blocks, model.ln_f, rotary=rotary, is_interleaved=True)
 
 
-def _gpt_neox(model: Any, make: Make) -> Parts:
-    config, turns, blocks = model.config, _turns(model), []
+def _gpt_neox(model: Any, make: MakeProduct) -> Parts:
+    config, rotary, blocks = model.config, _rotary(model), []
     for layer in model.layers:
         attention, mlp = layer.attention, layer.mlp
         own = Attention(
             _linear(make, attention.query_key_value),
             _linear(make, attention.dense),
             heads=config.num_attention_heads,
-            stored_heads=config.num_attention_heads,
+            key_value_heads=config.num_attention_heads,
             scale=attention.scaling,
             is_by_head=True,
         )
@@ -125,12 +125,12 @@ def _gpt_neox(model: Any, make: Make) -> Parts:
         norms = (layer.input_layernorm, layer.post_attention_layernorm)
         own_mlp = Mlp(up, _linear(make, mlp.dense_4h_to_h))
         blocks.append(Block(own, own_mlp, *norms, is_parallel=layer.use_parallel_residual))
-    return Parts(model.embed_in, blocks, model.final_layer_norm, turns=turns)
+    return Parts(model.embed_in, blocks, model.final_layer_norm, rotary=rotary)
 
 
-def _llama(model: Any, make: Make) -> Parts:
+def _llama(model: Any, make: MakeProduct) -> Parts:
     """Read Llama and its relatives, which differ in norms, windows, biases and grouped heads."""
-    config, turns, blocks = model.config, _turns(model), []
+    config, rotary, blocks = model.config, _rotary(model), []
     for layer in model.layers:
         attention, mlp = layer.self_attn, layer.mlp
         width = attention.head_dim
@@ -140,7 +140,7 @@ def _llama(model: Any, make: Make) -> Parts:
             _joined(make, attention.q_proj, attention.k_proj, attention.v_proj),
             _linear(make, attention.o_proj),
             heads=config.num_attention_heads,
-            stored_heads=config.num_key_value_heads,
+            key_value_heads=config.num_key_value_heads,
             scale=attention.scaling,
             query_norm=_head_norm(getattr(attention, "q_norm", None), width),
             key_norm=_head_norm(getattr(attention, "k_norm", None), width),
@@ -153,11 +153,11 @@ def _llama(model: Any, make: Make) -> Parts:
         if last is None:
             blocks.append(Block(own, own_mlp, _norm(layer.input_layernorm), _norm(after)))
         else:
-            blocks.append(Block(own, own_mlp, None, None, after=_norm(after), last=_norm(last)))
-    return Parts(model.embed_tokens, blocks, _norm(model.norm), turns=turns)
+            blocks.append(Block(own, own_mlp, None, None, attention_post_norm=_norm(after), mlp_post_norm=_norm(last)))
+    return Parts(model.embed_tokens, blocks, _norm(model.norm), rotary=rotary)
 
 
-_READERS: dict[str, Callable[[Any, Make], Parts]] = {
+_READERS: dict[str, Callable[[Any, MakeProduct], Parts]] = {
     "gpt2": _gpt2,
     "gpt_neo": _gpt_neo,
     "gpt_neox": _gpt_neox,
@@ -172,16 +172,16 @@ _READERS: dict[str, Callable[[Any, Make], Parts]] = {
 }
 
 
-def _linear(make: Make, linear: nn.Linear, activation: str = "") -> Product:
+def _linear(make: MakeProduct, linear: nn.Linear, activation: str = "") -> Product:
     return make(linear.weight, linear.bias, activation=activation)
 
 
-def _transposed(make: Make, linear: Any, activation: str = "") -> Product:
+def _transposed(make: MakeProduct, linear: Any, activation: str = "") -> Product:
     """Return the product of GPT-2's layers, whose weights are [inputs, outputs]."""
     return make(linear.weight.T, linear.bias, activation=activation)
 
 
-def _joined(make: Make, *linears: nn.Linear) -> Product:
+def _joined(make: MakeProduct, *linears: nn.Linear) -> Product:
     """Return one product for several layers with the same input, which from now on share its weights."""
     # A prompt is trained through the model's own code, which cannot use tensors made in inference mode.
     with torch.inference_mode(False), torch.no_grad():
@@ -212,16 +212,16 @@ def _head_norm(norm: Any, head_width: int) -> Function | None:
     return lambda heads: function(heads.flatten(-2)).view_as(heads)
 
 
-def _turns(model: Any) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Return the function of a rotary embedding that turns each column with the one half of the columns away."""
-    rotary, dtype = model.rotary_emb, model.dtype
-    if rotary.rope_type not in _STATIC_ROPE:
-        raise ValueError(f"its rotary embedding is of the kind {rotary.rope_type!r}")
+def _rotary(model: Any) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Return the angles of a rotary embedding that pairs each column with the one half of the columns away."""
+    embedding, dtype = model.rotary_emb, model.dtype
+    if embedding.rope_type not in _STATIC_ROPE:
+        raise ValueError(f"its rotary embedding is of the kind {embedding.rope_type!r}")
 
-    def turns(positions: Tensor) -> tuple[Tensor, Tensor]:
+    def angles(positions: Tensor) -> tuple[Tensor, Tensor]:
         like = torch.empty(0, dtype=dtype, device=positions.device)
-        cosines, sines = (part[0] for part in rotary(like, positions.unsqueeze(0)))
+        cosines, sines = (part[0] for part in embedding(like, positions.unsqueeze(0)))
         first, second = sines.chunk(2, dim=-1)
         return cosines, torch.cat([-first, second], dim=-1)
 
-    return turns
+    return angles

@@ -16,8 +16,8 @@ from harness.engine.branches import Placement
 from harness.engine.kernels import Product, attend, attention_dtype, merge_parts, rotate
 
 Function = Callable[[Tensor], Tensor]
-Turns = tuple[Tensor, Tensor] | None
-"""Cosines and signed sines of positions for `rotate`, [positions, columns] each, or None without rotary embedding."""
+Angles = tuple[Tensor, Tensor] | None
+"""Cosines and signed sines of positions for `rotate`, [positions, columns] each; None without rotary embedding."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class Attention:
     """The attention of one block.
 
     qkv: the product for query, key and value. output: the product of all heads' results. heads: query heads.
-    stored_heads: heads of keys and of values; several query heads may share one. scale: of the products of queries and
+    key_value_heads: several query heads may share one. scale: of the products of queries and
     keys. is_by_head: query, key and value of one head stand side by side. query_norm, key_norm: of [..., heads, head
-    width], before they turn. clip: the largest absolute value of query, key and value. window: the number
+    width], before their rotation. clip: the largest absolute value of query, key and value. window: the number
     of positions that a position sees, None for all.
     """
 
     qkv: Product
     output: Product
     heads: int
-    stored_heads: int
+    key_value_heads: int
     scale: float
     is_by_head: bool = False
     query_norm: Function | None = None
@@ -42,8 +42,8 @@ class Attention:
     clip: float | None = None
     window: int | None = None
 
-    def heads_of(self, states: Tensor, turns: Turns, *, is_interleaved: bool) -> tuple[Tensor, Tensor]:
-        """Return query [..., heads, head width] and what is stored, [..., 2, stored heads, head width].
+    def heads_of(self, states: Tensor, angles: Angles, *, is_interleaved: bool) -> tuple[Tensor, Tensor]:
+        """Return query [..., heads, head width] and what is stored, [..., 2, key/value heads, head width].
 
         states: normalised, [..., width]. The second result is keys and values.
         """
@@ -53,16 +53,16 @@ class Attention:
         if self.is_by_head:
             found = torch.unflatten(found, -1, (self.heads, 3, -1)).transpose(-3, -2).flatten(-3, -2)
         else:
-            found = torch.unflatten(found, -1, (self.heads + 2 * self.stored_heads, -1))
-        if turns is None:
-            query, stored = torch.split(found, [self.heads, 2 * self.stored_heads], dim=-2)
+            found = torch.unflatten(found, -1, (self.heads + 2 * self.key_value_heads, -1))
+        if angles is None:
+            query, stored = torch.split(found, [self.heads, 2 * self.key_value_heads], dim=-2)
             return query, torch.unflatten(stored, -2, (2, -1))
-        turned, value = torch.split(found, [self.heads + self.stored_heads, self.stored_heads], dim=-2)
+        rotated, value = torch.split(found, [self.heads + self.key_value_heads, self.key_value_heads], dim=-2)
         if self.query_norm is not None and self.key_norm is not None:
-            query, key = torch.split(turned, [self.heads, self.stored_heads], dim=-2)
-            turned = torch.cat([self.query_norm(query), self.key_norm(key)], dim=-2)
-        turned = rotate(turned, *turns, is_interleaved=is_interleaved)
-        query, key = torch.split(turned, [self.heads, self.stored_heads], dim=-2)
+            query, key = torch.split(rotated, [self.heads, self.key_value_heads], dim=-2)
+            rotated = torch.cat([self.query_norm(query), self.key_norm(key)], dim=-2)
+        rotated = rotate(rotated, *angles, is_interleaved=is_interleaved)
+        query, key = torch.split(rotated, [self.heads, self.key_value_heads], dim=-2)
         return query, torch.stack([key, value], dim=-3)
 
 
@@ -84,44 +84,47 @@ class Mlp:
 class Block:
     """One transformer block.
 
-    before, between: the norms of the inputs of attention and MLP, None if they take the states as they are. after,
-    last: norms of their results, None if these are added as they are. is_parallel: the MLP reads the block's input.
+    attention_norm, mlp_norm: of the inputs of attention and MLP, None if they take the states as they are.
+    attention_post_norm, mlp_post_norm: of their results, None if these are added as they are. is_parallel: the MLP
+    reads the block's input.
     """
 
     attention: Attention
     mlp: Mlp
-    before: Function | None
-    between: Function | None
-    after: Function | None = None
-    last: Function | None = None
+    attention_norm: Function | None
+    mlp_norm: Function | None
+    attention_post_norm: Function | None = None
+    mlp_post_norm: Function | None = None
     is_parallel: bool = False
 
     def finish(self, states: Tensor, mixed: Tensor) -> Tensor:
         """Return states [..., width] after the block, from the attention of its heads [..., heads, head width]."""
         mixed = mixed.to(states.dtype).flatten(-2)
-        if self.after is None:
+        if self.attention_post_norm is None:
             joined = self.attention.output(mixed, plus=states)
         else:
-            joined = states + self.after(self.attention.output(mixed))
+            joined = states + self.attention_post_norm(self.attention.output(mixed))
         inner = states if self.is_parallel else joined
-        inner = inner if self.between is None else self.between(inner)
-        return self.mlp(inner, joined) if self.last is None else joined + self.last(self.mlp(inner, None))
+        inner = inner if self.mlp_norm is None else self.mlp_norm(inner)
+        if self.mlp_post_norm is None:
+            return self.mlp(inner, joined)
+        return joined + self.mlp_post_norm(self.mlp(inner, None))
 
 
 @dataclass(frozen=True)
 class Parts:
     """A decoder without its output embedding.
 
-    embed: from token ids [...] to embeddings [..., width]. places: the embedding of each position, [positions, width],
-    None if there is none. turns: from positions [positions] to cosines and signed sines, None without rotary embedding.
-    is_interleaved: neighbouring columns turn together. norm: of the last states.
+    embed: from token ids [...] to embeddings [..., width]. norm: of the last states. position_embeddings: [positions,
+    width], None if there are none. rotary: from positions [positions] to cosines and signed sines, None without rotary
+    embedding. is_interleaved: neighbouring columns rotate together.
     """
 
     embed: Function
     blocks: Sequence[Block]
     norm: Function | None
-    places: Tensor | None = None
-    turns: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
+    position_embeddings: Tensor | None = None
+    rotary: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
     is_interleaved: bool = False
 
 
@@ -152,9 +155,9 @@ class Slots:
 class SharedBranches:
     """Branches of prefixes, one token longer after each step.
 
-    prefix: the keys and values of the prefixes, for each layer [2, prefixes, stored heads, prefix length, head width].
-    room: the maximum length of a branch. shift: the position of the first token. is_shared: if False, each prefix has
-    one branch, which contains the prefix, so that attention reads one place instead of two.
+    prefix: the keys and values of the prefixes, for each layer [2, prefixes, key/value heads, prefix length, head
+    width]. room: the maximum length of a branch. shift: the position of the first token. is_shared: if False, each
+    prefix has one branch, which contains the prefix, so that attention reads one place instead of two.
     """
 
     def __init__(self, decoder: "Decoder", prefix: list[Tensor], room: int, shift: int, *, is_shared: bool) -> None:
@@ -165,7 +168,7 @@ class SharedBranches:
         self._prefix_length = length if is_shared else 0
         self._grown = 0 if is_shared else length
         room = room if is_shared else length + room
-        # [layers, 2, rows, stored heads, positions, head width]
+        # [layers, 2, rows, key/value heads, positions, head width]
         self._own = prefix[0].new_empty(len(prefix), 2, prefixes, heads, room, width)
         if not is_shared:
             for own, whole in zip(self._own, prefix, strict=True):
@@ -226,20 +229,20 @@ class Decoder:
     ) -> Tensor:
         """Return states [prefixes, length, width] of tokens [prefixes, length].
 
-        stored: gets the keys and values of each layer, [2, prefixes, stored heads, length, head width]. Without it none
-        are kept.
+        stored: gets the keys and values of each layer, [2, prefixes, key/value heads, length, head width]. Without it
+        none are kept.
         """
         states = self.parts.embed(tokens)
         if prompt is not None:
             states = torch.cat([prompt.expand(len(tokens), -1, -1), states], dim=1)
         length = states.shape[1]
-        states, turns = self._placed(states, shift, length)
+        states, angles = self._placed(states, shift, length)
         for block in self.parts.blocks:
             attention = block.attention
-            query, own = self._heads_of(block, states, turns)
-            key, value = own = own.permute(2, 0, 3, 1, 4)  # [2, prefixes, stored heads, length, head width]
+            query, own = self._heads_of(block, states, angles)
+            key, value = own = own.permute(2, 0, 3, 1, 4)  # [2, prefixes, key/value heads, length, head width]
             mask = self._mask(attention.window, length)
-            is_grouped = attention.heads > attention.stored_heads
+            is_grouped = attention.heads > attention.key_value_heads
             mixed = F.scaled_dot_product_attention(
                 query.transpose(1, 2),
                 key,
@@ -259,19 +262,19 @@ class Decoder:
     ) -> Tensor:
         """Return the states of tokens [rows] at `position`, [rows, width], and write their keys and values.
 
-        own: [layers, 2, rows, stored heads, positions, head width], those of the branches; the last position is
-        written. prefix: those of the prefixes, which come before them, for each layer [2, prefixes, stored heads,
+        own: [layers, 2, rows, key/value heads, positions, head width], those of the branches; the last position is
+        written. prefix: those of the prefixes, which come before them, for each layer [2, prefixes, key/value heads,
         length, head width], with `slots`; None if a branch contains its prefix.
         """
-        states, turns = self._placed(self.parts.embed(tokens), position, 1)
+        states, angles = self._placed(self.parts.embed(tokens), position, 1)
         shared = 0 if prefix is None else prefix[0].shape[3]
         positions = shared + own.shape[4]
         for number, block in enumerate(self.parts.blocks):
             attention = block.attention
-            query, new = self._heads_of(block, states, turns)
+            query, new = self._heads_of(block, states, angles)
             own[number, ..., -1, :] = new.transpose(0, 1)
-            # [rows, stored heads, query heads of each, head width]
-            query = torch.unflatten(query.to(self._stored), 1, (attention.stored_heads, -1))
+            # [rows, key/value heads, query heads of each, head width]
+            query = torch.unflatten(query.to(self._stored), 1, (attention.key_value_heads, -1))
             first = 0 if attention.window is None else max(0, positions - attention.window)
             keys, values = own[number, ..., max(0, first - shared) :, :]
             mixed, total = attend(query, keys, values, attention.scale)
@@ -281,20 +284,20 @@ class Decoder:
             states = block.finish(states, mixed.flatten(1, 2))
         return states if self.parts.norm is None else self.parts.norm(states)
 
-    def _placed(self, states: Tensor, first: int, length: int) -> tuple[Tensor, Turns]:
-        """Return embeddings [..., width] of `length` positions from `first` on with their positions, and the turns."""
-        places, turns = self.parts.places, self.parts.turns
-        if places is not None:
-            states = states + places[first : first + length]
-        if turns is None:
+    def _placed(self, states: Tensor, first: int, length: int) -> tuple[Tensor, Angles]:
+        """Return embeddings [..., width] of `length` positions from `first` on with their positions, and the angles."""
+        parts = self.parts
+        if parts.position_embeddings is not None:
+            states = states + parts.position_embeddings[first : first + length]
+        if parts.rotary is None:
             return states, None
+        cosines, sines = parts.rotary(torch.arange(first, first + length, device=self.device))
         # One dimension more, for the heads.
-        cosines, sines = (part.unsqueeze(-2) for part in turns(torch.arange(first, first + length, device=self.device)))
-        return states, (cosines, sines)
+        return states, (cosines.unsqueeze(-2), sines.unsqueeze(-2))
 
-    def _heads_of(self, block: Block, states: Tensor, turns: Turns) -> tuple[Tensor, Tensor]:
-        normed = states if block.before is None else block.before(states)
-        return block.attention.heads_of(normed, turns, is_interleaved=self.parts.is_interleaved)
+    def _heads_of(self, block: Block, states: Tensor, angles: Angles) -> tuple[Tensor, Tensor]:
+        normed = states if block.attention_norm is None else block.attention_norm(states)
+        return block.attention.heads_of(normed, angles, is_interleaved=self.parts.is_interleaved)
 
     def _mask(self, window: int | None, length: int) -> Tensor | None:
         """Return True where position [length, 1] sees position [1, length], or None for plain causal attention."""
@@ -307,11 +310,11 @@ class Decoder:
 def _attend_prefix(query: Tensor, prefix: Tensor, slots: Slots, scale: float) -> tuple[Tensor, Tensor]:
     """Return attention of the rows over their prefixes, in the shape of the query, and its normalisers without width.
 
-    query: [rows, stored heads, query heads of each, head width]. prefix: keys and values, [2, prefixes, stored heads,
-    length, head width].
+    query: [rows, key/value heads, query heads of each, head width]. prefix: keys and values, [2, prefixes, key/value
+    heads, length, head width].
     """
     keys, values = prefix
     each = query.shape[2]
-    table = query[slots.rows].transpose(1, 2).flatten(2, 3)  # [prefixes, stored heads, most * each, head width]
+    table = query[slots.rows].transpose(1, 2).flatten(2, 3)  # [prefixes, key/value heads, most * each, head width]
     found, total = (torch.unflatten(part, 2, (-1, each)) for part in attend(table, keys, values, scale))
     return found[slots.owner, :, slots.place], total[slots.owner, :, slots.place]

@@ -54,7 +54,7 @@ def load_target(
             prefix_length=prefix_length,
             suffix_length=suffix_length,
             vocabulary=vocabulary,
-            bos_token=_first_token(
+            bos_token=_bos_token(
                 path, int(getattr(model.get_input_embeddings(), "num_embeddings", model.config.vocab_size))
             ),
         )
@@ -93,7 +93,7 @@ def load_model(
     return model
 
 
-def _first_token(path: Path, embeddings: int) -> int | None:
+def _bos_token(path: Path, embeddings: int) -> int | None:
     """Return the token that tokenizer.json puts before every text, None if it puts none or does not exist.
 
     embeddings: the number of tokens that the model has embeddings of. The file is part of the target's hash;

@@ -165,7 +165,7 @@ def suffix_losses(target: Target, prompt: Tensor, prefixes: Tokens, suffixes: To
     tokens = torch.as_tensor(whole, device=target.device)
     with torch.no_grad():
         embedded = target.model.get_input_embeddings()(tokens[:, :-1])
-    before = target.runner.after_first(prompt)
+    before = target.runner.after_bos(prompt)
     inputs = torch.cat([before.expand(len(tokens), -1, -1), embedded], dim=1)
     wanted = tokens[:, -length:].flatten()
     backbone, head = target.runner.backbone, target.runner.head

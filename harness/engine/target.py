@@ -153,7 +153,7 @@ class Target:
             raise HarnessError(
                 f"the model predicts {self.vocabulary} tokens and the round has {vocabulary}. Choose another model."
             )
-        taken = max(0, further + len(self.runner.first))
+        taken = max(0, further + len(self.runner.bos))
         if self.context_length is None or prefix_length + suffix_length + taken <= self.context_length:
             return
         before = f" after {taken} positions of a shift or a soft prompt" if further > 0 else ""

@@ -15,6 +15,9 @@ SURROGATE_ROUND = ROOT / "tests" / "rounds" / "surrogate-dev.toml"
 
 def surrogate_or_demo() -> tuple[Round, Path]:
     """Return the round and the directory of the surrogate target, or those of the demo if the surrogate is missing."""
+    if SURROGATE.is_dir():
+        # The round's files lie beside the surrogate, unless the user has them elsewhere.
+        os.environ.setdefault("HARNESS_DATA", str(SHARED_DATA))
     name, target = (str(SURROGATE_ROUND), str(SURROGATE)) if SURROGATE.is_dir() else ("demo", "demo")
     return load_round(name), resolve_target(target).path
 

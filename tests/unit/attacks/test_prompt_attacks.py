@@ -8,17 +8,14 @@ from harness.core.training import Training
 from harness.engine.target import Target
 from tests.devices import slow_on_gpu
 from tests.unit.attacks.running import SmallContext, attack_of, function_of, run
+from tests.unit.engine.reference import examples_of_a_prompt
 
 LENGTH = 6
 
 
 @pytest.fixture(scope="module")
 def training() -> Training:
-    rng = np.random.default_rng(8)
-    rows = rng.integers(0, 61, (40, 12 + LENGTH)).astype(np.uint16)
-    # A prompt easily learns a suffix that repeats three tokens.
-    rows[:, 12:] = np.tile([7, 8, 9], 2)
-    return Training(rows[:, :12], rows[:, 12:], None, np.arange(40))
+    return examples_of_a_prompt()
 
 
 def test_the_smoothing_loss_adds_the_mean_of_the_hardest_tokens() -> None:

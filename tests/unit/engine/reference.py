@@ -5,6 +5,7 @@ import torch
 
 from harness.core.arrays import Tokens
 from harness.core.policy import Policy
+from harness.core.training import Training
 from harness.engine.branches import Logits
 from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.target import Target
@@ -23,6 +24,13 @@ def decode_greedily(walk: Walk) -> Tokens:
         tokens, _ = walk.leading(1)
         walk.advance(tokens[:, 0])
     return walk.suffixes
+
+
+def examples_of_a_prompt() -> Training:
+    """Return 40 training examples of 12 + 6 tokens with one suffix, which a soft prompt easily learns."""
+    rows = np.random.default_rng(8).integers(0, 61, (40, 18)).astype(np.uint16)
+    rows[:, 12:] = np.tile([7, 8, 9], 2)
+    return Training(rows[:, :12], rows[:, 12:], None, np.arange(40))
 
 
 def to_device(target: Target, tokens: np.ndarray) -> torch.Tensor:

@@ -12,17 +12,14 @@ from harness.engine import prompt_tuning
 from harness.engine.loading import load_target
 from harness.engine.prompt_tuning import PromptTuning, suffix_losses
 from harness.engine.target import Target
+from tests.unit.engine.reference import examples_of_a_prompt
 
 LENGTH = 6
 
 
 @pytest.fixture(scope="module")
 def training() -> Training:
-    rng = np.random.default_rng(8)
-    rows = rng.integers(0, 61, (40, 12 + LENGTH)).astype(np.uint16)
-    # A prompt easily learns a suffix that repeats three tokens.
-    rows[:, 12:] = np.tile([7, 8, 9], 2)
-    return Training(rows[:, :12], rows[:, 12:], None, np.arange(40))
+    return examples_of_a_prompt()
 
 
 def _mean(losses: torch.Tensor) -> torch.Tensor:
