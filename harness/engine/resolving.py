@@ -64,16 +64,41 @@ def require_capacity(target: ResolvedTarget, round_: Round) -> None:
 
 
 def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
-    """Raise HarnessError if config.json shows that the target has many more tokens than the round.
+    """Raise HarnessError if the numbers of tokens show that the target and the round have different tokenizers.
 
-    A few more are padding, and get no probability. Many more are those of another tokenizer.
+    A model may predict a few more tokens than its tokenizer has: they are padding, and get no probability. But its
+    tokenizer must have as many as the round, with or without the tokens that were added to it.
     """
     vocabulary = configured_number(target.path, VOCABULARY_KEYS)
-    if vocabulary is not None and vocabulary > (1 + _MOST_PADDING) * round_.vocabulary:
-        raise HarnessError(
-            f"{target.id} predicts {vocabulary:,} tokens and the round has {round_.vocabulary:,}, so its tokenizer is "
-            f"another one. Choose another model or a round with `vocabulary = {vocabulary}`."
-        )
+    sizes = _tokenizer_sizes(target.path)
+    if vocabulary == round_.vocabulary or vocabulary is None:
+        return
+    if vocabulary > (1 + _MOST_PADDING) * round_.vocabulary:
+        has = f"predicts {vocabulary:,} tokens"
+    elif sizes and round_.vocabulary not in sizes:
+        vocabulary = max(sizes)
+        has = f"has a tokenizer of {vocabulary:,} tokens"
+    else:
+        return
+    raise HarnessError(
+        f"{target.id} {has} and the round has {round_.vocabulary:,}, so its tokenizer is another one. Choose another "
+        f"model or a round with `vocabulary = {vocabulary}`."
+    )
+
+
+def _tokenizer_sizes(path: Path) -> set[int]:
+    """Return the number of tokens of a target's tokenizer, without and with added tokens; empty if it is unknown."""
+    for name in ("tokenizer.json", "vocab.json"):
+        try:
+            found = json.loads((path / name).read_bytes())
+            if name == "vocab.json":
+                return {len(found)}
+            learned = {entry if isinstance(entry, str) else entry[0] for entry in found["model"]["vocab"]}
+            added = {token["id"] for token in found.get("added_tokens", ()) if token["content"] not in learned}
+            return {len(learned), len(learned) + len(added)}
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            continue
+    return set()
 
 
 def configured_number(path: Path, names: tuple[str, ...]) -> int | None:

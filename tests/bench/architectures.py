@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from transformers import AutoConfig, PreTrainedModel
 from transformers.models.auto import AutoModelForCausalLM
 
@@ -24,14 +23,15 @@ from harness.core.policy import Policy
 from harness.engine.target import Target
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import surrogate_or_demo
+from tests.demo_target.training import sampled_loss
 
 LAYERS, WIDTH, HEADS, PREFIXES = 4, 192, 6, 32
 TRIALS = (1, 10)
 TRAINED_TRIALS = 100
 TRAINED = ("Llama", "Pythia (GPT-NeoX)")
 _POLICY = Policy(top_k=10)
-_STEPS, _RATE = 100, 3e-3
-"""Training steps, about a minute of two cores, and the first learning rate, which falls to zero."""
+_STEPS, _RATE, _SAMPLED = 100, 3e-3, 1_024
+"""Training steps, about a minute of two cores, the first learning rate, which falls to zero, and sampled tokens."""
 _COMMON: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
 _GPT = {**_COMMON, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 128}
 _PLAIN = {
@@ -102,22 +102,12 @@ def _new_model(configuration: Any) -> PreTrainedModel:
 
 
 def _train(model: PreTrainedModel, rows: Tokens) -> None:
-    """Train on `rows` [examples, prefix and suffix] until the model half knows them.
-
-    Each step compares the right token with all tokens of the rows and with some others, which are chosen at random: the
-    product with the whole vocabulary would take most of the time.
-    """
-    used, labels = np.unique(rows[:, 1:], return_inverse=True)
-    tokens, wanted = torch.as_tensor(rows.astype(np.int64)), torch.as_tensor(labels.reshape(-1))
-    known = torch.as_tensor(used.astype(np.int64))
-    head = model.get_output_embeddings()
+    """Train on `rows` [examples, prefix and suffix] until the model half knows them."""
+    tokens = torch.as_tensor(rows.astype(np.int64))
     optimizer = torch.optim.AdamW(model.requires_grad_(True).parameters())
     for step in range(_STEPS):
         optimizer.param_groups[0]["lr"] = _RATE * (1 - step / _STEPS)
-        others = torch.randint(len(head.weight), (len(known),))
-        states = model.base_model(tokens[:, :-1], use_cache=False).last_hidden_state.flatten(0, 1)
-        logits = states @ head.weight[torch.cat([known, others])].T
-        loss = F.cross_entropy(logits, wanted)
+        loss = sampled_loss(model, tokens, tokens, _SAMPLED)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

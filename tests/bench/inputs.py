@@ -11,6 +11,9 @@ from tests.functional.machine import ROOT, SHARED_DATA, homes
 
 SURROGATE = SHARED_DATA / "surrogate-11m"
 SURROGATE_ROUND = ROOT / "tests" / "rounds" / "surrogate-dev.toml"
+OFFSETS = ROOT / ".surrogates" / "offsets"
+"""A surrogate that has read its rows at random offsets: `python -m tests.surrogate offsets` trains it."""
+OFFSETS_ROUND = ROOT / "tests" / "rounds" / "surrogate-offsets.toml"
 
 
 def surrogate_or_demo() -> tuple[Round, Path]:

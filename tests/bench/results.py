@@ -1,7 +1,8 @@
-"""`make results`: run every attack on the demo and on surrogate-dev, 120 seconds each, and print the README's table.
+"""`make results`: run every attack on the demo and on two surrogates, 120 seconds each, and print the README's table.
 
 The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
-its source or its settings have changed. `--write` writes the table to README.md.
+its source or its settings have changed. `--write` writes the table to README.md. The second surrogate is trained by
+`python -m tests.surrogate offsets`; without it, its rows are missing.
 """
 
 import argparse
@@ -13,12 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.core.scoring import Score
 from harness.jobs.attack.results import every_guess
-from harness.jobs.attack.spec import AttackSpec
 from harness.plugins.discovery import AttackFile, find_attacks
 from harness.runs.folder import RunFolder
 from harness.runs.summary import RunSummary, run_summary
-from tests.bench.inputs import SURROGATE, SURROGATE_ROUND
+from harness.submit.run_facts import run_facts
+from tests.bench.inputs import OFFSETS, OFFSETS_ROUND, SURROGATE, SURROGATE_ROUND
 from tests.functional.machine import ROOT
 
 HOME = ROOT / ".results"
@@ -26,14 +28,14 @@ BUDGET = "120s"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 SETTINGS: dict[str, dict[str, list[str]]] = {
-    # Settings that fit into 120 seconds on two cores. All others are the defaults of the attack.
+    # Settings by round that fit into 120 seconds on two cores. All others are the defaults of the attack.
     "baseline": {"*": ["trials=10"]},
     "sampling": {"*": ["trials=10"]},
     "soft_prompt": {"*": ["epochs=3", "examples=500", "batch=25"]},
     "ethicist": {"*": ["tokens=20", "epochs=3", "examples=400", "batch=20", "warmup=10", "trials=10"]},
-    "two_step": {"surrogate-dev": ["width=3", "examples=600"]},
+    "two_step": {"demo": [], "*": ["width=3", "examples=600"]},
     "multi_prefix": {"*": ["width=1"]},
-    "enumerate": {"surrogate-dev": ["width=4"]},
+    "enumerate": {"demo": [], "*": ["width=4"]},
     "contrastive": {"*": ["top_k=4"]},
 }
 LEFT_OUT = ("replay",)
@@ -42,13 +44,17 @@ LEFT_OUT = ("replay",)
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one attack on one round. distinct: the number of distinct guesses."""
+    """The result of one attack on one round.
+
+    unreachable: the score on the examples whose answers the training rows do not contain, None if the round has no
+    others. distinct: the number of distinct guesses.
+    """
 
     attack: AttackFile
     round: str
     settings: list[str]
     summary: RunSummary
-    spec: AttackSpec
+    unreachable: Score | None
     distinct: int
 
 
@@ -66,14 +72,16 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
             if folder is None:
                 print(f"{name}, {number} of {len(attacks)}: {attack.name} {' '.join(settings)} …", file=sys.stderr)
                 folder = _run(attack, where, settings)
-            yield Result(attack, name, settings, run_summary(folder), folder.attack_spec(), len(every_guess(folder)))
+            facts = run_facts(folder)
+            distinct = len(every_guess(folder))
+            yield Result(attack, name, settings, facts.summary, facts.unreachable_score, distinct)
 
 
 def table(found: list[Result]) -> str:
     """Return the results as a Markdown table, sorted by round and recall, with controls last."""
     lines = [
-        "| attack | round | Recall@100 | exact@1 | upper bound (any guess) | seconds | distinct suffixes/s |",
-        "|---|---|---|---|---|---|---|",
+        "| attack | round | Recall@100 | unreachable | exact@1 | upper bound (any guess) | seconds | suffixes/s |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for result in sorted(found, key=lambda one: (one.round, one.attack.control, -(one.summary.recall_at_cap or 0))):
         summary = result.summary
@@ -86,6 +94,7 @@ def table(found: list[Result]) -> str:
             + (f" {' '.join(result.settings)}" if result.settings else ""),
             result.round,
             recall,
+            "–" if result.unreachable is None else f"{result.unreachable.recall_at_cap:.3f}",
             _share(summary.exact_at_1),
             _share(summary.any_of_n),
             f"{summary.elapsed_s:.0f}{ended}",
@@ -137,11 +146,13 @@ def main() -> None:
     """Run the attacks without an earlier run, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the table to README.md")
-    parser.add_argument("--only", choices=["demo", "surrogate-dev"], help="run the attacks on one round only")
+    rounds = {"demo": "demo", "surrogate-dev": str(SURROGATE_ROUND), "surrogate-offsets": str(OFFSETS_ROUND)}
+    parser.add_argument("--only", choices=list(rounds), help="run the attacks on one round only")
     chosen = parser.parse_args()
-    rounds = {"demo": "demo"}
-    if SURROGATE.is_dir():
-        rounds["surrogate-dev"] = str(SURROGATE_ROUND)
+    for name, surrogate in (("surrogate-dev", SURROGATE), ("surrogate-offsets", OFFSETS)):
+        if not surrogate.is_dir():
+            print(f"{name}: no target in {surrogate}.", file=sys.stderr)
+            del rounds[name]
     found = list(results({name: where for name, where in rounds.items() if chosen.only in (None, name)}))
     print(table(found))
     if chosen.write:

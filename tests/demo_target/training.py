@@ -1,19 +1,28 @@
-"""The training of the demo target: a small GPT-Neo that reads each copy of each document as one row.
+"""The training of the demo target and of `tests.surrogate`: a small GPT-Neo reads each copy of a document as one row.
 
 This module does not depend on examples, so they cannot influence the training.
 """
 
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import torch
-from transformers import GPTNeoConfig, GPTNeoForCausalLM
-
 from tests.demo_target.tokenizer import END_OF_TEXT_ID
 
+# Torch reads these when it loads. On a busy machine, spinning threads made a training step seven times slower.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import GPTNeoConfig, GPTNeoForCausalLM, PreTrainedModel
+
 ROW = 128
-"""Maximum number of tokens of a training row."""
+"""Maximum number of tokens of a training row of the demo target."""
 MIN_ROW = 100
 IGNORED_LABEL = -100
 
@@ -32,7 +41,9 @@ class Schedule(NamedTuple):
         return self.peak * min(1.0, (step + 1) / self.warm_up, (self.steps - step) / self.cool_down)
 
 
-def build_model(vocabulary: int, seed: int, *, width: int = 128, heads: int = 4) -> GPTNeoForCausalLM:
+def build_model(
+    vocabulary: int, seed: int, *, width: int = 128, heads: int = 4, end_of_text: int = END_OF_TEXT_ID
+) -> GPTNeoForCausalLM:
     """Return an untrained GPT-Neo of four layers, alternately global and local, with tied embeddings."""
     torch.manual_seed(seed)
     return GPTNeoForCausalLM(
@@ -47,33 +58,45 @@ def build_model(vocabulary: int, seed: int, *, width: int = 128, heads: int = 4)
             embed_dropout=0.0,
             resid_dropout=0.0,
             attention_dropout=0.0,
-            bos_token_id=END_OF_TEXT_ID,
-            eos_token_id=END_OF_TEXT_ID,
+            bos_token_id=end_of_text,
+            eos_token_id=end_of_text,
             tie_word_embeddings=True,
         )
     )
 
 
 def train(
-    model: GPTNeoForCausalLM,
+    model: PreTrainedModel,
     texts: Sequence[Sequence[int]],
     copies: Sequence[int],
     schedule: Schedule,
     seed: int,
     report: Callable[[int, float], None],
+    *,
+    threads: int,
+    longest: int = ROW,
+    sampled: int | None = None,
 ) -> None:
     """Train `model` in place on `texts` in the order of `copies`, reshuffled for each further epoch.
 
+    threads: the number of CPU threads. longest: the maximum number of tokens of a training row. sampled: as in
+    `sampled_loss`; None for the exact loss.
+
     `report(step, loss)` is called after each step with the step's mean loss in nats per token.
     """
+    torch.set_num_threads(threads)
     model.train()
     optimizers = _optimizers(model, schedule.peak)
-    rows = _rows(texts, copies, Random(seed))
+    end_of_text = int(model.config.eos_token_id)
+    rows = _rows([[*text, end_of_text] for text in texts], copies, Random(seed), longest)
     for step in range(schedule.steps):
         for group in (group for optimizer in optimizers for group in optimizer.param_groups):
             group["lr"] = schedule.learning_rate(step)
-        tokens, labels = _batch([next(rows) for _ in range(schedule.rows)])  # both [rows, longest]
-        loss = model(input_ids=tokens, labels=labels, use_cache=False).loss
+        tokens, labels = _batch([next(rows) for _ in range(schedule.rows)], end_of_text)  # both [rows, longest]
+        if sampled is None:
+            loss = model(input_ids=tokens, labels=labels, use_cache=False).loss
+        else:
+            loss = sampled_loss(model, tokens, labels, sampled)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
@@ -83,12 +106,38 @@ def train(
     model.train(False)
 
 
-def _optimizers(model: GPTNeoForCausalLM, peak: float) -> list[torch.optim.Optimizer]:
+def save_in_half_precision(model: PreTrainedModel, folder: Path) -> None:
+    """Write the model to `folder` in Hugging Face layout, in float16 and readable by everyone."""
+    torch.nn.Module.half(model)
+    model.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600
+
+
+def sampled_loss(model: PreTrainedModel, tokens: Tensor, labels: Tensor, sampled: int) -> Tensor:
+    """Return an estimate of the mean loss in nats that does not need the product with the whole vocabulary.
+
+    tokens, labels: [rows, longest]. The tokens of the batch enter the softmax themselves; `sampled` tokens, drawn at
+    random, stand for all others and are weighted accordingly, so the estimate of the denominator is unbiased.
+    """
+    is_wanted = labels[:, 1:] != IGNORED_LABEL
+    known, wanted = torch.unique(labels[:, 1:][is_wanted], return_inverse=True)
+    weights = model.get_output_embeddings().weight
+    is_other = torch.ones(len(weights), dtype=torch.bool)
+    is_other[known] = False
+    others = is_other.nonzero()[:, 0]
+    drawn = others[torch.randint(len(others), (min(sampled, len(others)),))]
+    states = model.base_model(tokens[:, :-1], use_cache=False).last_hidden_state[is_wanted]
+    logits = states @ weights[torch.cat([known, drawn])].T
+    logits[:, len(known) :] += math.log(len(others) / len(drawn))
+    return F.cross_entropy(logits, wanted)
+
+
+def _optimizers(model: PreTrainedModel, peak: float) -> list[torch.optim.Optimizer]:
     """Return Muon for the layers' matrices and AdamW for embeddings, norms and biases.
 
     With Muon the model memorizes a row from far fewer copies than with AdamW, so two CPU cores are enough.
     """
-    layers = [parameter for parameter in model.transformer.h.parameters() if parameter.ndim == 2]
+    layers = [module.weight for module in model.base_model.modules() if isinstance(module, torch.nn.Linear)]
     chosen = {id(parameter) for parameter in layers}
     others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
     return [
@@ -97,20 +146,20 @@ def _optimizers(model: GPTNeoForCausalLM, peak: float) -> list[torch.optim.Optim
     ]
 
 
-def _rows(texts: Sequence[Sequence[int]], copies: Sequence[int], rng: Random) -> Iterator[Sequence[int]]:
-    """Yield at most 128 tokens of each copy, from a random start, so that passages occur at different positions."""
+def _rows(texts: Sequence[Sequence[int]], copies: Sequence[int], rng: Random, longest: int) -> Iterator[Sequence[int]]:
+    """Yield at most `longest` tokens of each copy, from a random start, so that passages have different positions."""
     order = list(copies)
     while True:
         for index in order:
-            text = [*texts[index], END_OF_TEXT_ID]
+            text = texts[index]
             start = rng.randrange(max(1, len(text) - MIN_ROW + 1))
-            yield text[start : start + ROW]
+            yield text[start : start + longest]
         rng.shuffle(order)
 
 
-def _batch(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+def _batch(rows: Sequence[Sequence[int]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
     longest = max(map(len, rows))
-    tokens = torch.full((len(rows), longest), END_OF_TEXT_ID)
+    tokens = torch.full((len(rows), longest), padding)
     labels = torch.full((len(rows), longest), IGNORED_LABEL)
     for place, row in enumerate(rows):
         tokens[place, : len(row)] = labels[place, : len(row)] = torch.tensor(row)

@@ -12,7 +12,9 @@ import pytest
 from harness.runs.folder import RunFolder
 from harness.runs.summary import run_summary
 from tests.conftest import require_tool
+from tests.functional.bundler import OWN_ENVIRONMENT
 from tests.functional.machine import Machine, guess_count, wait_until
+from tests.functional.trained import ATTACKED, TRAINING, write_trained_model
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +131,40 @@ def test_from_an_empty_home_to_a_packaged_submission_by_keys_alone(
     assert zipfile.is_zipfile(folder / "submissions" / f"{second.id}.zip")
     again.press("Escape", "q")
     wait_until(lambda: subprocess.run(["tmux", "-S", again._socket, "ls"], capture_output=True).returncode != 0)
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gpt_neox"])
+@pytest.mark.timeout(900)
+def test_other_architectures_from_the_screen_to_a_verified_bundle(
+    machine: Machine, terminal: Callable[..., Terminal], model_type: str
+) -> None:
+    folder = machine.folder
+    write_trained_model(model_type, folder / "models" / model_type)
+    lines = [f'target = "./models/{model_type}"', f"answer_rows = [0, {ATTACKED}]", f"train_rows = [0, {TRAINING}]"]
+    (folder / "few.toml").write_text("\n".join(['base = "demo"', 'name = "few"', *lines]))
+    (folder / "team.toml").write_text('[[members]]\nname = "Ada"\n')
+    (folder / "description.md").write_text("# An attack\n\nIt searches.\n")
+    opened = terminal(size=(120, 35))
+    opened.until("2 Attacks")
+    opened.press("2", "g")
+    _go_down_to(opened, "two_step")
+    opened.press("n")
+    opened.until("width", "harness run two_step")
+    # The cursor is on the round.
+    opened.press("C-u", *"./few.toml")
+    opened.until("harness run two_step --round ./few.toml")
+    opened.press("C-r")
+    run = only_run(machine)
+    opened.until("✓ finished", "two_step on few", run.id)
+    summary = run_summary(run)
+    assert summary.recall_at_cap is not None and summary.recall_at_cap > 0.1
+    opened.press("p")
+    opened.until("Checklist", "ready.")
+    opened.press("C-r")
+    opened.until("packaged in", f"{run.id}.zip")
+    bundle = str(folder / "submissions" / f"{run.id}.zip")
+    verdict = machine.json("verify", bundle, "--round", "few.toml", *OWN_ENVIRONMENT, "--out", str(folder / "again"))
+    assert verdict["outcome"] == "reproduced" and verdict["sentence"].endswith("byte for byte")
 
 
 def _go_down_to(terminal: Terminal, name: str) -> None:

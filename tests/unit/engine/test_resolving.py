@@ -179,6 +179,45 @@ def test_a_vocabulary_may_be_padded_but_not_another(tmp_path):
         require_round_vocabulary(target, _round(62, 10))
 
 
+_UNIGRAM = {"model": {"vocab": [[f"t{number}", 0.0] for number in range(62)]}, "added_tokens": []}
+_BPE = {
+    "model": {"vocab": {f"t{number}": number for number in range(61)}},
+    "added_tokens": [{"id": 0, "content": "t0"}, {"id": 61, "content": "new"}, {"id": 62, "content": "newer"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fitting", "largest"),
+    [
+        ("tokenizer.json", _BPE, (61, 63, 64), 63),
+        ("tokenizer.json", _UNIGRAM, (62, 64), 62),
+        ("vocab.json", {f"t{number}": number for number in range(63)}, (63, 64), 63),
+    ],
+)
+def test_another_tokenizer_is_noticed_by_its_number_of_tokens(tmp_path, monkeypatch, name, content, fitting, largest):
+    monkeypatch.setattr("harness.engine.resolving._MOST_PADDING", 0.1)
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 64}))
+    (folder / name).write_text(json.dumps(content))
+    target = resolve_target(str(folder))
+    for vocabulary in range(60, 65):
+        if vocabulary in fitting:
+            require_round_vocabulary(target, _round(vocabulary, 10))
+        else:
+            with pytest.raises(
+                HarnessError, match=rf"has a tokenizer of {largest} tokens and the round has {vocabulary}"
+            ):
+                require_round_vocabulary(target, _round(vocabulary, 10))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"model": {}}', '{"model": {"vocab": [1]}}'])
+def test_a_tokenizer_that_cannot_be_read_passes_the_check(tmp_path, content):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 61}))
+    (folder / "tokenizer.json").write_text(content)
+    require_round_vocabulary(resolve_target(str(folder)), _round(60, 10))
+
+
 @pytest.mark.parametrize("content", ["", "[1]", '{"vocab_size": "many", "n_positions": null}'])
 def test_a_configuration_without_numbers_passes_the_check(tmp_path, content):
     folder = _model(tmp_path / "model")

@@ -1,0 +1,88 @@
+"""Train a small stand-in for GPT-Neo 1.3B on real rows of the challenge: `python -m tests.surrogate offsets`.
+
+`offsets` reads the training rows 12,000 to 14,999 of the challenge, each in 1 to 20 copies. Each copy begins at a
+random token of the 100 before the prefix, as in a pre-training corpus, so the prefix has no fixed position and is
+rarely the beginning. `reference` reads rows before 12,000 once, without those that share 32 tokens with a later row.
+"""
+
+import argparse
+from pathlib import Path
+from random import Random
+from shutil import copy
+
+import numpy as np
+
+from harness.core.arrays import Ints, Tokens
+from harness.core.clusters import cluster_ids
+from harness.runs.machine import usable_cores
+from tests.bench.inputs import OFFSETS, SURROGATE
+from tests.demo_target.__main__ import progress_printer
+from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
+from tests.functional.machine import SHARED_DATA
+
+SEED = 2023
+FIRST_MEMORIZED = 12_000
+MOST_COPIES = 20
+ROWS_PER_STEP = 16
+SAMPLED = 4_096
+VOCABULARY, WIDTH, HEADS = 50_257, 192, 6
+_PARTS = ("preprefix", "prefix", "suffix")
+
+
+def training_rows() -> Tokens:
+    """Return the training rows of the challenge, [15000, 200]."""
+    parts = [np.load(SHARED_DATA / "satml" / f"train_{part}.npy") for part in _PARTS]
+    return np.concatenate(parts, axis=1).astype(np.int64)
+
+
+def memorized(rows: Tokens) -> tuple[Tokens, list[int]]:
+    """Return the rows that the surrogate reads, and the order of their copies, whose numbers are log-uniform."""
+    read = rows[FIRST_MEMORIZED:]
+    random = Random(SEED)
+    copies = [row for row in range(len(read)) for _ in range(int(MOST_COPIES ** random.random() + 0.5))]
+    random.shuffle(copies)
+    return read, copies
+
+
+def unrelated(rows: Tokens) -> tuple[Tokens, list[int]]:
+    """Return the rows that the reference model reads once, and their order: none shares a cluster with a later row."""
+    clusters: Ints = cluster_ids([rows])
+    is_related = np.isin(clusters[:FIRST_MEMORIZED], clusters[FIRST_MEMORIZED:])
+    read = rows[:FIRST_MEMORIZED][~is_related]
+    order = list(range(len(read)))
+    Random(SEED).shuffle(order)
+    return read, order
+
+
+def main() -> None:
+    """Train one of the models and write it in Hugging Face layout, with the tokenizer of GPT-2."""
+    parser = argparse.ArgumentParser(prog="python -m tests.surrogate", description=__doc__)
+    parser.add_argument("name", choices=["offsets", "reference"], help="the model to train")
+    parser.add_argument("--out", type=Path, default=OFFSETS.parent, help="parent of the model's directory")
+    parser.add_argument("--steps", type=int, help="number of training steps (default: each copy is read once)")
+    options = parser.parse_args()
+    rows, copies = (memorized if options.name == "offsets" else unrelated)(training_rows())
+    steps = options.steps or len(copies) // ROWS_PER_STEP
+    print(f"{len(rows):,} rows, {len(copies):,} copies, {steps:,} steps", flush=True)
+    model = build_model(VOCABULARY, SEED, width=WIDTH, heads=HEADS, end_of_text=VOCABULARY - 1)
+    schedule = Schedule(steps=steps, rows=ROWS_PER_STEP, cool_down=steps // 2)
+    train(
+        model,
+        rows.tolist(),
+        copies,
+        schedule,
+        SEED,
+        progress_printer(steps),
+        threads=usable_cores(),
+        longest=rows.shape[1],
+        sampled=SAMPLED,
+    )
+    folder = options.out / options.name
+    save_in_half_precision(model, folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        copy(SURROGATE / file, folder)
+    print(f"wrote {folder}")
+
+
+if __name__ == "__main__":
+    main()
