@@ -65,6 +65,11 @@ def build_model(
     )
 
 
+def load_model(folder: Path) -> GPTNeoForCausalLM:
+    """Return the model that was saved in `folder`, in float32."""
+    return GPTNeoForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
 def train(
     model: PreTrainedModel,
     texts: Sequence[Sequence[int]],
