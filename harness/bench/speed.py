@@ -21,6 +21,7 @@ from harness.bench.official import BATCH, official_suffixes
 from harness.core.arrays import Tokens
 from harness.core.policy import Policy
 from harness.engine.loading import load_target
+from harness.engine.memory import key_value_bytes
 from harness.engine.target import Target
 
 TRIALS = (1, 10, 100)
@@ -298,7 +299,8 @@ def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofl
     """Return the roofline, with two operations per weight and position (Kaplan et al. 2020, section 2.1)."""
     config = target.model.config
     layers, width, itemsize = config.num_hidden_layers, config.hidden_size, target.dtype.itemsize
-    block_weights, head_weights = 12 * layers * width * width, width * target.vocabulary
+    block_weights, head_weights = _block_weights(target.model), width * target.vocabulary
+    stored = key_value_bytes(config, itemsize=itemsize)
     logits = work.logits * target.vocabulary
 
     def microseconds(operations: float, bytes_: float) -> float:
@@ -306,9 +308,16 @@ def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofl
 
     return Roofline(
         weights=microseconds(2 * work.positions * block_weights, work.passes * block_weights * itemsize),
-        keys_and_values=microseconds(4 * layers * width * work.seen, 2 * layers * width * itemsize * work.read),
+        keys_and_values=microseconds(4 * layers * width * work.seen, stored * work.read),
         head=microseconds(2 * work.logits * head_weights, (work.passes * head_weights + logits) * itemsize),
     )
+
+
+def _block_weights(model: PreTrainedModel) -> int:
+    """Return the number of weights that each position is multiplied by, without the output embedding."""
+    modules = [module for module in model.base_model.modules() if not isinstance(module, torch.nn.Embedding)]
+    weights = [getattr(module, "weight", None) for module in modules]
+    return sum(weight.numel() for weight in weights if isinstance(weight, torch.Tensor) and weight.ndim == 2)
 
 
 def _median_ratio(turns: list[_Turn], official: list[_Turn]) -> float:

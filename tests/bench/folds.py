@@ -6,13 +6,13 @@ fold is attacked by a classifier that was trained on the other two, which theref
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from attacks.two_step import TIE, Candidates, Classifier, candidate_features
-from harness.core.arrays import Ints, Tokens
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.clusters import cluster_ids
 from harness.core.examples import folds_by_cluster
 from harness.core.policy import Policy
@@ -34,11 +34,16 @@ class Fold:
 
     examples: int
     baseline: float
-    two_step: float
     baseline_exact: float
-    two_step_exact: float
     baseline_any: float
+    two_step: float
+    two_step_exact: float
     two_step_any: float
+
+    @property
+    def ratio(self) -> float:
+        """Recall of `two_step` relative to the baseline."""
+        return self.two_step / self.baseline if self.baseline else float("nan")
 
 
 def measure(folder: Path, *, rows: int | None = None) -> list[Fold]:
@@ -47,39 +52,46 @@ def measure(folder: Path, *, rows: int | None = None) -> list[Fold]:
     rows: how many training rows are used, None for all.
     """
     whole = training_rows()[FIRST_MEMORIZED:][:rows]
-    prefixes, answers = whole[:, 100:150], whole[:, 150:]
-    clusters = cluster_ids([whole])
-    fold = folds_by_cluster(clusters, FOLDS)
+    prefixes = whole[:, 100:150]
     target = load_target(folder, device="cpu", threads=usable_cores())
-    found = _joined(list(_candidates(target, prefixes)))
-    drawn = _joined(list(_draws(target, prefixes)))
+    return scores_by_fold(whole, _joined(list(_candidates(target, prefixes))), _joined(list(_draws(target, prefixes))))
+
+
+def scores_by_fold(whole: Tokens, found: Candidates, drawn: Candidates) -> list[Fold]:
+    """Return the scores of each fold of the rows `whole` [rows, 200], from candidates and draws for all of them."""
+    answers = whole[:, 150:]
+    clusters = cluster_ids([whole])
+    fold, calibration_fold = (folds_by_cluster(clusters, count) for count in (FOLDS, 5))
     is_right = (found.suffixes == answers[found.ids]).all(axis=1)
     scores = []
     for number in range(FOLDS):
-        mine = fold[found.ids] == number
-        classifier = Classifier(found.features[~mine], is_right[~mine], folds_by_cluster(clusters, 5)[found.ids[~mine]])
-        confidence = classifier.probabilities(found.features[mine]) + TIE * found.likelihood[mine]
         attacked = np.flatnonzero(fold == number)
-        new_id = np.full(len(fold), -1)
-        new_id[attacked] = np.arange(len(attacked))
-        figures = []
-        for guesses, score, part in ((drawn, drawn.likelihood, fold[drawn.ids] == number), (found, None, mine)):
-            ids, suffixes = new_id[guesses.ids[part]], guesses.suffixes[part]
-            order = np.argsort(-(confidence if score is None else score[part]), kind="stable")
-            figures.append(_scores(ids[order], suffixes[order], answers[attacked], one_each=score is not None))
-        (base, base_exact, base_any), (ours, ours_exact, ours_any) = figures
-        scores.append(Fold(len(attacked), base, ours, base_exact, ours_exact, base_any, ours_any))
+        mine = fold[found.ids] == number
+        classifier = Classifier(found.features[~mine], is_right[~mine], calibration_fold[found.ids[~mine]])
+        confidence = classifier.probabilities(found.features[mine]) + TIE * found.likelihood[mine]
+        is_drawn = fold[drawn.ids] == number
+        base = _scores(drawn.ids[is_drawn], drawn.suffixes[is_drawn], drawn.likelihood[is_drawn], attacked, answers)
+        ours = _scores(found.ids[mine], found.suffixes[mine], confidence, attacked, answers, one_each=False)
+        scores.append(Fold(len(attacked), *base, *ours))
     return scores
 
 
-def _scores(ids: Ints, suffixes: Tokens, answers: Tokens, *, one_each: bool) -> tuple[float, float, float]:
-    """Return recall, exact@1 and upper bound of rows in submission order. one_each: only the best row of an example."""
+def _scores(
+    ids: Ints, suffixes: Tokens, confidence: Floats, attacked: Ints, answers: Tokens, *, one_each: bool = True
+) -> tuple[float, float, float]:
+    """Return recall, exact@1 and upper bound of guesses for the rows `attacked`.
+
+    one_each: only the best guess of an example is submitted.
+    """
+    order = np.argsort(-confidence, kind="stable")
+    ids, suffixes = np.searchsorted(attacked, ids[order]), suffixes[order]
+    answers = answers[attacked]
     is_right = (suffixes == answers[ids]).all(axis=1)
-    any_ = len(np.unique(ids[is_right])) / len(answers)
-    exact = exact_at_1(ids, suffixes, answers)
+    upper_bound = len(np.unique(ids[is_right])) / len(answers)
     kept = np.sort(np.unique(ids, return_index=True)[1]) if one_each else slice(None)
     cap = max(1, round(ERRORS_PER_EXAMPLE * len(answers)))
-    return recall_at_errors(is_right[kept], ids[kept], cap=cap, examples=len(answers)), exact, any_
+    recall = recall_at_errors(is_right[kept], ids[kept], cap=cap, examples=len(answers))
+    return recall, exact_at_1(ids, suffixes, answers), upper_bound
 
 
 def _candidates(target: Target, prefixes: Tokens) -> Iterator[Candidates]:
@@ -106,27 +118,37 @@ def _joined(parts: list[Candidates]) -> Candidates:
 
 
 def table(found: dict[str, list[Fold]]) -> str:
-    """Return the scores as a Markdown table."""
+    """Return the scores as a Markdown table, with the mean over the folds of each surrogate."""
     lines = [
-        "| surrogate | fold | examples | baseline | `two_step` | ratio | upper bounds |",
-        "|---|---|---|---|---|---|---|",
+        "| target | fold | examples | `baseline` | `two_step` | ratio | exact@1 | upper bounds |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, folds in found.items():
-        for number, fold in enumerate(folds, 1):
-            ratio = fold.two_step / fold.baseline if fold.baseline else float("nan")
-            lines.append(
-                f"| {name} | {number} | {fold.examples} | {fold.baseline:.3f} | {fold.two_step:.3f} | {ratio:.2f} "
-                f"| {fold.baseline_any:.3f}, {fold.two_step_any:.3f} |"
+        table_ = np.array([astuple(fold) for fold in folds])
+        mean = Fold(int(table_[:, 0].sum()), *table_[:, 1:].mean(axis=0).tolist())
+        for number, fold in [*enumerate(folds, 1), ("mean", mean)]:
+            cells = (
+                f"{fold.examples:,}",
+                f"{fold.baseline:.3f}",
+                f"{fold.two_step:.3f}",
+                f"{fold.ratio:.2f}",
+                f"{fold.baseline_exact:.3f}, {fold.two_step_exact:.3f}",
+                f"{fold.baseline_any:.3f}, {fold.two_step_any:.3f}",
             )
+            lines.append(f"| {name} | {number} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    surrogates = {"rounds' positions": SURROGATE, "random offsets": OFFSETS}
+def main() -> None:
+    """Print the table for each surrogate that is there."""
     found = {}
-    for name, folder in surrogates.items():
-        if not folder.is_dir():
+    for name, folder in (("surrogate-dev", SURROGATE), ("surrogate-offsets", OFFSETS)):
+        if folder.is_dir():
+            found[name] = measure(folder)
+        else:
             print(f"{name}: no target in {folder}.", file=sys.stderr)
-            continue
-        found[name] = measure(folder)
     print(table(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -130,7 +130,7 @@ def sampled_loss(model: PreTrainedModel, tokens: Tensor, labels: Tensor, sampled
     is_other = torch.ones(len(weights), dtype=torch.bool)
     is_other[known] = False
     others = is_other.nonzero()[:, 0]
-    drawn = others[torch.randint(len(others), (min(sampled, len(others)),))]
+    drawn = others[torch.randperm(len(others))[:sampled]]
     states = model.base_model(tokens[:, :-1], use_cache=False).last_hidden_state[is_wanted]
     logits = states @ weights[torch.cat([known, drawn])].T
     logits[:, len(known) :] += math.log(len(others) / len(drawn))

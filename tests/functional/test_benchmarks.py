@@ -9,7 +9,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.resolving import resolve_target
-from tests.bench import architectures, peers, rankers, schedule
+from tests.bench import architectures, folds, peers, rankers, schedule
 from tests.bench.ctranslate2_peer import Sampler
 from tests.bench.overhead import measure_ingest
 from tests.bench.terminal import first_paint_seconds
@@ -46,6 +46,16 @@ def test_the_rankers_are_compared() -> None:
     found = rankers.measure(rows=20)
     assert len(found) == 9 and all(0 < recall <= 1 for recall in found.values())
     assert len(rankers.table(found).splitlines()) == 2 + 9
+
+
+@pytest.mark.skipif(not folds.SURROGATE.is_dir(), reason="no surrogate target")
+def test_two_step_is_compared_with_the_baseline_on_folds_of_the_training_rows() -> None:
+    found = folds.measure(folds.SURROGATE, rows=120)
+    assert sum(fold.examples for fold in found) == 120
+    for fold in found:
+        assert 0 < fold.two_step <= fold.two_step_any <= 1 and fold.baseline_exact <= fold.baseline_any
+    lines = folds.table({"surrogate-dev": found}).splitlines()
+    assert len(lines) == 2 + 3 + 1 and lines[-1].startswith("| surrogate-dev | mean | 120 |")
 
 
 def test_the_engine_is_compared_with_a_peer_and_the_official_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,65 @@
+"""The training of small models, and the rows that the surrogates read."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from tests import surrogate
+from tests.demo_target.training import IGNORED_LABEL, Schedule, build_model, sampled_loss, train
+
+VOCABULARY = 31
+
+
+def test_the_sampled_loss_of_all_tokens_is_the_exact_loss() -> None:
+    model = build_model(VOCABULARY, 0, width=8, heads=2)
+    tokens = torch.randint(VOCABULARY, (3, 12))
+    labels = tokens.clone()
+    labels[1, 7:] = IGNORED_LABEL
+    exact = model(input_ids=tokens, labels=labels).loss
+    torch.testing.assert_close(sampled_loss(model, tokens, labels, VOCABULARY), exact)
+
+
+def test_the_sampled_loss_estimates_the_denominator_without_bias() -> None:
+    model = build_model(VOCABULARY, 0, width=8, heads=2)
+    model.transformer.wte.weight.data.mul_(20)  # unequal probabilities
+    tokens = torch.tensor([[1, 2]])
+    with torch.no_grad():
+        exact = model(input_ids=tokens, labels=tokens).loss.exp()
+        sampled = torch.stack([sampled_loss(model, tokens, tokens, 4) for _ in range(500)]).exp()
+    error = float(sampled.std()) / 500**0.5
+    assert 0 < error < 0.2 * exact and abs(sampled.mean() - exact) < 5 * error
+
+
+def test_training_lowers_the_loss() -> None:
+    model = build_model(VOCABULARY, 0, width=16, heads=2)
+    losses: list[float] = []
+    texts = [list(range(1, 21)), list(range(20, 0, -1))]
+    train(
+        model,
+        texts,
+        [0, 1],
+        Schedule(steps=40, rows=2, peak=1e-2, warm_up=5, cool_down=20),
+        0,
+        lambda step, loss: losses.append(loss),
+        threads=1,
+        sampled=VOCABULARY,
+    )
+    assert len(losses) == 40 and losses[-1] < 0.5 * losses[0]
+
+
+def test_the_surrogate_reads_each_late_row_and_its_reference_only_unrelated_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(surrogate, "FIRST_MEMORIZED", 60)
+    rows = np.arange(100 * 200).reshape(100, 200)
+    rows[7, :40] = rows[80, 100:140]  # 40 common tokens: one cluster
+    read, copies = surrogate.memorized(rows)
+    counts = np.bincount(copies)
+    assert (read == rows[60:]).all() and len(counts) == 40
+    assert counts.min() >= 1 and surrogate.MOST_COPIES / 2 < counts.max() <= surrogate.MOST_COPIES
+    assert any(first > second for first, second in pairwise(copies))
+    others, order = surrogate.unrelated(rows)
+    assert sorted(order) == list(range(59))
+    assert (others == np.delete(rows[:60], 7, axis=0)).all()
