@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Attack, Batch, Context, Field, Guesses, HarnessError, Params
+from harness import Attack, Context, Field, Guesses, HarnessError, Params
 from harness.core.arrays import Bools, Floats, Ints, Tokens, place_among_equals
 from harness.core.examples import folds_by_cluster
 from harness.core.training import Training
@@ -20,6 +20,8 @@ from harness.rankers import compressed_bytes
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
+
+    from harness.engine.target import Target
 
 TIE = 1e-9
 SEGMENTS = 5  # The mean log-probability of a suffix is a feature for the whole and for each segment.
@@ -46,12 +48,13 @@ class TwoStep(Attack[TwoStepParams]):
         if train is not None:
             context.announce("train", over=train)
         for batch in context.batches():
-            found = self.candidates(context, batch)
+            found = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
             context.keep(f"attacked {batch.ids[0]}", found.as_array())
             # Until the classifier is trained, the likelihood orders the candidates.
             yield Guesses(found.ids, found.suffixes, found.likelihood)
         for batch in context.batches(stage="train", over=train) if train is not None else ():
-            context.keep(f"trained {batch.ids[0]}", self.candidates(context, batch).as_array())
+            found = find_candidates(context.target, batch.ids, batch.prefixes, self.params.width)
+            context.keep(f"trained {batch.ids[0]}", found.as_array())
         classifier = None if train is None else self.classifier(context, train)
         if classifier is None:
             return
@@ -59,13 +62,6 @@ class TwoStep(Attack[TwoStepParams]):
             # Trees give many candidates equal odds. The likelihood orders those.
             probability = classifier.probabilities(found.features)
             yield Guesses(found.ids, found.suffixes, probability + TIE * found.likelihood)
-
-    def candidates(self, context: Context, batch: Batch) -> "Candidates":
-        """Return the likeliest suffixes of a batch's prefixes, with their features."""
-        found = context.target.search(batch.prefixes, self.params.width)
-        own = context.target.score(batch.prefixes[:, :1], batch.prefixes[:, 1:]).token_logprobs
-        known = candidate_features(batch.prefixes, own, found.row, found.suffixes, found.token_logprobs)
-        return Candidates(batch.ids[found.row], found.suffixes, found.token_logprobs.sum(axis=1), known)
 
     def training(self, context: Context) -> Training | None:
         """Return the training examples, None if the round has none."""
@@ -115,6 +111,14 @@ class Candidates:
         """Return the candidates of an array from `as_array`."""
         end = 3 + int(table[0, 0])
         return cls(table[:, 1].astype(np.int64), table[:, 3:end].astype(np.int64), table[:, 2], table[:, end:])
+
+
+def find_candidates(target: "Target", ids: Ints, prefixes: Tokens, width: int) -> Candidates:
+    """Return the likeliest suffixes of the examples `ids` [n] with `prefixes` [n, prefix length], with features."""
+    found = target.search(prefixes, width)
+    own = target.score(prefixes[:, :1], prefixes[:, 1:]).token_logprobs
+    features = candidate_features(prefixes, own, found.row, found.suffixes, found.token_logprobs)
+    return Candidates(ids[found.row], found.suffixes, found.token_logprobs.sum(axis=1), features)
 
 
 def kept_candidates(context: Context, name: str, examples: int) -> Iterator[Candidates]:

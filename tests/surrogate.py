@@ -1,24 +1,24 @@
 """Train a small stand-in for GPT-Neo 1.3B on real rows of the challenge: `python -m tests.surrogate offsets`.
 
-`offsets` reads the training rows 12,000 to 14,999 of the challenge, each in 1 to 20 copies and these twice. Each copy
-begins at a random token of the 100 before the prefix, as in a pre-training corpus, so the prefix has no fixed position
-and is rarely the beginning. `reference` reads rows before 12,000 once, without those that share 32 tokens with a later
-row. The learning rate falls to zero in each of the passes, and the model is written after each.
+`offsets` reads each of the training rows 12,000 to 14,999 of the challenge in 1 to 20 copies, in two passes. Each copy
+begins at one of the first 102 tokens of its row, as in a pre-training corpus, so the prefix has no fixed position and
+is rarely the beginning. `reference` reads rows before 12,000 once, without those that share 32 tokens with a later row.
+The learning rate falls to zero in each pass.
 """
 
 import argparse
+import math
 from pathlib import Path
 from random import Random
-from shutil import copy
+from shutil import copyfile
 
 import numpy as np
 
 from harness.core.arrays import Ints, Tokens
 from harness.core.clusters import cluster_ids
-from harness.runs.machine import usable_cores
 from tests.bench.inputs import OFFSETS, SURROGATE
 from tests.demo_target.__main__ import progress_printer
-from tests.demo_target.training import Schedule, build_model, load_model, save_in_half_precision, train
+from tests.demo_target.training import Schedule, build_model, save_in_half_precision, train
 from tests.functional.machine import SHARED_DATA
 
 SEED = 2023
@@ -61,32 +61,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.surrogate", description=__doc__)
     parser.add_argument("name", choices=["offsets", "reference"], help="the model to train")
     parser.add_argument("--out", type=Path, default=OFFSETS.parent, help="parent of the model's directory")
-    parser.add_argument("--again", action="store_true", help="continue from the model that is there, for one pass")
     options = parser.parse_args()
     rows, copies = (memorized if options.name == "offsets" else unrelated)(training_rows())
-    folder = options.out / options.name
-    steps = len(copies) // ROWS_PER_STEP
+    steps = math.ceil(len(copies) / ROWS_PER_STEP)
     print(f"{len(rows):,} rows, {len(copies):,} copies, {steps:,} steps a pass", flush=True)
-    if options.again:
-        model = load_model(folder)
-    else:
-        model = build_model(VOCABULARY, SEED, width=WIDTH, heads=HEADS, end_of_text=VOCABULARY - 1)
+    model = build_model(VOCABULARY, SEED, width=WIDTH, heads=HEADS, end_of_text=VOCABULARY - 1)
     schedule = Schedule(steps=steps, rows=ROWS_PER_STEP, cool_down=steps // 2)
-    for seed in [SEED + 1] if options.again else range(SEED, SEED + PASSES[options.name]):
-        train(
-            model.float(),
-            rows.tolist(),
-            copies,
-            schedule,
-            seed,
-            progress_printer(steps),
-            threads=usable_cores(),
-            longest=rows.shape[1],
-            sampled=SAMPLED,
-        )
-        save_in_half_precision(model, folder)
+    for seed in range(SEED, SEED + PASSES[options.name]):
+        report = progress_printer(steps)
+        train(model, rows.tolist(), copies, schedule, seed, report, longest=rows.shape[1], sampled=SAMPLED)
+    folder = options.out / options.name
+    save_in_half_precision(model, folder)
     for file in ("tokenizer.json", "tokenizer_config.json"):
-        copy(SURROGATE / file, folder)
+        copyfile(SURROGATE / file, folder / file)
     print(f"wrote {folder}")
 
 

@@ -299,8 +299,10 @@ def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofl
     """Return the roofline, with two operations per weight and position (Kaplan et al. 2020, section 2.1)."""
     config = target.model.config
     layers, width, itemsize = config.num_hidden_layers, config.hidden_size, target.dtype.itemsize
+    heads_width = config.num_attention_heads * (
+        getattr(config, "head_dim", None) or width // config.num_attention_heads
+    )
     block_weights, head_weights = _block_weights(target.model), width * target.vocabulary
-    stored = key_value_bytes(config, itemsize=itemsize)
     logits = work.logits * target.vocabulary
 
     def microseconds(operations: float, bytes_: float) -> float:
@@ -308,13 +310,15 @@ def _roofline(work: _Work, suffixes: int, rates: Rates, target: Target) -> Roofl
 
     return Roofline(
         weights=microseconds(2 * work.positions * block_weights, work.passes * block_weights * itemsize),
-        keys_and_values=microseconds(4 * layers * width * work.seen, stored * work.read),
+        keys_and_values=microseconds(
+            4 * layers * heads_width * work.seen, key_value_bytes(config, itemsize=itemsize) * work.read
+        ),
         head=microseconds(2 * work.logits * head_weights, (work.passes * head_weights + logits) * itemsize),
     )
 
 
 def _block_weights(model: PreTrainedModel) -> int:
-    """Return the number of weights that each position is multiplied by, without the output embedding."""
+    """Return the number of weights of a dense model's blocks, which each position is multiplied by."""
     modules = [module for module in model.base_model.modules() if not isinstance(module, torch.nn.Embedding)]
     weights = [getattr(module, "weight", None) for module in modules]
     return sum(weight.numel() for weight in weights if isinstance(weight, torch.Tensor) and weight.ndim == 2)

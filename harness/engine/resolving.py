@@ -66,39 +66,38 @@ def require_capacity(target: ResolvedTarget, round_: Round) -> None:
 def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
     """Raise HarnessError if the numbers of tokens show that the target and the round have different tokenizers.
 
-    A model may predict a few more tokens than its tokenizer has: they are padding, and get no probability. But its
-    tokenizer must have as many as the round, with or without the tokens that were added to it.
+    A model may predict a few more tokens than the round has: they are padding, and get no probability. But a tokenizer
+    with more tokens than the round must have the round's number without the tokens that were added to it.
     """
     vocabulary = configured_number(target.path, VOCABULARY_KEYS)
-    sizes = _tokenizer_sizes(target.path)
-    if vocabulary == round_.vocabulary or vocabulary is None:
+    if vocabulary is None or vocabulary == round_.vocabulary:
         return
+    sizes = _tokenizer_sizes(target.path)
     if vocabulary > (1 + _MOST_PADDING) * round_.vocabulary:
         has = f"predicts {vocabulary:,} tokens"
-    elif sizes and round_.vocabulary not in sizes:
-        vocabulary = max(sizes)
-        has = f"has a tokenizer of {vocabulary:,} tokens"
+    elif round_.vocabulary < max(sizes, default=0) and round_.vocabulary not in sizes:
+        has = f"has a tokenizer of {' or '.join(f'{size:,}' for size in sizes)} tokens"
     else:
         return
     raise HarnessError(
         f"{target.id} {has} and the round has {round_.vocabulary:,}, so its tokenizer is another one. Choose another "
-        f"model or a round with `vocabulary = {vocabulary}`."
+        f"model or a round with `vocabulary = {max(sizes, default=vocabulary)}`."
     )
 
 
-def _tokenizer_sizes(path: Path) -> set[int]:
+def _tokenizer_sizes(path: Path) -> list[int]:
     """Return the number of tokens of a target's tokenizer, without and with added tokens; empty if it is unknown."""
-    for name in ("tokenizer.json", "vocab.json"):
-        try:
-            found = json.loads((path / name).read_bytes())
-            if name == "vocab.json":
-                return {len(found)}
+    with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        if (path / "tokenizer.json").exists():
+            found = json.loads((path / "tokenizer.json").read_bytes())
             learned = {entry if isinstance(entry, str) else entry[0] for entry in found["model"]["vocab"]}
-            added = {token["id"] for token in found.get("added_tokens", ()) if token["content"] not in learned}
-            return {len(learned), len(learned) + len(added)}
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
-            continue
-    return set()
+            added = {token["content"] for token in found.get("added_tokens", ())}
+        else:
+            learned = set(json.loads((path / "vocab.json").read_bytes()))
+            file = path / "added_tokens.json"
+            added = set(json.loads(file.read_bytes())) if file.exists() else set()
+        return sorted({len(learned), len(learned | added)})
+    return []
 
 
 def configured_number(path: Path, names: tuple[str, ...]) -> int | None:

@@ -15,8 +15,9 @@ from harness.rankers import Ranker, ranked
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import SURROGATE
 from tests.functional.machine import SHARED_DATA
+from tests.surrogate import FIRST_MEMORIZED
 
-FIRST, BLOCK, BLOCKS, WIDTH, CAP = 12_000, 1_000, 3, 4, 100
+BLOCK, BLOCKS, WIDTH, CAP = 1_000, 3, 4, 100
 REQUIRED = 0.505
 
 
@@ -31,7 +32,7 @@ def measure(*, rows: int = BLOCK) -> dict[str, float]:
     prefixes, answers = (np.load(SHARED_DATA / "satml" / f"train_{part}.npy") for part in ("prefix", "suffix"))
     names = [name for name in get_args(Ranker) if name != "reference_ratio"]
     recalls: dict[str, list[float]] = {name: [] for name in names}
-    for first in range(FIRST, FIRST + BLOCK * BLOCKS, BLOCK):
+    for first in range(FIRST_MEMORIZED, FIRST_MEMORIZED + BLOCK * BLOCKS, BLOCK):
         here = slice(first, first + rows)
         found = target.search(prefixes[here], width=WIDTH)
         # Rows are ordered by prefix and then by probability.

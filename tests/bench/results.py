@@ -1,8 +1,8 @@
-"""`make results`: run every attack on the demo and on two surrogates, 120 seconds each, and print the README's table.
+"""`make results`: run the attacks on the demo and on two surrogates, 120 seconds each, and print the README's table.
 
 The runs are kept in .results/, so an interrupted `make results` continues where it was. An attack is run again only if
-its source or its settings have changed. `--write` writes the table to README.md. The second surrogate is trained by
-`python -m tests.surrogate offsets`; without it, its rows are missing.
+its source, its settings or the target have changed. `--write` writes the table to README.md. The second surrogate is
+trained by `python -m tests.surrogate offsets`.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from harness.submit.run_facts import run_facts
 from tests.bench.inputs import OFFSETS, OFFSETS_ROUND, SURROGATE, SURROGATE_ROUND
 from tests.functional.machine import ROOT
 
+ROUNDS = {"demo": "demo", "surrogate-dev": str(SURROGATE_ROUND), "surrogate-offsets": str(OFFSETS_ROUND)}
 HOME = ROOT / ".results"
 BUDGET = "120s"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
@@ -40,14 +41,16 @@ SETTINGS: dict[str, dict[str, list[str]]] = {
 }
 LEFT_OUT = ("replay",)
 """Attacks that are not run: `replay` submits guesses that were generated elsewhere."""
+ONLY_ON_DEMO = ("soft_prompt", "ethicist")
+"""Attacks whose training takes longer than the budget on a surrogate, so only their guesses without it would count."""
 
 
 @dataclass(frozen=True)
 class Result:
     """The result of one attack on one round.
 
-    unreachable: the score on the examples whose answers the training rows do not contain, None if the round has no
-    others. distinct: the number of distinct guesses.
+    unreachable: the score on the examples whose answers the training rows do not contain; None if these are all
+    examples, or none. distinct: the number of distinct guesses.
     """
 
     attack: AttackFile
@@ -63,8 +66,9 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
 
     rounds: {name: name or file}.
     """
-    attacks = [attack for attack in find_attacks() if attack.origin == "shipped" and attack.name not in LEFT_OUT]
+    shipped = [attack for attack in find_attacks() if attack.origin == "shipped" and attack.name not in LEFT_OUT]
     for name, where in rounds.items():
+        attacks = [attack for attack in shipped if name == "demo" or attack.name not in ONLY_ON_DEMO]
         for number, attack in enumerate(attacks, 1):
             chosen = SETTINGS.get(attack.name, {})
             settings = chosen.get(name, chosen.get("*", []))
@@ -80,7 +84,8 @@ def results(rounds: dict[str, str]) -> Iterator[Result]:
 def table(found: list[Result]) -> str:
     """Return the results as a Markdown table, sorted by round and recall, with controls last."""
     lines = [
-        "| attack | round | Recall@100 | unreachable | exact@1 | upper bound (any guess) | seconds | suffixes/s |",
+        "| attack | round | Recall@100 | unreachable | exact@1 | upper bound (any guess) | seconds "
+        "| distinct suffixes/s |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for result in sorted(found, key=lambda one: (one.round, one.attack.control, -(one.summary.recall_at_cap or 0))):
@@ -105,15 +110,17 @@ def table(found: list[Result]) -> str:
 
 
 def _earlier_run(attack: AttackFile, round_name: str, where: str, settings: list[str]) -> RunFolder | None:
-    """Return a completed run with the same source and parameters, or None."""
-    params = json.loads(_harness(*_arguments(attack, where, settings), "--dry-run", "--json"))["params"]
+    """Return a completed run with the same source, parameters and target, or None."""
+    wanted = json.loads(_harness(*_arguments(attack, where, settings), "--dry-run", "--json"))
+    target = (wanted["spec"]["target"] or {}).get("weights_sha256")
     for path in sorted((HOME / "runs").glob("*-*")):
         folder = RunFolder(path)
         if not folder.spec_file.is_file():
             continue
         spec, summary = folder.attack_spec(), run_summary(folder)
-        is_same = spec.attack.sha256 == attack.sha256 and spec.round.name == round_name and spec.params == params
-        if is_same and str(summary.status) in ("finished", "out_of_time"):
+        is_same = (spec.attack.sha256, spec.round.name, spec.params) == (attack.sha256, round_name, wanted["params"])
+        has_target = target == (None if spec.target is None else spec.target.weights_sha256)
+        if is_same and has_target and str(summary.status) in ("finished", "out_of_time"):
             return folder
     return None
 
@@ -146,14 +153,16 @@ def main() -> None:
     """Run the attacks without an earlier run, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the table to README.md")
-    rounds = {"demo": "demo", "surrogate-dev": str(SURROGATE_ROUND), "surrogate-offsets": str(OFFSETS_ROUND)}
-    parser.add_argument("--only", choices=list(rounds), help="run the attacks on one round only")
+    parser.add_argument("--only", choices=list(ROUNDS), help="run the attacks on one round only")
     chosen = parser.parse_args()
-    for name, surrogate in (("surrogate-dev", SURROGATE), ("surrogate-offsets", OFFSETS)):
-        if not surrogate.is_dir():
-            print(f"{name}: no target in {surrogate}.", file=sys.stderr)
+    rounds = {name: where for name, where in ROUNDS.items() if chosen.only in (None, name)}
+    for name, target in (("surrogate-dev", SURROGATE), ("surrogate-offsets", OFFSETS)):
+        if name in rounds and not target.is_dir():
+            print(f"{name}: no target in {target}.", file=sys.stderr)
             del rounds[name]
-    found = list(results({name: where for name, where in rounds.items() if chosen.only in (None, name)}))
+    if chosen.write and len(rounds) < len(ROUNDS):
+        sys.exit("--write needs the results of all rounds. Print the table without it, or add the missing targets.")
+    found = list(results(rounds))
     print(table(found))
     if chosen.write:
         readme = ROOT / "README.md"

@@ -4,22 +4,17 @@ This module does not depend on examples, so they cannot influence the training.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from tests.demo_target.tokenizer import END_OF_TEXT_ID
-
-# Torch reads these when it loads. On a busy machine, spinning threads made a training step seven times slower.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import GPTNeoConfig, GPTNeoForCausalLM, PreTrainedModel
+
+from tests.demo_target.tokenizer import END_OF_TEXT_ID
 
 ROW = 128
 """Maximum number of tokens of a training row of the demo target."""
@@ -65,11 +60,6 @@ def build_model(
     )
 
 
-def load_model(folder: Path) -> GPTNeoForCausalLM:
-    """Return the model that was saved in `folder`, in float32."""
-    return GPTNeoForCausalLM.from_pretrained(folder, dtype=torch.float32)
-
-
 def train(
     model: PreTrainedModel,
     texts: Sequence[Sequence[int]],
@@ -78,18 +68,16 @@ def train(
     seed: int,
     report: Callable[[int, float], None],
     *,
-    threads: int,
     longest: int = ROW,
     sampled: int | None = None,
 ) -> None:
     """Train `model` in place on `texts` in the order of `copies`, reshuffled for each further epoch.
 
-    threads: the number of CPU threads. longest: the maximum number of tokens of a training row. sampled: as in
-    `sampled_loss`; None for the exact loss.
+    longest: the maximum number of tokens of a training row. sampled: as in `sampled_loss`; None for the exact loss.
 
     `report(step, loss)` is called after each step with the step's mean loss in nats per token.
     """
-    torch.set_num_threads(threads)
+    torch.manual_seed(seed)
     model.train()
     optimizers = _optimizers(model, schedule.peak)
     end_of_text = int(model.config.eos_token_id)
@@ -112,7 +100,7 @@ def train(
 
 
 def save_in_half_precision(model: PreTrainedModel, folder: Path) -> None:
-    """Write the model to `folder` in Hugging Face layout, in float16 and readable by everyone."""
+    """Convert the model to float16 and write it to `folder` in Hugging Face layout, readable by everyone."""
     torch.nn.Module.half(model)
     model.save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)  # safetensors creates the file with mode 0600

@@ -170,11 +170,17 @@ def test_other_architectures_from_the_screen_to_a_verified_bundle(
 def _go_down_to(terminal: Terminal, name: str) -> None:
     """Move the cursor of the table down to the row that begins with `name`."""
     for _ in range(100):
-        line = next((line for line in terminal.text.splitlines() if "▌" in line), "")
-        if line.partition("▌")[2].startswith(name):
+        line = _cursor_line(terminal)
+        if line.startswith(name):
             return
         terminal.press("j")
+        wait_until(lambda line=line: _cursor_line(terminal) not in ("", line))
     raise AssertionError(f"no row begins with {name}")
+
+
+def _cursor_line(terminal: Terminal) -> str:
+    """Return the row under the cursor, from its first column; empty if no row is marked."""
+    return next((line.partition("▌")[2] for line in terminal.text.splitlines() if "▌" in line), "")
 
 
 @pytest.mark.parametrize("keys", [("q",), ("C-q",)])

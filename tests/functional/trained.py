@@ -34,7 +34,7 @@ def write_trained_model(model_type: str, folder: Path) -> Path:
     model: PreTrainedModel = AutoModelForCausalLM.from_config(configuration)  # type: ignore[no-untyped-call]
     rows = np.concatenate([_rows("", ATTACKED), _rows("train_", TRAINING)]).tolist()
     schedule = Schedule(steps=_STEPS, warm_up=10, cool_down=_STEPS // 2)
-    train(model, rows, range(len(rows)), schedule, seed=0, report=lambda step, loss: None, threads=1)
+    train(model, rows, range(len(rows)), schedule, seed=0, report=lambda step, loss: None)
     model.save_pretrained(folder)
     for name in _TOKENIZER_FILES:
         shutil.copy(WEIGHTS / name, folder)

@@ -43,7 +43,6 @@ def test_training_lowers_the_loss() -> None:
         Schedule(steps=40, rows=2, peak=1e-2, warm_up=5, cool_down=20),
         0,
         lambda step, loss: losses.append(loss),
-        threads=1,
         sampled=VOCABULARY,
     )
     assert len(losses) == 40 and losses[-1] < 0.5 * losses[0]

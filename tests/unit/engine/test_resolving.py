@@ -186,28 +186,35 @@ _BPE = {
 }
 
 
+_PLAIN = {f"t{number}": number for number in range(62)}
+
+
 @pytest.mark.parametrize(
-    ("name", "content", "fitting", "largest"),
+    ("files", "refused", "sizes"),
     [
-        ("tokenizer.json", _BPE, (61, 63, 64), 63),
-        ("tokenizer.json", _UNIGRAM, (62, 64), 62),
-        ("vocab.json", {f"t{number}": number for number in range(63)}, (63, 64), 63),
+        ({"tokenizer.json": _BPE}, (60, 62), "61 or 63"),
+        ({"tokenizer.json": _UNIGRAM}, (60, 61), "62"),
+        ({"vocab.json": _PLAIN}, (60, 61), "62"),
+        ({"vocab.json": _PLAIN, "added_tokens.json": {"new": 62}}, (60, 61), "62 or 63"),
+        ({"tokenizer.json": {"model": {"vocab": {}}}}, (), ""),
     ],
 )
-def test_another_tokenizer_is_noticed_by_its_number_of_tokens(tmp_path, monkeypatch, name, content, fitting, largest):
+def test_another_tokenizer_is_noticed_by_its_number_of_tokens(tmp_path, monkeypatch, files, refused, sizes):
     monkeypatch.setattr("harness.engine.resolving._MOST_PADDING", 0.1)
     folder = _model(tmp_path / "model")
-    (folder / "config.json").write_text(json.dumps({"vocab_size": 64}))
-    (folder / name).write_text(json.dumps(content))
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 65}))
+    (folder / "tokenizer.json").unlink(missing_ok=True)
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content))
     target = resolve_target(str(folder))
-    for vocabulary in range(60, 65):
-        if vocabulary in fitting:
-            require_round_vocabulary(target, _round(vocabulary, 10))
-        else:
-            with pytest.raises(
-                HarnessError, match=rf"has a tokenizer of {largest} tokens and the round has {vocabulary}"
-            ):
+    for vocabulary in range(60, 66):
+        if vocabulary in refused:
+            said = f"has a tokenizer of {sizes} tokens and the round has {vocabulary}, .* `vocabulary = {sizes[-2:]}`"
+            with pytest.raises(HarnessError, match=said):
                 require_round_vocabulary(target, _round(vocabulary, 10))
+        else:
+            # A round with more tokens than the tokenizer counts the padding of a model.
+            require_round_vocabulary(target, _round(vocabulary, 10))
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"model": {}}', '{"model": {"vocab": [1]}}'])
