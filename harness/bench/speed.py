@@ -119,6 +119,7 @@ def measure(
     *,
     length: int,
     device: str,
+    vocabulary: int | None = None,
     dtypes: tuple[str, ...] | None = None,
     threads: int | None = None,
     turns: int = 4,
@@ -126,13 +127,16 @@ def measure(
 ) -> Measured:
     """Measure the target in the folder `path` on `prefixes` [prefixes, prefix length] and suffixes of `length` tokens.
 
-    dtypes: by default float32, bfloat16 and, on a GPU, float16, which the official script uses. Raises HarnessError if
-    the target cannot be loaded, its context is too short, or it returns NaN.
+    vocabulary: the tokens of the round, None for all that the target predicts. dtypes: by default float32, bfloat16
+    and, on a GPU, float16, which the official script uses. Raises HarnessError if the target cannot be loaded, its
+    context is too short, or it returns NaN.
     """
     targets: dict[str, Target] = {}
     by_default = ("float32", "float16", "bfloat16") if device.startswith("cuda") else ("float32", "bfloat16")
     for dtype in dtypes or by_default:
-        targets[dtype] = load_target(path, device=device, dtype=dtype, threads=threads, suffix_length=length)
+        targets[dtype] = load_target(
+            path, device=device, dtype=dtype, threads=threads, suffix_length=length, vocabulary=vocabulary
+        )
         # A target that does not fit or overflows raises a clear error here. `generate` would raise its own.
         targets[dtype].sample(prefixes[:2], Policy(top_k=1))
     is_gpu = next(iter(targets.values())).device.type == "cuda"

@@ -14,7 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.examples import load_prefixes
 from harness.core.rounds import load_round
 from harness.core.text import format_number
-from harness.engine.resolving import require_capacity, resolve_target
+from harness.engine.resolving import require_capacity, require_round_vocabulary, resolve_target
 from harness.runs.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def bench(
     loaded = load_round(round_or_default(round_))
     found = resolve_target(target, revision)
     require_capacity(found, loaded)
+    require_round_vocabulary(found, loaded)
     all_prefixes = load_prefixes(loaded)
     if len(all_prefixes) < prefixes:
         raise HarnessError(f"{loaded.name} has {len(all_prefixes)} prefixes. Lower --prefixes {prefixes}.")
@@ -56,6 +57,7 @@ def bench(
         chosen,
         length=loaded.suffix_length,
         device=device,
+        vocabulary=loaded.vocabulary,
         dtypes=dtypes or None,
         threads=threads or usable_cores(),
         turns=turns,
