@@ -46,10 +46,11 @@ class RunSummary:
     eta_basis: what eta_s rests on. stages: those that have begun or were announced, in order. in_force: the sandbox as
     it was applied. refused: number of refusals by what was refused. network: what the job was allowed. device: the
     device that the job holds. parent: id of its tuning, or name of its group. changed: the parameters that are not the
-    attack's defaults, and the seed if it is not 0. trend: recall at equally spaced moments of the run so far, the last
-    one now; in a blind round the number of guesses, relative to now. queue_position, queue_length: place in the queue
-    for a device, from 1, and the number of waiting runs. waits_for: the run that holds the device. wait_at_most_s: the
-    longest wait. The last four are None for a run that does not wait, or if they are unknown.
+    attack's defaults, the seed if it is not 0, and the reference model if it is not the attack's. trend: recall at
+    equally spaced moments of the run so far, the last one now; in a blind round the number of guesses, relative to now.
+    queue_position, queue_length: place in the queue for a device, from 1, and the number of waiting runs. waits_for:
+    the run that holds the device. wait_at_most_s: the longest wait. The last four are None for a run that does not
+    wait, or if they are unknown.
     """
 
     id: str

@@ -48,7 +48,7 @@ def test_a_bundle_with_a_reference_model_is_reproduced(few: Bundler, packed: Pac
     shown = few.machine.run("show", packed.run.id).stdout
     assert "\nreference     demo-reference, weights " in shown
     recorded = few.machine.json("show", packed.run.id)
-    assert recorded["spec"]["reference"]["id"] == "demo-reference"
+    assert recorded["spec"]["reference"]["id"] == recorded["changed"]["reference"] == "demo-reference"
     assert recorded["reference_as_loaded"]["parameters"] < recorded["target_as_loaded"]["parameters"] * 1.01
     files = files_of(packed.zip)
     assert b"## Reference model\n\n`demo-reference`, weights\n" in files["code/README.md"]

@@ -24,6 +24,7 @@ class AttackRunRecord(JobRecord[AttackSpec]):
     screen = "guesses"
 
     def labels(self, spec: AttackSpec) -> Labels:
+        reference = None if spec.reference is None else spec.reference.id
         return Labels(
             attack=spec.attack.name,
             round=spec.round.name,
@@ -32,6 +33,7 @@ class AttackRunRecord(JobRecord[AttackSpec]):
             is_partial=spec.is_partial,
             error_cap=spec.error_cap,
             changed=({"seed": spec.seed} if spec.seed else {})
+            | ({"reference": reference} if reference not in (None, spec.attack.reference_model) else {})
             | {name: spec.params[name] for name in spec.changed if name in spec.params},
         )
 
