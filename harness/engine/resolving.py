@@ -66,22 +66,25 @@ def require_capacity(target: ResolvedTarget, round_: Round) -> None:
 def require_round_vocabulary(target: ResolvedTarget, round_: Round) -> None:
     """Raise HarnessError if the numbers of tokens show that the target and the round have different tokenizers.
 
-    A model may predict a few more tokens than the round has: they are padding, and get no probability. But a tokenizer
-    with more tokens than the round must have the round's number without the tokens that were added to it.
+    The round has as many tokens as the tokenizer, with or without the tokens that were added to it, or as the model
+    predicts. If the tokenizer is unknown, a few more tokens are padding. Padding gets no probability.
     """
     vocabulary = configured_number(target.path, VOCABULARY_KEYS)
     if vocabulary is None or vocabulary == round_.vocabulary:
         return
     sizes = _tokenizer_sizes(target.path)
-    if vocabulary > (1 + _MOST_PADDING) * round_.vocabulary:
-        has = f"predicts {vocabulary:,} tokens"
-    elif round_.vocabulary < max(sizes, default=0) and round_.vocabulary not in sizes:
-        has = f"has a tokenizer of {' or '.join(f'{size:,}' for size in sizes)} tokens"
+    most = max(sizes, default=0)
+    if round_.vocabulary in sizes:
+        return
+    if round_.vocabulary < most:
+        has, fitting = f"has a tokenizer of {' or '.join(f'{size:,}' for size in sizes)} tokens", most
+    elif vocabulary > (1 + _MOST_PADDING) * round_.vocabulary:
+        has, fitting = f"predicts {vocabulary:,} tokens", vocabulary
     else:
         return
     raise HarnessError(
         f"{target.id} {has} and the round has {round_.vocabulary:,}, so its tokenizer is another one. Choose another "
-        f"model or a round with `vocabulary = {max(sizes, default=vocabulary)}`."
+        f"model or a round with `vocabulary = {fitting}`."
     )
 
 

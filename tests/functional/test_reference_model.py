@@ -113,6 +113,7 @@ def test_a_reference_that_cannot_be_used_is_refused(machine: Machine) -> None:
     absent = machine.run("run", "greedy", "--round", "demo", "--reference", "./absent", code=1)
     assert absent.stderr.startswith("harness: reference model: no such directory: ./absent.")
     wider = str(shutil.copytree(REFERENCE.weights, machine.folder / "wider"))
+    (machine.folder / "wider" / "tokenizer.json").unlink()
     config = machine.folder / "wider" / "config.json"
     config.write_text(config.read_text().replace('"vocab_size": 384', '"vocab_size": 484'))
     refused = machine.run("run", "greedy", "--round", "demo", "--reference", wider, code=1)

@@ -200,7 +200,7 @@ _PLAIN = {f"t{number}": number for number in range(62)}
     ],
 )
 def test_another_tokenizer_is_noticed_by_its_number_of_tokens(tmp_path, monkeypatch, files, refused, sizes):
-    monkeypatch.setattr("harness.engine.resolving._MOST_PADDING", 0.1)
+    monkeypatch.setattr("harness.engine.resolving._MOST_PADDING", 0.1)  # 65 and 60 are closer than that
     folder = _model(tmp_path / "model")
     (folder / "config.json").write_text(json.dumps({"vocab_size": 65}))
     (folder / "tokenizer.json").unlink(missing_ok=True)
@@ -215,6 +215,16 @@ def test_another_tokenizer_is_noticed_by_its_number_of_tokens(tmp_path, monkeypa
         else:
             # A round with more tokens than the tokenizer counts the padding of a model.
             require_round_vocabulary(target, _round(vocabulary, 10))
+
+
+def test_a_known_tokenizer_may_have_any_padding(tmp_path):
+    folder = _model(tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 100}))
+    (folder / "tokenizer.json").write_text(json.dumps(_BPE))
+    target = resolve_target(str(folder))
+    require_round_vocabulary(target, _round(61, 10))
+    with pytest.raises(HarnessError, match=r"predicts 100 tokens and the round has 64, .* `vocabulary = 100`"):
+        require_round_vocabulary(target, _round(64, 10))
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"model": {}}', '{"model": {"vocab": [1]}}'])
