@@ -121,7 +121,8 @@ def sampled_loss(model: PreTrainedModel, tokens: Tensor, labels: Tensor, sampled
     drawn = others[torch.randperm(len(others))[:sampled]]
     states = model.base_model(tokens[:, :-1], use_cache=False).last_hidden_state[is_wanted]
     logits = states @ weights[torch.cat([known, drawn])].T
-    logits[:, len(known) :] += math.log(len(others) / len(drawn))
+    if len(drawn):  # Otherwise the batch contains the whole vocabulary.
+        logits[:, len(known) :] += math.log(len(others) / len(drawn))
     return F.cross_entropy(logits, wanted)
 
 

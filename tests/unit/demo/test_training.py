@@ -12,9 +12,10 @@ from tests.demo_target.training import IGNORED_LABEL, Schedule, build_model, sam
 VOCABULARY = 31
 
 
-def test_the_sampled_loss_of_all_tokens_is_the_exact_loss() -> None:
+@pytest.mark.parametrize("length", [12, 2 * VOCABULARY])  # The long rows contain the whole vocabulary.
+def test_the_sampled_loss_of_all_tokens_is_the_exact_loss(length: int) -> None:
     model = build_model(VOCABULARY, 0, width=8, heads=2)
-    tokens = torch.randint(VOCABULARY, (3, 12))
+    tokens = (torch.arange(3)[:, None] + torch.arange(length)) % VOCABULARY
     labels = tokens.clone()
     labels[1, 7:] = IGNORED_LABEL
     exact = model(input_ids=tokens, labels=labels).loss
