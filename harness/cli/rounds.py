@@ -1,4 +1,4 @@
-"""`harness rounds`: list rounds, show the rules and files of one."""
+"""`harness rounds`: list rounds, show the rules and files of one, make one from a corpus."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import typer
 
 from harness.cli.options import Json, RoundArgument
 from harness.cli.output import align_columns, print_json, sanitize, say
+from harness.cli.rounds_make import make_round
 from harness.cli.typer_classes import CommandLine
 from harness.core.examples import error_cap_of
 from harness.core.rounds import load_round, preset_text, shipped_rounds
@@ -13,6 +14,7 @@ from harness.core.times import format_duration
 from harness.data.status import RoundStatus, round_status
 
 app = CommandLine(name="rounds", invoke_without_command=True)
+app.command("make")(make_round)
 
 _RULES = (
     "answer_rows",
@@ -31,7 +33,7 @@ _RULES = (
 
 @app.callback()
 def list_rounds(context: typer.Context, json: Json = False) -> None:
-    """List rounds, or show the rules of one.
+    """List rounds, show the rules of one, or make one.
 
     Without a command, the shipped rounds are listed with the state of their files.
     """

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.audits.entities.prompt import lines_of, read_prompts
-from harness.audits.text_files import parse_json, read_text
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.core.text import shorten
+from harness.corpora.text_files import parse_json, read_text
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _PERSONS = ("PER", "PERSON")

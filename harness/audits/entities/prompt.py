@@ -5,8 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.audits.text_files import Notes, read_text
 from harness.core.errors import HarnessError
+from harness.corpora.text_files import Notes, read_text
 
 MASK = "MASK"
 SHIPPED = Path(__file__).parent / "prompts"

@@ -14,12 +14,12 @@ from harness.audits.leakage.probabilities import estimate, log_esp, plan_draws
 from harness.audits.leakage.results import MOST_MATCHES
 from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, Method, measured_pairs
 from harness.audits.report import share_of
-from harness.audits.text_files import parse_tokenizer
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.rows import Table
+from harness.corpora.text_files import parse_tokenizer
 
 if TYPE_CHECKING:
     from harness.audits.classifier import TokenClassifier

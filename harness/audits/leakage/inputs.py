@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.audits.corpora import RECORD_SUFFIXES, documents_in, records_in
 from harness.audits.leakage.cutting import cut_at
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
-from harness.audits.text_files import Notes, parse_json, parse_tokenizer, read_text
 from harness.core.arrays import Tokens, mapped_array
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import shorten
+from harness.corpora.documents import RECORD_SUFFIXES, documents_in, records_in
+from harness.corpora.text_files import Notes, parse_json, parse_tokenizer, read_text
 from harness.demo import SIZES as DEMO_SIZES
 from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
 

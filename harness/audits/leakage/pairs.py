@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.audits.text_files import parse_tokenizer
 from harness.core.arrays import Ints, Tokens
 from harness.core.audit import AuditInputs
+from harness.corpora.text_files import parse_tokenizer
 
 
 @dataclass(frozen=True)

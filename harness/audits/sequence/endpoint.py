@@ -18,9 +18,9 @@ import httpx
 
 from harness.audits.sequence.completion import REFUSAL
 from harness.audits.sequence.params import SequenceParams
-from harness.audits.text_files import parse_json, without_surrogates
 from harness.core.errors import HarnessError
 from harness.core.request import ENDPOINT_KEYS
+from harness.corpora.text_files import parse_json, without_surrogates
 
 _LONGEST_BACKOFF = 60.0  # seconds
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504))

@@ -6,7 +6,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from harness.audits.corpora import documents_in
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.round_text import Cutting, has_unseen_text, round_paragraphs, unseen_paragraphs
@@ -14,11 +13,12 @@ from harness.audits.sequence.sampling import Paragraph, Sample, sample_paragraph
 from harness.audits.sequence.similarity import shared_runs
 from harness.audits.sequence.words import cut_after, paragraphs_of, word_spans
 from harness.audits.sources import CorpusFiles, Source
-from harness.audits.text_files import Notes
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import pluralize
+from harness.corpora.documents import documents_in
+from harness.corpora.text_files import Notes
 
 PROMPT_LENGTH = 35
 """Words of a prompt in the source of the method."""

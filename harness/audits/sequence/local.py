@@ -11,9 +11,9 @@ from harness.audits.sequence.completion import Completion, State, shuffled
 from harness.audits.sequence.dataset import Dataset
 from harness.audits.sequence.params import SequenceParams
 from harness.audits.sequence.words import first_words, words_of
-from harness.audits.text_files import load_tokenizer
 from harness.core.arrays import Ints
 from harness.core.errors import HarnessError
+from harness.corpora.text_files import load_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

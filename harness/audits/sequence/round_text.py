@@ -10,11 +10,11 @@ import numpy as np
 from harness.audits.sequence.sampling import Paragraph
 from harness.audits.sequence.words import cut_after, cut_at, word_spans
 from harness.audits.sources import load_answered_examples
-from harness.audits.text_files import load_tokenizer
 from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.examples import load_clusters, load_prefixes
 from harness.core.rounds import Round
+from harness.corpora.text_files import load_tokenizer
 from harness.demo import UNSEEN
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from harness.audits.corpora import documents_in
+from harness.corpora.documents import documents_in
 from harness.audits.sequence.words import paragraphs_of
-from harness.audits.text_files import Notes
+from harness.corpora.text_files import Notes
 from harness.core.errors import HarnessError
 
 

@@ -1,6 +1,6 @@
-"""Read text from a data set that `datasets` saved to disk: Arrow files, read without that library.
+"""Read text from Parquet files, and from data sets that `datasets` saved to disk as Arrow files.
 
-Both layouts are supported: one data set (`state.json`), and a directory of splits (`dataset_dict.json`).
+Both layouts of data sets are supported: one (`state.json`), and a directory of splits (`dataset_dict.json`).
 """
 
 from collections.abc import Iterator
@@ -8,12 +8,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.audits.text_files import Notes, parse_json
 from harness.core.errors import HarnessError
 from harness.core.text import sanitize, shorten
+from harness.corpora.text_files import Notes, parse_json
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 _SHOWN_NAMES = 6
+_ROWS_AT_ONCE = 256
 
 
 def is_arrow_set(folder: Path) -> bool:
@@ -29,6 +30,26 @@ def values_in_arrow_set(folder: Path, *, field: str, split: str | None, notes: N
     name = sanitize(folder.name if split is None else split)
     texts = chain.from_iterable(_column(file, field, notes) for file in _arrow_files(_split_folder(folder, split)))
     yield from ((f"{name}:{row}", text) for row, text in enumerate(texts, start=1) if text is not None)
+
+
+def texts_in_parquet(file: Path, name: str, *, field: str, notes: Notes) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each row of a Parquet file. Raises HarnessError if it has no such text column."""
+    from pyarrow import ArrowException, parquet  # slow to import
+
+    row = 0
+    try:
+        with parquet.ParquetFile(file) as opened:
+            _require_text(opened.schema_arrow, field, file)
+            for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=[field]):
+                for text in batch.column(0).to_pylist():
+                    row += 1
+                    if text is not None:
+                        yield f"{name}:{row}", text
+    except (ArrowException, UnicodeError):
+        notes.add("damaged Parquet files", f"Skipped the rest of {name} after row {row}: not a valid Parquet file.")
+    except OSError as error:
+        reason = error.strerror or "not a valid Parquet file"
+        notes.add("files that cannot be read", f"Skipped the rest of {name} after row {row}: {reason}.")
 
 
 def _arrow_files(part: Path) -> list[Path]:
@@ -68,15 +89,7 @@ def _column(file: Path, field: str, notes: Notes) -> Iterator[str | None]:
 
     try:
         with pyarrow.memory_map(str(file)) as source, pyarrow.ipc.open_stream(source) as reader:
-            if field not in reader.schema.names:
-                raise HarnessError(
-                    f"no column {field!r} in {file}. Choose one with --field: {_listed(reader.schema.names)}."
-                )
-            kind = reader.schema.field(field).type
-            if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-                raise HarnessError(
-                    f"the column {field!r} of {file} has type {kind}. Choose a text column with --field."
-                )
+            _require_text(reader.schema, field, file)
             for batch in reader:
                 # Offsets in a damaged file may point anywhere.
                 batch.validate(full=True)
@@ -86,6 +99,17 @@ def _column(file: Path, field: str, notes: Notes) -> Iterator[str | None]:
     except OSError as error:
         reason = error.strerror or "damaged"
         notes.add("files that cannot be read", f"Skipped {file.name}: cannot be read ({reason}).")
+
+
+def _require_text(schema: Any, field: str, file: Path) -> None:
+    """Raise HarnessError unless the schema has a text column `field`."""
+    from pyarrow import types
+
+    if field not in schema.names:
+        raise HarnessError(f"no column {field!r} in {file}. Choose one with --field: {_listed(schema.names)}.")
+    kind = schema.field(field).type
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        raise HarnessError(f"the column {field!r} of {file} has type {kind}. Choose a text column with --field.")
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Read corpora on disk as documents: directories of text files, JSON Lines, CSV, data sets saved by `datasets`.
+"""Read corpora on disk as documents: text files, JSON Lines, CSV, Parquet, data sets saved by `datasets`.
 
 These files are untrusted. A record that cannot be read is skipped, with a note that never quotes it: the first line of
 a file without a header is text of the corpus, and notes are published with the findings.
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.audits.arrow_sets import is_arrow_set, values_in_arrow_set
-from harness.audits.text_files import Notes, parse_json, without_surrogates
 from harness.core.errors import HarnessError
 from harness.core.text import pluralize, sanitize, shorten
+from harness.corpora.arrow_sets import is_arrow_set, texts_in_parquet, values_in_arrow_set
+from harness.corpora.text_files import Notes, parse_json, without_surrogates
 
 _LONGEST_FIELD = 1 << 26  # bytes
 _PIECE = 1 << 16  # characters
@@ -50,10 +50,10 @@ class Record(NamedTuple):
 def documents_in(path: Path, *, field: str, split: str | None, notes: Notes) -> Iterator[Document]:
     """Yield the documents of the corpus at `path`, ordered by file name and line.
 
-    Each line of a `.jsonl` or `.ndjson` file and each row of a `.csv` or `.tsv` file is a document, whose text is in
-    `field`. Any other file is one document. Hidden files are ignored. A directory written by `datasets` is read by
-    its column `field`; `split` selects one of several splits. Raises HarnessError if the path, the split or the column
-    does not exist.
+    Each line of a `.jsonl` or `.ndjson` file and each row of a `.csv`, `.tsv` or `.parquet` file is a document, whose
+    text is in `field`. Any other file is one document. Hidden files are ignored. A directory written by `datasets` is
+    read by its column `field`; `split` selects one of several splits. Raises HarnessError if the path, the split or the
+    column does not exist.
     """
     if not path.exists():
         raise HarnessError(f"no such file or directory: {path}.")
@@ -63,7 +63,7 @@ def documents_in(path: Path, *, field: str, split: str | None, notes: Notes) -> 
         return
     if split is not None:
         raise HarnessError(f"{path} is not a data set with splits. Remove --split {shorten(split)}.")
-    files = _files_in(path) if path.is_dir() else [path]
+    files = files_in(path) if path.is_dir() else [path]
     for file in files:
         if not file.is_file():
             raise HarnessError(f"neither a file nor a directory: {file}.")
@@ -71,6 +71,9 @@ def documents_in(path: Path, *, field: str, split: str | None, notes: Notes) -> 
         if file.suffix.lower() in RECORD_SUFFIXES:
             for record in records_in(file, name, (field,), notes):
                 yield Document(f"{name}:{record.line}", io.StringIO(record.texts[0], newline=None))
+        elif file.suffix.lower() == ".parquet":
+            for row, text in texts_in_parquet(file, name, field=field, notes=notes):
+                yield Document(row, io.StringIO(text, newline=None))
         else:
             yield Document(name, _text_pieces(file, name, notes))
 
@@ -82,8 +85,11 @@ def records_in(file: Path, name: str, fields: Sequence[str], notes: Notes) -> It
     return _table_records(file, name, fields, notes)
 
 
-def _files_in(folder: Path) -> Iterator[Path]:
-    """Yield the regular files below `folder` that are not hidden, without following links to directories."""
+def files_in(folder: Path) -> Iterator[Path]:
+    """Yield the regular files below `folder` that are not hidden, without following links to directories.
+
+    Raises HarnessError if a directory cannot be listed.
+    """
 
     def fail(error: OSError) -> None:
         raise HarnessError(f"cannot list {error.filename}: {error.strerror}.")

@@ -1,0 +1,168 @@
+"""`harness rounds make`: a round whose examples are drawn from a corpus."""
+
+import re
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.options import Force, Json, Seed
+from harness.cli.output import align_columns, print_json, sanitize, say
+from harness.cli.progress import ProgressBars
+from harness.core.errors import HarnessError, UsageError
+from harness.core.times import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from harness.corpora.making import Rules
+    from harness.corpora.opening import Corpus
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def make_round(
+    corpus: Annotated[
+        Path, typer.Argument(metavar="CORPUS", help="File or directory: texts, records, Parquet, Arrow, token ids.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the round.")],
+    target: Annotated[str, typer.Option("--target", metavar="MODEL", help="Model to attack: hub id or directory.")],
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option("--tokenizer", metavar="FILE", help="Its tokenizer.json.  [default: the target's]"),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the round.  [default: that of the directory]")] = None,
+    field: Annotated[str, typer.Option(help="Field or column of records that has the text.")] = "text",
+    split: Annotated[str | None, typer.Option(help="Split of an Arrow data set.")] = None,
+    end_of_text: Annotated[
+        str, typer.Option("--end-of-text", metavar="TOKEN", help="Token that ends documents in token files.")
+    ] = "<|endoftext|>",
+    prefix: Annotated[int, typer.Option(min=1, max=4096, help="Tokens of a prefix.")] = 50,
+    suffix: Annotated[int, typer.Option(min=1, max=4096, help="Tokens of a suffix.")] = 50,
+    train: Annotated[int, typer.Option(min=0, help="Training examples.")] = 15_000,
+    val: Annotated[int, typer.Option(min=0, help="Validation examples.")] = 1_000,
+    test: Annotated[int, typer.Option(min=0, help="Test examples.")] = 1_000,
+    copies: Annotated[
+        str, typer.Option(metavar="N,…", help="Least numbers of copies of the strata, such as 1,2,10.")
+    ] = "1",
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", metavar="DIR", help="Directory for the test answers.  [default: --out]"),
+    ] = None,
+    budget: Annotated[str, typer.Option(metavar="DURATION", help="Wall clock of a run, such as 24h or 90m.")] = "24h",
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Make a round from a corpus.
+
+    Draws sequences whose prefix has one continuation in the whole corpus and whose suffix is not trivial. Sequences
+    that share 32 tokens are in the same split. Writes arrays, a TOML file for each attacked split, pointers into the
+    corpus and a data card. The same command continues an interrupted one.
+    """
+    from harness.corpora.making import Rules
+    from harness.corpora.opening import Corpus
+    from harness.corpora.round_files import CARD
+
+    sizes = {split: size for split, size in (("train", train), ("val", val), ("test", test)) if size}
+    if not val and not test:
+        raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
+    parse_duration(budget)
+    if (out / CARD).exists() and not force:
+        raise HarnessError(f"{out} already has a round. Use --force to replace it, or another directory.")
+    if corpus.is_dir() and out.resolve().is_relative_to(corpus.resolve()):
+        raise HarnessError(f"--out {out} is inside the corpus. Choose another directory.")
+    read = Corpus(corpus, tokenizer or _tokenizer_of(target), field, split, end_of_text)
+    rules = Rules(sizes, prefix, suffix, _strata(copies), seed=seed)
+    try:
+        card = _make(read, rules, out, answers, {"name": _name(name, out), "target": target, "budget": budget})
+    except KeyboardInterrupt:
+        say("interrupted. The tokens are kept, and the same command continues.")
+        raise typer.Exit(130) from None
+    if json:
+        print_json(card)
+        return
+    _print_card(card, out)
+
+
+def _make(corpus: "Corpus", rules: "Rules", out: Path, answers: Path | None, named: dict[str, str]) -> dict[str, Any]:
+    """Make the round with a progress bar for each step, and return its data card."""
+    from harness.corpora.making import draw_examples
+    from harness.corpora.opening import open_corpus, remove_work
+    from harness.corpora.round_files import Origin, write_round
+
+    out.mkdir(parents=True, exist_ok=True)
+    with ProgressBars(counts_bytes=False, seconds_between_lines=_SECONDS_BETWEEN_LINES) as bars:
+        show = _progress(bars)
+        opened = open_corpus(corpus, out, lambda done, total: show("tokenize", done, total))
+        whole = len(opened.stream.tokens)
+        examples = draw_examples(opened.stream, rules, lambda number, done: show(f"draw, pass {number}", done, whole))
+    origin = Origin(
+        corpus=str(corpus.path),
+        vocabulary=opened.vocabulary,
+        tokenizer_sha256=opened.tokenizer_sha256,
+        notes=opened.notes,
+        **named,
+    )
+    card = write_round(out, answers, opened.stream, examples, rules, origin)
+    remove_work(out)
+    return card
+
+
+def _progress(bars: ProgressBars) -> Callable[[str, int, int], None]:
+    """Return a function that shows the progress of a step; its lines have the ETA of the step."""
+    started: dict[str, tuple[float, int]] = {}
+
+    def show(step: str, done: int, total: int) -> None:
+        start, before = started.setdefault(step, (time.monotonic(), done))
+        rate = (done - before) / max(1e-9, time.monotonic() - start)
+        eta = f", {format_duration((total - done) / rate)} left" if rate else ""
+        bars.update(step, done, total, line=f"{step}: {done / max(1, total):.0%}{eta}")
+
+    return show
+
+
+def _print_card(card: dict[str, Any], out: Path) -> None:
+    """Print what the round has, and the commands that use it."""
+    print(f"{sanitize(card['name'])}: {card['corpus_documents']:,} documents, {card['corpus_tokens']:,} tokens")
+    print(align_columns([(f"  {name}", f"{count:,}") for name, count in card["counts"].items()]))
+    rows = []
+    for split, found in card["splits"].items():
+        copies = ", ".join(f"{stratum}: {count:,}" for stratum, count in found["copies"].items())
+        rows.append((f"  {split}", f"{found['examples']:,} examples", f"{found['clusters']:,} clusters", copies))
+    print(align_columns(rows))
+    for split, found in card["splits"].items():
+        if found["examples"] < found["wanted"]:
+            say(f"{split}: the corpus has {found['examples']:,} of {found['wanted']:,} such examples.")
+    for note in card["notes"]:
+        say(sanitize(note))
+    say(f"Files are in {out}. `harness run ATTACK --round {out / card['name']}-val.toml` attacks it.")
+
+
+def _strata(copies: str) -> tuple[int, ...]:
+    try:
+        strata = tuple(int(part) for part in copies.split(","))
+    except ValueError:
+        strata = ()
+    if not strata or strata[0] < 1 or any(left >= right for left, right in pairwise(strata)):
+        raise UsageError(f"--copies {copies}: expected ascending numbers from 1 with commas, such as 1,2,10.")
+    return strata
+
+
+def _name(name: str | None, out: Path) -> str:
+    """Return the name of the round. Raises UsageError if the rules of a round do not allow it."""
+    found = out.resolve().name if name is None else name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,50}", found):
+        raise UsageError(f"--name {sanitize(found)}: expected at most 50 letters, digits, dots, dashes or underscores.")
+    return found
+
+
+def _tokenizer_of(target: str) -> Path:
+    """Return the tokenizer.json of a target."""
+    from harness.engine.resolving import resolve_target
+
+    path = resolve_target(target).path / "tokenizer.json"
+    if not path.is_file():
+        raise HarnessError(f"{target} has no tokenizer.json. Name one with --tokenizer.")
+    return path

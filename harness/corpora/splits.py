@@ -1,0 +1,59 @@
+"""Separate the sequences of a round into training and attacked ones, so that no split gives another one away."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from harness.core.arrays import Ints, Tokens
+from harness.core.clusters import cluster_ids
+
+
+def without_overlaps(positions: Ints, length: int) -> Ints:
+    """Return the numbers of the sequences that overlap no earlier one in the stream, in their order.
+
+    positions: [sequences], where each begins. length: the number of tokens of each.
+    """
+    taken: dict[int, int] = {}
+    kept = []
+    for number, position in enumerate(positions.tolist()):
+        place = position // length
+        # Two sequences in one block overlap. Those in neighboring blocks may.
+        near = (taken.get(place + step) for step in (-1, 0, 1))
+        if all(other is None or abs(other - position) >= length for other in near):
+            taken[place] = position
+            kept.append(number)
+    return np.array(kept, np.int64)
+
+
+def stratum_of(copies: Ints, strata: Sequence[int]) -> Ints:
+    """Return the stratum of each number of copies, [sequences]; -1 if it is below the first.
+
+    strata: the least number of copies of each stratum, ascending.
+    """
+    return np.searchsorted(np.array(strata), copies, side="right") - 1
+
+
+def assign_splits(tokens: Tokens, stratum: Ints, sizes: Mapping[str, int]) -> tuple[dict[str, Ints], Ints]:
+    """Return the numbers of the sequences of each split, and the cluster of every sequence.
+
+    tokens: [sequences, tokens]. stratum: [sequences]; each split has the same number of sequences from each stratum as
+    far as there are enough, and one more from the first strata if the number is not divisible. sizes: the wanted number
+    by name. All sequences of a cluster that are used are in one split. An unused cluster goes to the split that lacks
+    the largest part of its size.
+    """
+    clusters = cluster_ids([tokens])
+    strata = max(1, int(stratum.max(initial=0)) + 1)
+    room = {name: [(size + strata - 1 - layer) // strata for layer in range(strata)] for name, size in sizes.items()}
+    found: dict[str, list[int]] = {name: [] for name in sizes}
+    split_of_cluster: dict[int, str] = {}
+    for number, (cluster, layer) in enumerate(zip(clusters.tolist(), stratum.tolist(), strict=True)):
+        if layer < 0:
+            continue
+        split = split_of_cluster.get(cluster)
+        if split is None:
+            split = max(room, key=lambda name: room[name][layer] / max(1, sizes[name]))
+        if room[split][layer] > 0:
+            split_of_cluster[cluster] = split
+            room[split][layer] -= 1
+            found[split].append(number)
+    return {name: np.array(numbers, np.int64) for name, numbers in found.items()}, clusters
