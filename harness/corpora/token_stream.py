@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LONGEST_PIECE = 1 << 20
 """Characters after which a document is cut at the end of a line, because a tokenizer needs it in memory."""
-_BATCH = 1 << 22  # characters, or bytes of a token file, between two commits
+_BATCH = 1 << 20  # characters that are tokenized at once, and tokens between two commits
 _TOKENS, _PIECES, _NAMES, _STATE = "tokens.bin", "pieces.bin", "names.txt", "state.json"
 
 

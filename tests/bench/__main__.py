@@ -15,6 +15,7 @@ from tests.bench import (
     peers,
     rankers,
     recorded,
+    rounds_make,
     schedule,
     scorer,
     screen,
@@ -43,6 +44,7 @@ def main() -> None:
         ("leakage of 1,000 sequences", leakage.measure),
         ("rankers, Recall@100 on likeliest suffixes of the surrogate", rankers.measure),
         ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
+        ("a round from a corpus", lambda: rounds_make.measure(full=is_full)),
         ("overhead", lambda: overhead.measure_overhead(full=is_full)),
     ):
         print(f"measuring {title} …", file=sys.stderr, flush=True)

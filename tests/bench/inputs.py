@@ -30,12 +30,12 @@ def environment_in(folder: Path) -> dict[str, str]:
     return {**os.environ, **homes(folder), "HARNESS_CONFIG": str(folder / "config"), "PYTHONPATH": str(ROOT)}
 
 
-def run_harness(folder: Path, *arguments: str) -> str:
+def run_harness(folder: Path, *arguments: str, timeout: float = 600) -> str:
     """Run `harness ARGUMENTS` with its directories in `folder`, and return its standard output.
 
     Raises CalledProcessError if the command fails.
     """
     command = [sys.executable, "-m", "harness", *arguments]
     environment = environment_in(folder)
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=timeout)
     return done.stdout

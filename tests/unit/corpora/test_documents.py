@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from harness.corpora.documents import documents_in
 from harness.audits.sequence.words import paragraphs_of
-from harness.corpora.text_files import Notes
 from harness.core.errors import HarnessError
+from harness.corpora.documents import documents_in
+from harness.corpora.text_files import Notes
 
 
 def read(path: Path, field: str = "text", split: str | None = None) -> tuple[list[tuple[str, list[str]]], list[str]]:

@@ -1,0 +1,164 @@
+"""`harness rounds make`: a round from the demo's corpus, checked by brute force, a killed command, and bad input."""
+
+import csv
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+from tokenizers import Tokenizer
+
+from harness.demo import SEED, SIZES
+from tests.demo_target.corpus import corpus, shuffled_copies
+from tests.functional.machine import Machine, wait_until
+
+TOKENIZER = SIZES[0].weights / "tokenizer.json"
+SMALL = ("--target", "demo", "--train", "60", "--val", "30", "--test", "30")
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """Return the documents of the demo's corpus, with their copies, in the order of its training."""
+    documents = corpus(SEED)
+    return [documents[index].text for index in shuffled_copies(documents, SEED)]
+
+
+def write_jsonl(path: Path, texts: list[str]) -> Path:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+def make(machine: Machine, *arguments: object) -> dict[str, Any]:
+    return machine.json("rounds", "make", *map(str, arguments))
+
+
+def rows_of(folder: Path, split: str) -> np.ndarray[Any, Any]:
+    return np.concatenate([np.load(folder / f"{split}_{part}.npy") for part in ("prefix", "suffix")], axis=1)
+
+
+def test_the_demos_corpus_by_brute_force(machine: Machine, texts: list[str]) -> None:
+    texts = texts[:4_000]
+    out = machine.folder / "mine"
+    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts), "--out", out, *SMALL, "--copies", "1,2")
+    tokens = [encoding.ids for encoding in Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)]
+    assert card["corpus_documents"] == 4_000 and card["corpus_tokens"] == sum(map(len, tokens))
+    continuations: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {}
+    chosen = {split: rows_of(out, split) for split in ("train", "val", "test")}
+    prefixes = {tuple(row[:50]) for rows in chosen.values() for row in rows.tolist()}
+    for document in tokens:
+        for start in range(len(document) - 49):
+            if (prefix := tuple(document[start : start + 50])) in prefixes:
+                found = continuations.setdefault(prefix, Counter())
+                found[tuple(document[start + 50 : start + 100])] += 1
+    with (out / "pointers.csv").open() as file:
+        pointers = {(row["split"], int(row["row"])): row for row in csv.DictReader(file)}
+    for split, rows in chosen.items():
+        assert card["splits"][split]["examples"] == len(rows) == card["splits"][split]["wanted"]
+        for number, row in enumerate(rows.tolist()):
+            pointer = pointers[split, number]
+            assert continuations[tuple(row[:50])] == {tuple(row[50:]): int(pointer["copies"])}
+            line, start = int(pointer["document"].removeprefix("demo.jsonl:")) - 1, int(pointer["token"])
+            assert tokens[line][start : start + 100] == row
+    overlap = machine.json("data", "overlap", str(out / "mine-val.toml"))
+    assert overlap["reachable"] == overlap["known_prefix"] == overlap["clustered"] == 0
+    assert not list(out.glob(".tokens-*"))
+
+
+def test_an_attack_runs_on_the_round(machine: Machine, texts: list[str]) -> None:
+    out = machine.folder / "mine"
+    card = make(machine, write_jsonl(machine.folder / "demo.jsonl", texts[:3_000]), "--out", out, *SMALL)
+    assert card["name"] == "mine"
+    machine.run("run", "greedy", "--round", str(out / "mine-test.toml"))
+    (run,) = machine.json("runs")["runs"]
+    assert run["status"] == "finished" and run["round"] == "mine-test" and run["guesses"] == 30
+
+
+def test_all_formats_give_the_same_examples(machine: Machine, texts: list[str]) -> None:
+    texts, folder = texts[:800], machine.folder
+    write_jsonl(folder / "a.jsonl", texts)
+    parquet.write_table(pyarrow.table({"text": texts}), folder / "b.parquet", row_group_size=100)
+    (folder / "c").mkdir()
+    for number, text in enumerate(texts):
+        (folder / "c" / f"{number:05}.txt").write_text(text)
+    encodings = Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)
+    np.array([token for encoding in encodings for token in (*encoding.ids, 0)], np.uint16).tofile(folder / "d.bin")
+    found = []
+    for name in ("a.jsonl", "b.parquet", "c", "d.bin"):
+        out = folder / f"out-{name}"
+        card = make(machine, folder / name, "--out", out, *SMALL, "--name", "same")
+        found.append(([rows_of(out, split).tolist() for split in ("train", "val", "test")], card["counts"]))
+    assert all(one == found[0] for one in found[1:])
+
+
+def test_answers_of_the_test_split_are_kept_apart(machine: Machine, texts: list[str]) -> None:
+    folder = machine.folder
+    source = write_jsonl(folder / "demo.jsonl", texts[:2_000])
+    card = make(machine, source, "--out", folder / "open", "--answers", folder / "secret", *SMALL)
+    assert card["splits"]["test"]["examples"] == 30
+    assert {path.name for path in (folder / "secret").iterdir()} == {"test_suffix.npy", "pointers.csv"}
+    assert not (folder / "open" / "test_suffix.npy").exists()
+    with (folder / "open" / "pointers.csv").open() as file:
+        assert {row["split"] for row in csv.DictReader(file)} == {"train", "val"}
+    assert machine.json("rounds", "show", str(folder / "open" / "open-test.toml"))["is_blind"]
+
+
+@pytest.mark.slow
+def test_a_killed_command_continues_with_the_same_files(machine: Machine, texts: list[str]) -> None:
+    folder = machine.folder
+    source = write_jsonl(folder / "demo.jsonl", texts)
+    arguments = ("rounds", "make", str(source), *SMALL, "--name", "same")
+    killed = machine.start(*arguments, "--out", str(folder / "killed"))
+    wait_until(lambda: list(folder.glob("killed/.tokens-*/state.json")))
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (folder / "killed" / "card.json").exists()
+    (state,) = folder.glob("killed/.tokens-*/state.json")
+    assert 0 < json.loads(state.read_bytes())["pieces"] < len(texts)
+    for name in ("killed", "whole"):
+        machine.run(*arguments, "--out", str(folder / name))
+    for path in (folder / "whole").iterdir():
+        assert path.read_bytes() == (folder / "killed" / path.name).read_bytes(), path
+
+
+def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
+    folder = machine.folder
+    source = write_jsonl(folder / "demo.jsonl", texts[:500])
+    (folder / "empty").mkdir()
+    (folder / "empty.txt").write_text("")
+    (folder / "latin.txt").write_bytes("größer".encode("latin-1"))
+    (folder / "broken.json").write_text("{}")
+    parquet.write_table(pyarrow.table({"body": ["text"]}), folder / "other.parquet")
+    (folder / "damaged.parquet").write_bytes(b"PAR1 is not enough")
+    out = ("--out", str(folder / "out"))
+    for arguments, words, *codes in (
+        ((folder / "none", *SMALL), "no such file or directory"),
+        ((folder / "empty", *SMALL), "contains no text"),
+        ((folder / "empty.txt", *SMALL), "contains no text"),
+        ((folder / "latin.txt", *SMALL), "Skipped the rest of latin.txt: not UTF-8 text"),
+        ((folder / "other.parquet", *SMALL), "Choose one with --field: body"),
+        ((folder / "damaged.parquet", *SMALL), "damaged.parquet"),
+        ((source, *SMALL, "--tokenizer", folder / "broken.json"), "not a tokenizer.json"),
+        ((source, *SMALL, "--copies", "2,1"), "expected ascending numbers", 2),
+        ((source, *SMALL, "--name", "a/b"), "--name", 2),
+        ((source, *SMALL, "--budget", "soon"), "soon"),
+        ((source, "--target", "demo", "--val", "0", "--test", "0"), "nothing would be attacked", 2),
+        ((folder, *SMALL), "inside the corpus"),
+    ):
+        done = machine.run("rounds", "make", *map(str, arguments), *out, code=codes[0] if codes else 1)
+        assert done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    make(machine, source, *SMALL, *out)
+    again = machine.run("rounds", "make", str(source), *SMALL, *out, code=1)
+    assert "already has a round. Use --force" in again.stderr
+    make(machine, source, *SMALL, *out, "--force")
+
+
+def test_too_few_examples_are_reported(machine: Machine, texts: list[str]) -> None:
+    source = write_jsonl(machine.folder / "demo.jsonl", texts[:40])
+    done = machine.run("rounds", "make", str(source), *SMALL, "--out", str(machine.folder / "few"))
+    assert "train: the corpus has" in done.stderr and "of 60 such examples" in done.stderr
+    assert "few: 40 documents" in done.stdout
