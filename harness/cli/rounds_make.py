@@ -3,21 +3,24 @@
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import Force, Json, Seed
+from harness.cli.options import Device, DeviceOptions, Force, Json, Seed, Threads
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
+from harness.cli.resolving import require_device
 from harness.core.errors import HarnessError, UsageError
 from harness.core.times import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from harness.corpora.making import Rules
-    from harness.corpora.opening import Corpus
+    from harness.corpora.extractable import ContextFinder
+    from harness.corpora.making import Rules, Shortest
+    from harness.corpora.opening import Corpus, OpenedCorpus
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -46,6 +49,11 @@ def make_round(
     copies: Annotated[
         str, typer.Option(metavar="N,…", help="Least numbers of copies of the strata, such as 1,2,10.")
     ] = "1",
+    extractable: Annotated[
+        bool, typer.Option("--extractable", help="Only examples that the target completes from up to 450 tokens.")
+    ] = False,
+    device: Device = "auto",
+    threads: Threads = None,
     answers: Annotated[
         Path | None,
         typer.Option("--answers", metavar="DIR", help="Directory for the test answers.  [default: --out]"),
@@ -75,8 +83,10 @@ def make_round(
         raise HarnessError(f"--out {out} is inside the corpus. Choose another directory.")
     read = Corpus(corpus, tokenizer or _tokenizer_of(target), field, split, end_of_text)
     rules = Rules(sizes, prefix, suffix, _strata(copies), seed=seed)
+    compute = DeviceOptions(require_device(DeviceOptions(device, "auto", threads)), "auto", threads)
+    named = {"name": _name(name, out), "target": target, "budget": budget}
     try:
-        card = _make(read, rules, out, answers, {"name": _name(name, out), "target": target, "budget": budget})
+        card = _make(read, rules, out, answers, named, compute if extractable else None)
     except KeyboardInterrupt:
         say("interrupted. The tokens are kept, and the same command continues.")
         raise typer.Exit(130) from None
@@ -86,8 +96,18 @@ def make_round(
     _print_card(card, out)
 
 
-def _make(corpus: "Corpus", rules: "Rules", out: Path, answers: Path | None, named: dict[str, str]) -> dict[str, Any]:
-    """Make the round with a progress bar for each step, and return its data card."""
+def _make(
+    corpus: "Corpus",
+    rules: "Rules",
+    out: Path,
+    answers: Path | None,
+    named: dict[str, str],
+    compute: DeviceOptions | None,
+) -> dict[str, Any]:
+    """Make the round with a progress bar for each step, and return its data card.
+
+    compute: where the target completes the sequences; None if it need not.
+    """
     from harness.corpora.making import draw_examples
     from harness.corpora.opening import open_corpus, remove_work
     from harness.corpora.round_files import Origin, write_round
@@ -97,17 +117,66 @@ def _make(corpus: "Corpus", rules: "Rules", out: Path, answers: Path | None, nam
         show = _progress(bars)
         opened = open_corpus(corpus, out, lambda done, total: show("tokenize", done, total))
         whole = len(opened.stream.tokens)
-        examples = draw_examples(opened.stream, rules, lambda number, done: show(f"draw, pass {number}", done, whole))
+        shortest: "Shortest | None" = None
+        contexts: tuple[int, ...] = ()
+        if compute is not None:
+            finder = _context_finder(opened, rules, named["target"], compute)
+            shortest, contexts = partial(finder.shortest, on_progress=partial(show, "complete")), finder.contexts
+        examples = draw_examples(
+            opened.stream, rules, lambda number, done: show(f"draw, pass {number}", done, whole), shortest
+        )
     origin = Origin(
         corpus=str(corpus.path),
         vocabulary=opened.vocabulary,
         tokenizer_sha256=opened.tokenizer_sha256,
+        contexts=contexts,
         notes=opened.notes,
         **named,
     )
     card = write_round(out, answers, opened.stream, examples, rules, origin)
     remove_work(out)
     return card
+
+
+def _context_finder(opened: "OpenedCorpus", rules: "Rules", target: str, compute: DeviceOptions) -> "ContextFinder":
+    """Load the target, and return the finder of contexts from which it completes sequences.
+
+    Raises HarnessError if the target has another tokenizer, or a context that is too short.
+    """
+    from harness.core.policy import Policy
+    from harness.core.rounds import Round
+    from harness.corpora.extractable import ContextFinder, contexts_for
+    from harness.engine.loading import load_target
+    from harness.engine.resolving import (
+        CONTEXT_KEYS,
+        configured_number,
+        require_capacity,
+        require_round_vocabulary,
+        resolve_target,
+    )
+
+    resolved = resolve_target(target)
+    lengths = {"prefix_length": rules.prefix_length, "suffix_length": rules.suffix_length}
+    round_ = Round(name="new", title="", prefix_file=Path(), vocabulary=opened.vocabulary, target=target, **lengths)
+    require_capacity(resolved, round_)
+    require_round_vocabulary(resolved, round_)
+    limit = configured_number(resolved.path, CONTEXT_KEYS)
+    contexts = contexts_for(rules.prefix_length, None if limit is None else limit - rules.suffix_length)
+    loaded = load_target(
+        resolved.path,
+        device=compute.device,
+        threads=compute.threads,
+        prefix_length=contexts[-1],
+        suffix_length=rules.suffix_length,
+        vocabulary=opened.vocabulary,
+    )
+    return ContextFinder(
+        opened.stream,
+        rules.prefix_length,
+        contexts,
+        lambda tokens: loaded.sample(tokens, Policy(top_k=1)).suffixes,
+        opened.folder / f"contexts-{resolved.weights_sha256[:16]}-{rules.prefix_length}-{rules.suffix_length}.npy",
+    )
 
 
 def _progress(bars: ProgressBars) -> Callable[[str, int, int], None]:

@@ -6,7 +6,7 @@ trivial.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -54,10 +54,17 @@ class Examples:
     counts: Mapping[str, int]
 
 
-def draw_examples(stream: TokenStream, rules: Rules, on_progress: Callable[[int, int], None]) -> Examples:
+Shortest = Callable[[Sequences], Ints]
+"""Returns the tokens from which a model completes each sequence, 0 where no context is enough."""
+
+
+def draw_examples(
+    stream: TokenStream, rules: Rules, on_progress: Callable[[int, int], None], shortest: Shortest | None = None
+) -> Examples:
     """Return the examples of all splits. There are fewer than wanted if the whole corpus does not have more.
 
-    on_progress: called with the number of the pass over the corpus, from 1, and the tokens read in it.
+    on_progress: called with the number of the pass over the corpus, from 1, and the tokens read in it. shortest: only
+    sequences that a model completes are examples.
     """
     wanted = sum(rules.sizes.values())
     share = min(1.0, _DRAWN_PER_EXAMPLE * wanted / max(1, len(stream.tokens)))
@@ -71,14 +78,14 @@ def draw_examples(stream: TokenStream, rules: Rules, on_progress: Callable[[int,
             seed=rules.seed,
             on_progress=lambda tokens, number=number: on_progress(number, tokens),  # type: ignore[misc]
         )
-        examples = _split(drawn, rules)
+        examples = _split(drawn, rules, shortest)
         if share == 1 or all(len(examples.splits[name].copies) == size for name, size in rules.sizes.items()):
             return examples
         share, number = min(1.0, _GROWTH * share), number + 1
 
 
-def _split(drawn: Drawn, rules: Rules) -> Examples:
-    """Remove trivial and overlapping sequences, and assign the others to the splits."""
+def _split(drawn: Drawn, rules: Rules, shortest: Shortest | None) -> Examples:
+    """Remove trivial, overlapping and not extractable sequences, and assign the others to the splits."""
     sequences = drawn.sequences
     counts = {
         "occurrences of drawn prefixes": drawn.occurrences,
@@ -92,6 +99,10 @@ def _split(drawn: Drawn, rules: Rules) -> Examples:
     separate = without_overlaps(sequences.positions, rules.length)
     counts["removed, overlap with another example"] = len(sequences.copies) - len(separate)
     sequences = sequences.only(separate)
+    if shortest is not None:
+        sequences = replace(sequences, contexts=shortest(sequences))
+        counts["removed, not extractable"] = int((sequences.contexts == 0).sum())
+        sequences = sequences.only(sequences.contexts > 0)
     numbers, clusters = assign_splits(sequences.tokens, stratum_of(sequences.copies, rules.strata), rules.sizes)
     counts["not used"] = len(sequences.copies) - sum(map(len, numbers.values()))
     splits = {name: sequences.only(which) for name, which in numbers.items()}

@@ -34,8 +34,12 @@ class Corpus:
 
 @dataclass(frozen=True)
 class OpenedCorpus:
-    """The tokens of a corpus, the number of tokens of its tokenizer and its SHA-256, and notes of what was skipped."""
+    """The tokens of a corpus, the number of tokens of its tokenizer and its SHA-256, and notes of what was skipped.
 
+    folder: the directory of the token stream, where other intermediate results may be kept.
+    """
+
+    folder: Path
     stream: TokenStream
     vocabulary: int
     tokenizer_sha256: str
@@ -88,7 +92,7 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     sentences = json.loads(file.read_bytes())
     if not stream.token_count:
         raise HarnessError(" ".join([f"{corpus.path} contains no text.", *sentences[:1]]))
-    return OpenedCorpus(stream, vocabulary, sha256, sentences)
+    return OpenedCorpus(work, stream, vocabulary, sha256, sentences)
 
 
 def remove_work(folder: Path) -> None:

@@ -18,7 +18,7 @@ from harness.corpora.making import ATTACKED, TRAINING, Examples, Rules
 from harness.corpora.token_stream import TokenStream
 
 CARD, CARD_TEXT, POINTERS = "card.json", "README.md", "pointers.csv"
-_COLUMNS = ("split", "row", "document", "token", "copies", "cluster")
+_COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Origin:
     """Where a round comes from, for its data card.
 
     name: of the round. corpus: its path as given. target: the id of the model. vocabulary: of the tokenizer, whose
-    SHA-256 is `tokenizer_sha256`. budget: the wall clock of a run. notes: what was skipped.
+    SHA-256 is `tokenizer_sha256`. budget: the wall clock of a run. contexts: the numbers of tokens from which the
+    target was to complete an example, empty if that was not asked. notes: what was skipped.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Origin:
     vocabulary: int
     tokenizer_sha256: str
     budget: str
+    contexts: tuple[int, ...]
     notes: list[str]
 
 
@@ -81,7 +83,10 @@ def write_round(
 
 
 def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str:
-    """Return a CSV with the place of each example: its document and the place of its first token there."""
+    """Return a CSV with the place of each example: its document and the place of its first token there.
+
+    context: the tokens from which the target completes it, 0 if that was not asked.
+    """
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -90,6 +95,7 @@ def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str
         rows = zip(
             stream.pointers(sequences.positions),
             sequences.copies.tolist(),
+            sequences.contexts.tolist(),
             examples.clusters[name].tolist(),
             strict=True,
         )
@@ -151,6 +157,17 @@ def _distribution(copies: list[int], strata: tuple[int, ...]) -> dict[str, int]:
     return found
 
 
+def _condition(card: Mapping[str, Any]) -> list[str]:
+    if not card["contexts"]:
+        return []
+    lengths = ", ".join(map(str, card["contexts"]))
+    return [
+        "",
+        f"The target completes each suffix by greedy decoding from the last {lengths} tokens before it; `context` in "
+        f"{POINTERS} is the smallest of these numbers that is enough.",
+    ]
+
+
 def _card_text(card: Mapping[str, Any]) -> str:
     """Return the data card as Markdown."""
     rules = card["rules"]
@@ -178,6 +195,7 @@ def _card_text(card: Mapping[str, Any]) -> str:
         f"A suffix is trivial if one token makes up more than {filters['most_repeated']:.0%} of it, if its tokens "
         f"have less than {filters['least_entropy']:g} bits of entropy, or if {filters['copied_share']:.0%} of it also "
         f"occurs earlier in the sequence. The seed is {rules['seed']}.",
+        *_condition(card),
         "",
         "| file | SHA-256 |",
         "|---|---|",

@@ -24,16 +24,18 @@ class Sequences:
     """Distinct sequences with one continuation, in random order.
 
     tokens: [sequences, prefix and suffix]. positions: [sequences], the first occurrence in the stream. copies:
-    [sequences], the number of occurrences in the corpus.
+    [sequences], the number of occurrences in the corpus. contexts: [sequences], the tokens from which a model completes
+    the suffix, 0 if that is unknown.
     """
 
     tokens: Tokens
     positions: Ints
     copies: Ints
+    contexts: Ints
 
     def only(self, which: Bools | Ints) -> "Sequences":
         """Return some of the sequences: a mask, or their numbers."""
-        return Sequences(self.tokens[which], self.positions[which], self.copies[which])
+        return Sequences(self.tokens[which], self.positions[which], self.copies[which], self.contexts[which])
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def draw_sequences(
     is_cut_off &= ~several & ~collides
     kept = ~(several | collides | is_cut_off)
     return Drawn(
-        Sequences(rows[kept], positions[first][kept], copies[kept]),
+        Sequences(rows[kept], positions[first][kept], copies[kept], np.zeros(int(kept.sum()), np.int64)),
         occurrences=int(copies[~collides].sum()),
         prefixes=int((~collides).sum()),
         ambiguous=int(several.sum()),

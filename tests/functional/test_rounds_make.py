@@ -95,6 +95,19 @@ def test_all_formats_give_the_same_examples(machine: Machine, texts: list[str]) 
     assert all(one == found[0] for one in found[1:])
 
 
+def test_extractable_examples_are_those_that_the_target_completes(machine: Machine, texts: list[str]) -> None:
+    folder = machine.folder
+    source, out = write_jsonl(folder / "demo.jsonl", texts[:3_000]), folder / "mine"
+    card = make(machine, source, "--out", out, *SMALL, "--extractable", "--copies", "2")
+    assert card["contexts"] == [50, 100, 200] and card["counts"]["removed, not extractable"] > 30
+    with (out / "pointers.csv").open() as file:
+        contexts = {int(row["row"]): int(row["context"]) for row in csv.DictReader(file) if row["split"] == "val"}
+    assert set(contexts.values()) <= {50, 100, 200} and 50 in contexts.values()
+    machine.run("run", "greedy", "--round", str(out / "mine-val.toml"))
+    run = machine.newest()
+    assert run["exact_at_1"] == pytest.approx(np.mean([context == 50 for context in contexts.values()]))
+
+
 def test_answers_of_the_test_split_are_kept_apart(machine: Machine, texts: list[str]) -> None:
     folder = machine.folder
     source = write_jsonl(folder / "demo.jsonl", texts[:2_000])

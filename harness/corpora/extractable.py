@@ -1,0 +1,71 @@
+"""Find the shortest context from which a model completes a sequence by greedy decoding.
+
+A context ends with the prefix and begins earlier in the same document, so it may be longer than what an attack sees.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.arrays import Ints, Tokens
+from harness.core.files import atomic_file
+from harness.corpora.sequences import Sequences
+from harness.corpora.token_stream import TokenStream
+
+Complete = Callable[[Tokens], Tokens]
+"""Returns the greedy continuation [rows, suffix length] of contexts [rows, tokens]."""
+LONGEST = 450
+_TIMES_PREFIX = (1, 2, 4, 9)
+_AT_ONCE = 512  # sequences
+
+
+def contexts_for(prefix_length: int, most: int | None) -> tuple[int, ...]:
+    """Return the contexts to try, ascending: the prefix, and multiples of it up to 450 tokens, 50, 100, 200 and 450.
+
+    most: the tokens that the model can take beside the suffix, None if that is unknown.
+    """
+    limit = LONGEST if most is None else min(LONGEST, most)
+    longer = (times * prefix_length for times in _TIMES_PREFIX[1:])
+    return (prefix_length, *(length for length in longer if length <= limit))
+
+
+class ContextFinder:
+    """Finds the shortest of some contexts for sequences. Results are kept in a file, so no model call is repeated."""
+
+    def __init__(
+        self, stream: TokenStream, prefix_length: int, contexts: tuple[int, ...], complete: Complete, file: Path
+    ) -> None:
+        """contexts: their numbers of tokens, ascending, at least `prefix_length`."""
+        self.contexts = contexts
+        self._stream, self._prefix_length, self._complete, self._file = stream, prefix_length, complete, file
+        table = np.load(file, allow_pickle=False) if file.exists() else np.empty((0, 2), np.int64)
+        self._known: dict[int, int] = dict(table.tolist())
+
+    def shortest(self, sequences: Sequences, on_progress: Callable[[int, int], None]) -> Ints:
+        """Return the shortest context of each sequence, [sequences]; 0 if no context is enough.
+
+        on_progress: called with the number of sequences that were tried, and that of all.
+        """
+        unknown = np.flatnonzero([position not in self._known for position in sequences.positions.tolist()])
+        for first in range(0, len(unknown), _AT_ONCE):
+            part = sequences.only(unknown[first : first + _AT_ONCE])
+            self._known |= dict(zip(part.positions.tolist(), self._found(part).tolist(), strict=True))
+            with atomic_file(self._file) as file:
+                np.save(file, np.array(list(self._known.items()), np.int64), allow_pickle=False)
+            on_progress(first + len(part.positions), len(unknown))
+        return np.array([self._known[position] for position in sequences.positions.tolist()], np.int64)
+
+    def _found(self, sequences: Sequences) -> Ints:
+        found = np.zeros(len(sequences.positions), np.int64)
+        suffixes = sequences.tokens[:, self._prefix_length :]
+        for length in self.contexts:
+            starts = sequences.positions + self._prefix_length - length
+            open_ = np.flatnonzero((found == 0) & (starts >= 0))
+            contexts = self._stream.rows(starts[open_], length)
+            is_inside = (contexts != self._stream.separator).all(axis=1)
+            open_, contexts = open_[is_inside], contexts[is_inside]
+            if len(open_):
+                is_right = (self._complete(contexts) == suffixes[open_]).all(axis=1)
+                found[open_[is_right]] = length
+        return found
