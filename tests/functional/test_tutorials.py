@@ -16,13 +16,13 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_the_commands_of_a_tutorial(machine: Machine, page: Path) -> None:
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     environment = machine.env()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     command = ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)]
     done = subprocess.run(command, cwd=machine.folder, env=environment, capture_output=True, text=True, timeout=600)
     assert blocks and done.returncode == 0, done.stderr
     # What a page shows as output is what the commands print.
-    shown = re.findall(r"(?:^    .*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE)
-    for part in shown:
+    for part in re.findall(r"(?:^    .*\n)+", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE):
         assert re.sub(r"^    ", "", part, flags=re.MULTILINE) in done.stdout, done.stdout
