@@ -9,7 +9,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.resolving import resolve_target
-from tests.bench import architectures, folds, peers, rankers, schedule
+from tests.bench import architectures, folds, peers, rankers, rounds_make, schedule
 from tests.bench.ctranslate2_peer import Sampler
 from tests.bench.overhead import measure_ingest
 from tests.bench.terminal import first_paint_seconds
@@ -70,6 +70,12 @@ def test_the_engine_is_compared_with_a_peer_and_the_official_arithmetic(monkeypa
     missing = {name for name, value in figures.items() if value == "not measured: this CPU does not support it"}
     assert all(("int8" in name or "CTranslate2 bfloat16" in name) == (name in missing) for name in figures), figures
     assert all(value > 0 for name, value in figures.items() if name not in missing)
+
+
+def test_a_round_from_a_corpus_is_measured() -> None:
+    figures = rounds_make.measure(megabytes=2)
+    assert figures["examples"] > 500 and figures["minutes per gigabyte (15)"] > 0
+
 
 
 def test_a_peer_that_cannot_be_installed_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
