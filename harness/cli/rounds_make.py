@@ -117,7 +117,7 @@ def _make(
         show = _progress(bars)
         opened = open_corpus(corpus, out, lambda done, total: show("tokenize", done, total))
         whole = len(opened.stream.tokens)
-        shortest: "Shortest | None" = None
+        shortest: Shortest | None = None
         contexts: tuple[int, ...] = ()
         if compute is not None:
             finder = _context_finder(opened, rules, named["target"], compute)
