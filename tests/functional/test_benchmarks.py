@@ -77,7 +77,6 @@ def test_a_round_from_a_corpus_is_measured() -> None:
     assert figures["examples"] > 500 and figures["minutes per gigabyte (15)"] > 0
 
 
-
 def test_a_peer_that_cannot_be_installed_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def peer(model: GPT2LMHeadModel, prefixes: Tokens, threads: int, folder: Path) -> dict[str, Sampler]:
         raise HarnessError("no network")
