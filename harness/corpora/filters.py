@@ -10,19 +10,21 @@ from harness.core.arrays import Bools, Floats, Tokens
 from harness.core.windows import window_hashes
 
 _JUDGED_AT_ONCE = 1 << 14  # rows
+_SHORTEST_COPY = 8  # tokens
 
 
 @dataclass(frozen=True)
 class Filters:
     """Limits for suffixes.
 
-    most_repeated: the largest share that one token may have. least_entropy: in bits, of the distribution of the tokens
-    of a suffix; 50 different tokens have 5.6. copied_share: a part of the suffix, relative to its length, that may not
-    occur earlier in the sequence.
+    most_repeated: the largest share that one token may have. least_entropy: of the distribution of the tokens of a
+    suffix, relative to that of different tokens, which is 5.6 bits for 50. copied_share: a part of the suffix, relative
+    to its length, that may not occur earlier in the sequence; it has at least 8 tokens, because shorter ones recur by
+    chance.
     """
 
     most_repeated: float = 0.5
-    least_entropy: float = 3.0
+    least_entropy: float = 0.5
     copied_share: float = 0.5
 
 
@@ -36,13 +38,13 @@ def trivial_sequences(tokens: Tokens, prefix_length: int, filters: Filters) -> d
         part = tokens[first : first + _JUDGED_AT_ONCE]
         suffixes = part[:, prefix_length:]
         share, entropy = token_statistics(suffixes)
-        length = max(2, math.ceil(filters.copied_share * suffixes.shape[1]))
+        length = max(_SHORTEST_COPY, math.ceil(filters.copied_share * suffixes.shape[1]))
         removed = np.zeros(len(part), np.bool_)
         for name, is_trivial in zip(
             found,
             (
-                share > filters.most_repeated,
-                entropy < filters.least_entropy,
+                (share > filters.most_repeated) & (suffixes.shape[1] > 1),
+                entropy < filters.least_entropy * math.log2(suffixes.shape[1]),
                 copies_itself(part, prefix_length, length),
             ),
             strict=True,

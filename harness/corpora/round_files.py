@@ -45,7 +45,7 @@ def write_round(
 ) -> dict[str, Any]:
     """Write the files of a round to `folder` and return its data card, which is written last.
 
-    answers: the directory for the answers of the test split and their pointers, None for `folder`. Raises HarnessError
+    The files of an earlier round in `folder`, which its data card names, are deleted. answers: the directory for the answers of the test split and their pointers, None for `folder`. Raises HarnessError
     if the directory cannot be written.
     """
     places = dict.fromkeys(rules.sizes, folder) | ({"test": answers} if answers is not None else {})
@@ -53,6 +53,7 @@ def write_round(
     try:
         for place in {folder, *places.values()}:
             place.mkdir(parents=True, exist_ok=True)
+        _remove_earlier(folder)
         for name, sequences in examples.splits.items():
             if len(sequences.copies):
                 tokens = sequences.tokens.astype(token_dtype(origin.vocabulary))
@@ -80,6 +81,18 @@ def write_round(
     except OSError as error:
         raise HarnessError(f"cannot write {error.filename or folder}: {error.strerror}.") from None
     return card
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Delete the round that a data card in `folder` describes, so that no file of it is taken for the new one."""
+    try:
+        names = json.loads((folder / CARD).read_bytes())["files"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return
+    (folder / CARD).unlink()
+    for name in names:
+        if Path(name).name == name:
+            (folder / name).unlink(missing_ok=True)
 
 
 def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str:
@@ -193,8 +206,8 @@ def _card_text(card: Mapping[str, Any]) -> str:
     lines += [
         "",
         f"A suffix is trivial if one token makes up more than {filters['most_repeated']:.0%} of it, if its tokens "
-        f"have less than {filters['least_entropy']:g} bits of entropy, or if {filters['copied_share']:.0%} of it also "
-        f"occurs earlier in the sequence. The seed is {rules['seed']}.",
+        f"have less than {filters['least_entropy']:.0%} of the entropy of different tokens, or if "
+        f"{filters['copied_share']:.0%} of it also occurs earlier in the sequence. The seed is {rules['seed']}.",
         *_condition(card),
         "",
         "| file | SHA-256 |",

@@ -167,7 +167,10 @@ def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
     make(machine, source, *SMALL, *out)
     again = machine.run("rounds", "make", str(source), *SMALL, *out, code=1)
     assert "already has a round. Use --force" in again.stderr
-    make(machine, source, *SMALL, *out, "--force")
+    assert (folder / "out" / "test_suffix.npy").exists()
+    make(machine, source, "--target", "demo", "--train", "0", "--val", "9", "--test", "0", *out, "--force")
+    assert {path.name for path in (folder / "out").glob("*.npy")} == {"val_prefix.npy", "val_suffix.npy"}
+    assert {path.name for path in (folder / "out").glob("*.toml")} == {"out-val.toml"}
 
 
 def test_too_few_examples_are_reported(machine: Machine, texts: list[str]) -> None:

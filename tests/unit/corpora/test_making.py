@@ -16,8 +16,6 @@ from harness.corpora.splits import assign_splits, stratum_of, without_overlaps
 from harness.corpora.token_stream import TokenStream
 from tests.unit.corpora.streams import stream_of
 
-NO_FILTERS = Filters(most_repeated=1, least_entropy=0, copied_share=2)
-
 
 def continuations(
     documents: Sequence[Sequence[int]], prefix: int, suffix: int
@@ -119,14 +117,23 @@ def test_copies_of_the_prefix_are_found() -> None:
 
 
 def test_a_sequence_is_counted_by_the_first_filter_that_removes_it() -> None:
-    suffixes = [[9, 9, 9, 9], [1, 2, 3, 4], [5, 6, 7, 8], [5, 6, 5, 6]]
-    rows = np.array([[1, 2, 3, 4, *suffix] for suffix in suffixes])
-    found = trivial_sequences(rows, 4, Filters(most_repeated=0.5, least_entropy=1.5, copied_share=0.5))
-    assert {name: mask.tolist() for name, mask in found.items()} == {
-        "repeated token": [True, False, False, False],
-        "low entropy": [False, False, False, True],
-        "copied from the prefix": [False, True, False, False],
+    prefix = list(range(16))
+    suffixes = {
+        "repeated token": [99] * 9 + prefix[:7],
+        "low entropy": [50, 51] * 8,
+        "copied from the prefix": [60, 61, 62, *prefix[3:11], 63, 64, 65, 66, 67],
+        "": list(range(70, 86)),
     }
+    found = trivial_sequences(np.array([prefix + suffix for suffix in suffixes.values()]), 16, Filters())
+    for name, mask in found.items():
+        assert mask.tolist() == [name == wanted for wanted in suffixes]
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_short_suffixes_are_not_trivial_by_chance(length: int) -> None:
+    rows = np.concatenate([np.arange(20), np.arange(length)])[None]
+    assert not any(mask.any() for mask in trivial_sequences(rows, 20, Filters()).values())
+    assert all(len(mask) == 0 for mask in trivial_sequences(rows[:0], 20, Filters()).values())
 
 
 def test_overlapping_sequences_are_left_out() -> None:
