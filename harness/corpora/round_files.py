@@ -45,8 +45,9 @@ def write_round(
 ) -> dict[str, Any]:
     """Write the files of a round to `folder` and return its data card, which is written last.
 
-    The files of an earlier round in `folder`, which its data card names, are deleted. answers: the directory for the answers of the test split and their pointers, None for `folder`. Raises HarnessError
-    if the directory cannot be written.
+    The files of an earlier round in `folder`, which its data card names, are deleted. answers: the directory for the
+    answers of the test split and their pointers, None for `folder`. Raises HarnessError if a directory cannot be
+    written.
     """
     places = dict.fromkeys(rules.sizes, folder) | ({"test": answers} if answers is not None else {})
     written: list[Path] = []
