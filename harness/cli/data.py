@@ -46,7 +46,7 @@ def fetch_data(
     outcomes: list[Outcome] = []
     names = max(len(file.name) for file in SATML)
     try:
-        with ProgressBars(counts_bytes=True, seconds_between_lines=1) as bars:
+        with ProgressBars("bytes", seconds_between_lines=1) as bars:
             progress = FetchProgress(data_set, SATML)
 
             def on_progress(file: PublicFile, done: int) -> None:
@@ -170,7 +170,7 @@ def build_arrays(
         raise HarnessError(f"{pile}: no such directory. --pile names one with 00.jsonl to 29.jsonl.")
     places = read_pointers(folder / chosen.pointer_file)
     encoder = load_tokenizer(tokenizer)
-    with ProgressBars(counts_bytes=False) as bars:
+    with ProgressBars("items") as bars:
         rows = cut_rows(pile, places, encoder, lambda done: bars.update(f"{split} rows", done, len(places)))
     paths = write_split(chosen, rows, folder)
     if json:

@@ -3,7 +3,7 @@
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from harness.cli import output
 
@@ -45,9 +45,10 @@ class StatusLine(ExitStack):
 class ProgressBars(ExitStack):
     """The progress of one named thing after another. If stderr is not a terminal, lines are printed instead."""
 
-    def __init__(self, *, counts_bytes: bool, seconds_between_lines: float = 10.0) -> None:
+    def __init__(self, unit: Literal["items", "bytes", "percent"], *, seconds_between_lines: float = 10.0) -> None:
+        """unit: how the amount that is done is shown."""
         super().__init__()
-        self._unit = " bytes" if counts_bytes else ""
+        self._unit = " bytes" if unit == "bytes" else ""
         self._tasks: dict[str, TaskID] = {}
         self._bars = None
         if not _is_repainted():
@@ -56,7 +57,12 @@ class ProgressBars(ExitStack):
         from rich import progress
         from rich.console import Console
 
-        amount = progress.DownloadColumn() if counts_bytes else progress.MofNCompleteColumn()
+        columns_by_unit = {
+            "items": progress.MofNCompleteColumn,
+            "bytes": progress.DownloadColumn,
+            "percent": progress.TaskProgressColumn,
+        }
+        amount = columns_by_unit[unit]()
         name = progress.TextColumn("{task.description}", markup=False)
         columns = (name, progress.BarColumn(), amount, progress.TimeRemainingColumn())
         # By default Rich sends everything printed meanwhile, data too, to stderr.

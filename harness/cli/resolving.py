@@ -227,7 +227,7 @@ def current_weights(spec: JobSpec) -> tuple[str | None, ...]:
 
 
 def _find_target(id_: str, revision: str) -> ResolvedTarget:
-    with ProgressBars(counts_bytes=True) as bars:
+    with ProgressBars("bytes") as bars:
 
         def on_progress(done: int, total: int) -> None:
             if total >= _SHOW_PROGRESS_ABOVE_BYTES:

@@ -113,7 +113,7 @@ def _make(
     from harness.corpora.round_files import Origin, write_round
 
     out.mkdir(parents=True, exist_ok=True)
-    with ProgressBars(counts_bytes=False, seconds_between_lines=_SECONDS_BETWEEN_LINES) as bars:
+    with ProgressBars("percent", seconds_between_lines=_SECONDS_BETWEEN_LINES) as bars:
         show = _progress(bars)
         opened = open_corpus(corpus, out, lambda done, total: show("tokenize", done, total))
         whole = len(opened.stream.tokens)
@@ -121,7 +121,7 @@ def _make(
         contexts: tuple[int, ...] = ()
         if compute is not None:
             finder = _context_finder(opened, rules, named["target"], compute)
-            shortest, contexts = partial(finder.shortest, on_progress=partial(show, "complete")), finder.contexts
+            shortest, contexts = partial(finder.shortest, on_progress=partial(_show_completed, show)), finder.contexts
         examples = draw_examples(
             opened.stream, rules, lambda number, done: show(f"draw, pass {number}", done, whole), shortest
         )
@@ -136,6 +136,11 @@ def _make(
     card = write_round(out, answers, opened.stream, examples, rules, origin)
     remove_work(out)
     return card
+
+
+def _show_completed(show: Callable[[str, int, int], None], done: int, total: int) -> None:
+    """Show the progress of the target's completions. Each pass over the corpus has another total."""
+    show(f"complete {total:,} sequences", done, total)
 
 
 def _context_finder(opened: "OpenedCorpus", rules: "Rules", target: str, compute: DeviceOptions) -> "ContextFinder":

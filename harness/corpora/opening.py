@@ -85,6 +85,7 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     stream = build_stream(
         work, pieces, vocabulary=vocabulary, on_progress=lambda read: on_progress(min(read, total), total)
     )
+    on_progress(total, total)
     # A call that only continues after the last document reads none, so it would know no notes.
     file = work / _NOTES
     if not file.exists():
