@@ -10,17 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import Device, DeviceOptions, Force, Json, Seed, Threads
+import harness
+from harness.cli.options import (
+    Device,
+    DeviceOptions,
+    Force,
+    Json,
+    Seed,
+    Threads,
+    budget_seconds,
+    make_directory,
+)
 from harness.cli.output import align_columns, print_json, sanitize, say
 from harness.cli.progress import ProgressBars
 from harness.cli.resolving import require_device
 from harness.core.errors import HarnessError, UsageError
-from harness.core.times import format_duration, parse_duration
+from harness.core.paths import expand_home
+from harness.core.times import format_duration
 
 if TYPE_CHECKING:
     from harness.corpora.extractable import ContextFinder
-    from harness.corpora.making import Rules, Shortest
+    from harness.corpora.making import Rules
     from harness.corpora.opening import Corpus, OpenedCorpus
+    from harness.engine.resolving import ResolvedTarget
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -33,22 +45,20 @@ def make_round(
     target: Annotated[str, typer.Option("--target", metavar="MODEL", help="Model to attack: hub id or directory.")],
     tokenizer: Annotated[
         Path | None,
-        typer.Option("--tokenizer", metavar="FILE", help="Its tokenizer.json.  [default: the target's]"),
+        typer.Option("--tokenizer", metavar="FILE", help="The target's tokenizer.json.  [default: in its directory]"),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the round.  [default: that of the directory]")] = None,
     field: Annotated[str, typer.Option(help="Field or column of records that has the text.")] = "text",
     split: Annotated[str | None, typer.Option(help="Split of an Arrow data set.")] = None,
     end_of_text: Annotated[
-        str, typer.Option("--end-of-text", metavar="TOKEN", help="Token that ends documents in token files.")
+        str, typer.Option("--end-of-text", metavar="TOKEN", help="Token that ends a document.")
     ] = "<|endoftext|>",
     prefix: Annotated[int, typer.Option(min=1, max=4096, help="Tokens of a prefix.")] = 50,
     suffix: Annotated[int, typer.Option(min=1, max=4096, help="Tokens of a suffix.")] = 50,
     train: Annotated[int, typer.Option(min=0, help="Training examples.")] = 15_000,
     val: Annotated[int, typer.Option(min=0, help="Validation examples.")] = 1_000,
     test: Annotated[int, typer.Option(min=0, help="Test examples.")] = 1_000,
-    copies: Annotated[
-        str, typer.Option(metavar="N,…", help="Least numbers of copies of the strata, such as 1,2,10.")
-    ] = "1",
+    copies: Annotated[str, typer.Option(metavar="N,…", help="Minimum copies of each stratum, such as 1,2,10.")] = "1",
     extractable: Annotated[
         bool, typer.Option("--extractable", help="Only examples that the target completes from up to 450 tokens.")
     ] = False,
@@ -70,30 +80,56 @@ def make_round(
     corpus and a data card. The same command continues an interrupted one.
     """
     from harness.corpora.making import Rules
-    from harness.corpora.opening import Corpus
-    from harness.corpora.round_files import CARD
+    from harness.corpora.opening import Corpus, locked
+    from harness.demo import REFERENCE, SIZES
+    from harness.engine.resolving import resolve_target
 
     sizes = {split: size for split, size in (("train", train), ("val", val), ("test", test)) if size}
     if not val and not test:
         raise UsageError("--val and --test are both 0, so nothing would be attacked. Make one of them larger.")
-    parse_duration(budget)
-    if (out / CARD).exists() and not force:
-        raise HarnessError(f"{out} already has a round. Use --force to replace it, or another directory.")
-    if corpus.is_dir() and out.resolve().is_relative_to(corpus.resolve()):
-        raise HarnessError(f"--out {out} is inside the corpus. Choose another directory.")
-    read = Corpus(corpus, tokenizer or _tokenizer_of(target), field, split, end_of_text)
+    budget_seconds(budget)
     rules = Rules(sizes, prefix, suffix, _strata(copies), seed=seed)
+    name = _round_name(name, out)
     compute = DeviceOptions(require_device(DeviceOptions(device, "auto", threads)), "auto", threads)
-    named = {"name": _name(name, out), "target": target, "budget": budget}
+    if answers is not None and answers.resolve() == out.resolve():
+        answers = None
+    _require_free(corpus, out, answers, name, force=force)
+    if target not in {size.name for size in (*SIZES, REFERENCE)} and expand_home(target).is_dir():
+        # A relative path would be relative to the round's file.
+        target = str(expand_home(target).resolve())
+    resolved = resolve_target(target) if extractable or tokenizer is None else None
+    read = Corpus(corpus, tokenizer or _tokenizer_of(resolved), field, split, end_of_text)
+    make_directory(out)
     try:
-        card = _make(read, rules, out, answers, named, compute if extractable else None)
+        with locked(out):
+            named = {"name": name, "target": target, "budget": budget}
+            card = _make(read, rules, out, answers, resolved if extractable else None, compute, named)
     except KeyboardInterrupt:
         say("interrupted. The tokens are kept, and the same command continues.")
         raise typer.Exit(130) from None
+    except OSError as error:
+        raise HarnessError(f"cannot read or write {error.filename or out}: {error.strerror or error}.") from None
     if json:
         print_json(card)
         return
     _print_card(card, out)
+
+
+def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, force: bool) -> None:
+    """Raise HarnessError if a directory is inside the corpus, or has files that the round would replace."""
+    from harness.corpora.opening import is_interrupted
+    from harness.corpora.round_files import CARD, existing_files
+
+    try:
+        str(corpus.resolve()).encode()
+    except UnicodeEncodeError:
+        raise HarnessError(f"the path is not UTF-8: {sanitize(str(corpus))}. Rename the file.") from None
+    for option, folder in (("--out", out), ("--answers", answers)):
+        if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
+            raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
+    found = existing_files(out, name, answers)
+    if found and not force and not (is_interrupted(out) and out / CARD not in found):
+        raise HarnessError(f"{found[0]} exists already. Use --force to replace it, or another directory.")
 
 
 def _make(
@@ -101,36 +137,43 @@ def _make(
     rules: "Rules",
     out: Path,
     answers: Path | None,
+    target: "ResolvedTarget | None",
+    compute: DeviceOptions,
     named: dict[str, str],
-    compute: DeviceOptions | None,
 ) -> dict[str, Any]:
     """Make the round with a progress bar for each step, and return its data card.
 
-    compute: where the target completes the sequences; None if it need not.
+    target: the model that completes every example, None if none has to. named: name, target and budget of the round.
     """
-    from harness.corpora.making import draw_examples
+    from harness.corpora.making import ATTACKED, draw_examples
     from harness.corpora.opening import open_corpus, remove_work
     from harness.corpora.round_files import Origin, write_round
 
-    out.mkdir(parents=True, exist_ok=True)
     with ProgressBars("percent", seconds_between_lines=_SECONDS_BETWEEN_LINES) as bars:
         show = _progress(bars)
         opened = open_corpus(corpus, out, lambda done, total: show("tokenize", done, total))
+        finder = None if target is None else _context_finder(opened, rules, target, compute)
         whole = len(opened.stream.tokens)
-        shortest: Shortest | None = None
-        contexts: tuple[int, ...] = ()
-        if compute is not None:
-            finder = _context_finder(opened, rules, named["target"], compute)
-            shortest, contexts = partial(finder.shortest, on_progress=partial(_show_completed, show)), finder.contexts
         examples = draw_examples(
-            opened.stream, rules, lambda number, done: show(f"draw, pass {number}", done, whole), shortest
+            opened.stream,
+            rules,
+            lambda number, done: show(f"draw, pass {number}", done, whole),
+            None if finder is None else partial(finder.shortest, on_progress=partial(_show_completed, show)),
+        )
+    if not any(len(examples.splits[split].copies) for split in ATTACKED if split in examples.splits):
+        removed = max(examples.counts, key=lambda name: examples.counts[name] if name != "drawn prefixes" else -1)
+        raise HarnessError(
+            f"{corpus.path} has no such example: of {examples.counts['drawn prefixes']:,} prefixes, most were removed: "
+            f"{removed.removeprefix('removed, ')}. Change the lengths or --copies."
         )
     origin = Origin(
-        corpus=str(corpus.path),
+        corpus=sanitize(corpus.path.resolve().name),
         vocabulary=opened.vocabulary,
         tokenizer_sha256=opened.tokenizer_sha256,
-        contexts=contexts,
+        contexts=() if finder is None else finder.contexts,
+        target_sha256="" if target is None else target.weights_sha256,
         notes=opened.notes,
+        harness_version=harness.__version__,
         **named,
     )
     card = write_round(out, answers, opened.stream, examples, rules, origin)
@@ -143,7 +186,9 @@ def _show_completed(show: Callable[[str, int, int], None], done: int, total: int
     show(f"complete {total:,} sequences", done, total)
 
 
-def _context_finder(opened: "OpenedCorpus", rules: "Rules", target: str, compute: DeviceOptions) -> "ContextFinder":
+def _context_finder(
+    opened: "OpenedCorpus", rules: "Rules", target: "ResolvedTarget", compute: DeviceOptions
+) -> "ContextFinder":
     """Load the target, and return the finder of contexts from which it completes sequences.
 
     Raises HarnessError if the target has another tokenizer, or a context that is too short.
@@ -157,18 +202,16 @@ def _context_finder(opened: "OpenedCorpus", rules: "Rules", target: str, compute
         configured_number,
         require_capacity,
         require_round_vocabulary,
-        resolve_target,
     )
 
-    resolved = resolve_target(target)
     lengths = {"prefix_length": rules.prefix_length, "suffix_length": rules.suffix_length}
-    round_ = Round(name="new", title="", prefix_file=Path(), vocabulary=opened.vocabulary, target=target, **lengths)
-    require_capacity(resolved, round_)
-    require_round_vocabulary(resolved, round_)
-    limit = configured_number(resolved.path, CONTEXT_KEYS)
+    round_ = Round(name="new", title="", prefix_file=Path(), vocabulary=opened.vocabulary, target=target.id, **lengths)
+    require_capacity(target, round_)
+    require_round_vocabulary(target, round_)
+    limit = configured_number(target.path, CONTEXT_KEYS)
     contexts = contexts_for(rules.prefix_length, None if limit is None else limit - rules.suffix_length)
     loaded = load_target(
-        resolved.path,
+        target.path,
         device=compute.device,
         threads=compute.threads,
         prefix_length=contexts[-1],
@@ -180,7 +223,7 @@ def _context_finder(opened: "OpenedCorpus", rules: "Rules", target: str, compute
         rules.prefix_length,
         contexts,
         lambda tokens: loaded.sample(tokens, Policy(top_k=1)).suffixes,
-        opened.folder / f"contexts-{resolved.weights_sha256[:16]}-{rules.prefix_length}-{rules.suffix_length}.npy",
+        opened.folder / f"contexts-{target.weights_sha256[:16]}-{rules.prefix_length}-{rules.suffix_length}.npy",
     )
 
 
@@ -208,13 +251,15 @@ def _print_card(card: dict[str, Any], out: Path) -> None:
     print(align_columns(rows))
     for split, found in card["splits"].items():
         if found["examples"] < found["wanted"]:
-            say(f"{split}: the corpus has {found['examples']:,} of {found['wanted']:,} such examples.")
+            say(f"{split}: found {found['examples']:,} of {found['wanted']:,} requested examples.")
     for note in card["notes"]:
         say(sanitize(note))
-    say(f"Files are in {out}. `harness run ATTACK --round {out / card['name']}-val.toml` attacks it.")
+    rules = next(name for name in card["files"] if name.endswith(".toml"))
+    say(f"Files are in {out}. `harness run ATTACK --round {out / rules}` attacks it.")
 
 
 def _strata(copies: str) -> tuple[int, ...]:
+    """Return the numbers of `--copies`. Raises UsageError if they are not ascending."""
     try:
         strata = tuple(int(part) for part in copies.split(","))
     except ValueError:
@@ -224,19 +269,21 @@ def _strata(copies: str) -> tuple[int, ...]:
     return strata
 
 
-def _name(name: str | None, out: Path) -> str:
+def _round_name(name: str | None, out: Path) -> str:
     """Return the name of the round. Raises UsageError if the rules of a round do not allow it."""
     found = out.resolve().name if name is None else name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,50}", found):
-        raise UsageError(f"--name {sanitize(found)}: expected at most 50 letters, digits, dots, dashes or underscores.")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", found):
+        raise UsageError(
+            f"--name {sanitize(found)}: expected a letter or digit, then at most 49 letters, digits, dots, dashes or "
+            "underscores."
+        )
     return found
 
 
-def _tokenizer_of(target: str) -> Path:
-    """Return the tokenizer.json of a target."""
-    from harness.engine.resolving import resolve_target
-
-    path = resolve_target(target).path / "tokenizer.json"
+def _tokenizer_of(target: "ResolvedTarget | None") -> Path:
+    """Return the tokenizer.json of a target. Raises HarnessError if it has none."""
+    assert target is not None
+    path = target.path / "tokenizer.json"
     if not path.is_file():
-        raise HarnessError(f"{target} has no tokenizer.json. Name one with --tokenizer.")
+        raise HarnessError(f"{target.id} has no tokenizer.json. Name one with --tokenizer.")
     return path

@@ -14,7 +14,7 @@ from harness.corpora.text_files import Notes, parse_json
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 _SHOWN_NAMES = 6
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE, _BUFFERED = 256, 1 << 20
 
 
 def is_arrow_set(folder: Path) -> bool:
@@ -38,10 +38,10 @@ def texts_in_parquet(file: Path, name: str, *, field: str, notes: Notes) -> Iter
 
     row = 0
     try:
-        with parquet.ParquetFile(file) as opened:
+        with parquet.ParquetFile(file, buffer_size=_BUFFERED) as opened:
             _require_text(opened.schema_arrow, field, file)
             for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=[field]):
-                for text in batch.column(0).to_pylist():
+                for text in batch.column(field).to_pylist():
                     row += 1
                     if text is not None:
                         yield f"{name}:{row}", text
@@ -107,6 +107,8 @@ def _require_text(schema: Any, field: str, file: Path) -> None:
 
     if field not in schema.names:
         raise HarnessError(f"no column {field!r} in {file}. Choose one with --field: {_listed(schema.names)}.")
+    if len(schema.get_all_field_indices(field)) > 1:
+        raise HarnessError(f"{file} has several columns {field!r}. Rename all but one.")
     kind = schema.field(field).type
     if not (types.is_string(kind) or types.is_large_string(kind)):
         raise HarnessError(f"the column {field!r} of {file} has type {kind}. Choose a text column with --field.")

@@ -1,7 +1,7 @@
 """Read corpora on disk as documents: text files, JSON Lines, CSV, Parquet, data sets saved by `datasets`.
 
 These files are untrusted. A record that cannot be read is skipped, with a note that never quotes it: the first line of
-a file without a header is text of the corpus, and notes are published with the findings.
+a file without a header is text of the corpus, and notes are published with findings and rounds.
 """
 
 import codecs
@@ -47,19 +47,22 @@ class Record(NamedTuple):
     texts: list[str]
 
 
-def documents_in(path: Path, *, field: str, split: str | None, notes: Notes) -> Iterator[Document]:
+def documents_in(
+    path: Path, *, field: str, split: str | None, notes: Notes, keeps_line_ends: bool = False
+) -> Iterator[Document]:
     """Yield the documents of the corpus at `path`, ordered by file name and line.
 
     Each line of a `.jsonl` or `.ndjson` file and each row of a `.csv`, `.tsv` or `.parquet` file is a document, whose
     text is in `field`. Any other file is one document. Hidden files are ignored. A directory written by `datasets` is
     read by its column `field`; `split` selects one of several splits. Raises HarnessError if the path, the split or the
-    column does not exist.
+    column does not exist. keeps_line_ends: do not turn `\\r\\n` and `\\r` into line feeds.
     """
+    newline = "" if keeps_line_ends else None
     if not path.exists():
         raise HarnessError(f"no such file or directory: {path}.")
     if path.is_dir() and is_arrow_set(path):
         for name, text in values_in_arrow_set(path, field=field, split=split, notes=notes):
-            yield Document(name, io.StringIO(text, newline=None))
+            yield Document(name, io.StringIO(text, newline=newline))
         return
     if split is not None:
         raise HarnessError(f"{path} is not a data set with splits. Remove --split {shorten(split)}.")
@@ -70,12 +73,12 @@ def documents_in(path: Path, *, field: str, split: str | None, notes: Notes) -> 
         name = sanitize(file.name if file == path else str(file.relative_to(path)))
         if file.suffix.lower() in RECORD_SUFFIXES:
             for record in records_in(file, name, (field,), notes):
-                yield Document(f"{name}:{record.line}", io.StringIO(record.texts[0], newline=None))
+                yield Document(f"{name}:{record.line}", io.StringIO(record.texts[0], newline=newline))
         elif file.suffix.lower() == ".parquet":
             for row, text in texts_in_parquet(file, name, field=field, notes=notes):
-                yield Document(row, io.StringIO(text, newline=None))
+                yield Document(row, io.StringIO(text, newline=newline))
         else:
-            yield Document(name, _text_pieces(file, name, notes))
+            yield Document(name, _text_pieces(file, name, notes, newline))
 
 
 def records_in(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
@@ -102,7 +105,7 @@ def files_in(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _text_pieces(file: Path, name: str, notes: Notes) -> Iterator[str]:
+def _text_pieces(file: Path, name: str, notes: Notes, newline: str | None) -> Iterator[str]:
     """Yield a text file in pieces, since it may be larger than memory. A line may come in several pieces."""
     try:
         encoding = _encoding(file)
@@ -110,7 +113,7 @@ def _text_pieces(file: Path, name: str, notes: Notes) -> Iterator[str]:
             if encoding != "utf-16" and b"\0" in binary.read(_SNIFFED):
                 notes.add("binary files", f"Skipped {name}: a binary file (it contains zero bytes).")
                 return
-        with file.open(encoding=encoding, newline=None) as stream:
+        with file.open(encoding=encoding, newline=newline) as stream:
             yield from iter(lambda: stream.readline(_PIECE), "")
     except UnicodeError:
         notes.add("files in another encoding", f"Skipped the rest of {name}: not UTF-8 text (nor UTF-16 with a BOM).")

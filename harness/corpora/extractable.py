@@ -16,18 +16,18 @@ from harness.corpora.token_stream import TokenStream
 Complete = Callable[[Tokens], Tokens]
 """Returns the greedy continuation [rows, suffix length] of contexts [rows, tokens]."""
 LONGEST = 450
-_TIMES_PREFIX = (1, 2, 4, 9)
 _AT_ONCE = 512  # sequences
 
 
 def contexts_for(prefix_length: int, most: int | None) -> tuple[int, ...]:
-    """Return the contexts to try, ascending: the prefix, and multiples of it up to 450 tokens, 50, 100, 200 and 450.
+    """Return the contexts to try, ascending: 50, 100, 200 and 450 tokens for a prefix of 50.
 
-    most: the tokens that the model can take beside the suffix, None if that is unknown.
+    The last is 450 tokens or what the model can take. most: the tokens that it can take beside the suffix, None if that
+    is unknown.
     """
     limit = LONGEST if most is None else min(LONGEST, most)
-    longer = (times * prefix_length for times in _TIMES_PREFIX[1:])
-    return (prefix_length, *(length for length in longer if length <= limit))
+    lengths = {prefix_length, 2 * prefix_length, 4 * prefix_length, limit}
+    return tuple(sorted(length for length in lengths if length == prefix_length or prefix_length < length <= limit))
 
 
 class ContextFinder:
@@ -49,7 +49,7 @@ class ContextFinder:
         """
         unknown = np.flatnonzero([position not in self._known for position in sequences.positions.tolist()])
         for first in range(0, len(unknown), _AT_ONCE):
-            part = sequences.only(unknown[first : first + _AT_ONCE])
+            part = sequences.select(unknown[first : first + _AT_ONCE])
             self._known |= dict(zip(part.positions.tolist(), self._found(part).tolist(), strict=True))
             with atomic_file(self._file) as file:
                 np.save(file, np.array(list(self._known.items()), np.int64), allow_pickle=False)

@@ -9,7 +9,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from harness.core.arrays import Bools, Floats, Tokens
 from harness.core.windows import window_hashes
 
-_JUDGED_AT_ONCE = 1 << 14  # rows
 _SHORTEST_COPY = 8  # tokens
 
 
@@ -17,41 +16,39 @@ _SHORTEST_COPY = 8  # tokens
 class Filters:
     """Limits for suffixes.
 
-    most_repeated: the largest share that one token may have. least_entropy: of the distribution of the tokens of a
-    suffix, relative to that of different tokens, which is 5.6 bits for 50. copied_share: a part of the suffix, relative
-    to its length, that may not occur earlier in the sequence; it has at least 8 tokens, because shorter ones recur by
-    chance.
+    max_token_share: the largest share that one token may have. min_entropy_share: of the distribution of the tokens of
+    a suffix, relative to that of different tokens, which is 5.6 bits for 50. copied_share: the part of a suffix that
+    may not occur earlier in the sequence. It has at least 8 tokens, because shorter parts recur by chance, or is the
+    whole suffix.
     """
 
-    most_repeated: float = 0.5
-    least_entropy: float = 0.5
+    max_token_share: float = 0.5
+    min_entropy_share: float = 0.5
     copied_share: float = 0.5
+
+    def copied_tokens(self, suffix_length: int) -> int:
+        """Return how many tokens of a suffix may not occur earlier in the sequence."""
+        return min(suffix_length, max(_SHORTEST_COPY, math.ceil(self.copied_share * suffix_length)))
 
 
 def trivial_sequences(tokens: Tokens, prefix_length: int, filters: Filters) -> dict[str, Bools]:
     """Return which of the sequences [rows, tokens] each filter removes, [rows] by its name.
 
-    A sequence that several filters would remove counts for the first one only.
+    A sequence that several filters would remove counts for the first one only. A suffix of one token is never trivial.
     """
-    found: dict[str, list[Bools]] = {"repeated token": [], "low entropy": [], "copied from the prefix": []}
-    for first in range(0, max(1, len(tokens)), _JUDGED_AT_ONCE):
-        part = tokens[first : first + _JUDGED_AT_ONCE]
-        suffixes = part[:, prefix_length:]
-        share, entropy = token_statistics(suffixes)
-        length = max(_SHORTEST_COPY, math.ceil(filters.copied_share * suffixes.shape[1]))
-        removed = np.zeros(len(part), np.bool_)
-        for name, is_trivial in zip(
-            found,
-            (
-                (share > filters.most_repeated) & (suffixes.shape[1] > 1),
-                entropy < filters.least_entropy * math.log2(suffixes.shape[1]),
-                copies_itself(part, prefix_length, length),
-            ),
-            strict=True,
-        ):
-            found[name].append(is_trivial & ~removed)
-            removed |= is_trivial
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+    suffixes = tokens[:, prefix_length:]
+    length = suffixes.shape[1]
+    share, entropy = token_statistics(suffixes)
+    removed = np.full(len(tokens), length < 2)
+    found: dict[str, Bools] = {}
+    for name, is_trivial in (
+        ("repeated token", share > filters.max_token_share),
+        ("low entropy", entropy < filters.min_entropy_share * math.log2(length)),
+        ("copied from the prefix", copies_itself(tokens, prefix_length, filters.copied_tokens(length))),
+    ):
+        found[name] = is_trivial & ~removed
+        removed |= is_trivial
+    return found
 
 
 def token_statistics(suffixes: Tokens) -> tuple[Floats, Floats]:

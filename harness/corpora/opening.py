@@ -1,20 +1,23 @@
 """Open a corpus as a token stream, from texts or from token files."""
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.core.files import remove_tree, write_atomically
+from harness.core.files import remove_tree, try_lock, write_atomically
+from harness.core.text import sanitize
 from harness.corpora.documents import documents_in, files_in
 from harness.corpora.text_files import Notes, parse_tokenizer, read_text
 from harness.corpora.token_files import pieces_of_tokens, token_files_among
-from harness.corpora.token_stream import Piece, Reached, TokenStream, build_stream, pieces_of_documents
+from harness.corpora.token_stream import Piece, StreamState, TokenStream, build_stream, pieces_of_documents
 
-DEFAULT_END_OF_TEXT = "<|endoftext|>"
-_WORK, _NOTES = ".tokens-", "notes.json"
+_WORK, _NOTES, _LOCK = ".tokens-", "notes.json", ".tokens.lock"
+_FORMAT = 1
+"""Version of the files of a token stream. Those of another version are not continued."""
 
 
 @dataclass(frozen=True)
@@ -22,21 +25,22 @@ class Corpus:
     """A corpus on disk, and how it is read.
 
     tokenizer: a tokenizer.json. text_field: the field or column of records with the text. split: the split of an Arrow
-    data set. end_of_text: the token that ends documents in token files.
+    data set. end_of_text: the token that ends documents, in token files and inside texts.
     """
 
     path: Path
     tokenizer: Path
-    text_field: str = "text"
-    split: str | None = None
-    end_of_text: str = DEFAULT_END_OF_TEXT
+    text_field: str
+    split: str | None
+    end_of_text: str
 
 
 @dataclass(frozen=True)
 class OpenedCorpus:
-    """The tokens of a corpus, the number of tokens of its tokenizer and its SHA-256, and notes of what was skipped.
+    """The tokens of a corpus.
 
-    folder: the directory of the token stream, where other intermediate results may be kept.
+    folder: the directory of the token stream, where other intermediate results may be kept. vocabulary: the number of
+    ids of the tokenizer, whose file has the SHA-256 `tokenizer_sha256`. notes: what was skipped.
     """
 
     folder: Path
@@ -49,18 +53,16 @@ class OpenedCorpus:
 def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], None]) -> OpenedCorpus:
     """Tokenize a corpus into a directory below `folder`, or continue where an earlier call was interrupted.
 
-    on_progress: called with the size of what was read, and that of all files. Raises HarnessError if the corpus is
-    empty or does not fit the tokenizer.
+    on_progress: called with the size of what was read, and that of all files. Raises HarnessError if the corpus or its
+    tokenizer cannot be read, the corpus is empty, changes while it is read or does not fit the tokenizer. Raises
+    OSError if `folder` cannot be written.
     """
     content = read_text(corpus.tokenizer)
     tokenizer = parse_tokenizer(content, str(corpus.tokenizer))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
-    if not corpus.path.exists():
-        raise HarnessError(f"no such file or directory: {corpus.path}.")
-    notes = Notes()
-    files = list(files_in(corpus.path)) if corpus.path.is_dir() else [corpus.path]
+    vocabulary = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0) + 1
+    files = _files(corpus.path)
     token_files = token_files_among(files)
     end_of_text = tokenizer.token_to_id(corpus.end_of_text)
     if token_files and end_of_text is None:
@@ -68,42 +70,83 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
             f"{corpus.tokenizer} has no token {corpus.end_of_text!r}. Name the token that ends documents with "
             "--end-of-text."
         )
-    total = sum(file.stat().st_size for file in files)
-
-    def pieces(reached: Reached) -> Iterable[Piece]:
-        if token_files:
-            return pieces_of_tokens(token_files, vocabulary=vocabulary, end_of_text=end_of_text, reached=reached)
-        documents = documents_in(corpus.path, field=corpus.text_field, split=corpus.split, notes=notes)
-        return pieces_of_documents(documents, tokenizer, reached)
-
-    sha256 = hashlib.sha256(content.encode()).hexdigest()
-    work = folder / f"{_WORK}{_key(corpus, files, sha256)}"
+    total = sum(file.stat().st_size for file in token_files or files)
+    sha256 = hashlib.sha256(corpus.tokenizer.read_bytes()).hexdigest()
+    key = _key(corpus, files, sha256)
+    work = folder / f"{_WORK}{key}"
     for other in folder.glob(f"{_WORK}*"):
         if other != work:
             remove_tree(other)
-    # The text of records and compressed columns differs from the size of their files.
+
+    def pieces(state: StreamState) -> Iterator[Piece]:
+        notes = Notes()
+        if token_files and end_of_text is not None:
+            named = {_name(file, corpus.path): file for file in token_files}
+            for file in files:
+                if file not in token_files:
+                    notes.add("files that are not .npy or .bin", f"Skipped {_name(file, corpus.path)}: no token file.")
+            yield from pieces_of_tokens(named, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
+        else:
+            documents = documents_in(
+                corpus.path, field=corpus.text_field, split=corpus.split, notes=notes, keeps_line_ends=True
+            )
+            yield from pieces_of_documents(documents, tokenizer, state)
+        # A call that continues after the last document reads none, so it would know no notes.
+        write_atomically(work / _NOTES, json.dumps(notes.sentences))
+
     stream = build_stream(
-        work, pieces, vocabulary=vocabulary, on_progress=lambda read: on_progress(min(read, total), total)
+        work,
+        pieces,
+        vocabulary=vocabulary,
+        end_of_text=end_of_text,
+        # The text of records and compressed columns differs from the size of their files.
+        on_progress=lambda read: on_progress(min(read, total), total),
     )
     on_progress(total, total)
-    # A call that only continues after the last document reads none, so it would know no notes.
-    file = work / _NOTES
-    if not file.exists():
-        write_atomically(file, json.dumps(notes.sentences))
-    sentences = json.loads(file.read_bytes())
+    if _key(corpus, _files(corpus.path), sha256) != key:
+        raise HarnessError(f"{corpus.path} changed while it was read. Run the command again.")
+    notes = json.loads((work / _NOTES).read_bytes())
     if not stream.token_count:
-        raise HarnessError(" ".join([f"{corpus.path} contains no text.", *sentences[:1]]))
-    return OpenedCorpus(work, stream, vocabulary, sha256, sentences)
+        raise HarnessError(" ".join([f"{corpus.path} contains no text.", *notes[:1]]))
+    return OpenedCorpus(work, stream, vocabulary, sha256, notes)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock on a directory in which a round is made. Raises HarnessError if another process holds it."""
+    if (lock := try_lock(folder / _LOCK)) is None:
+        raise HarnessError(f"another command makes a round in {folder}. Wait for it, or choose another directory.")
+    with lock:
+        yield
+
+
+def is_interrupted(folder: Path) -> bool:
+    """Return whether a command that made a round in `folder` has not ended."""
+    return any(folder.glob(f"{_WORK}*"))
 
 
 def remove_work(folder: Path) -> None:
     """Delete the token streams below `folder`."""
     for work in folder.glob(f"{_WORK}*"):
         remove_tree(work)
+    (folder / _LOCK).unlink(missing_ok=True)
 
 
-def _key(corpus: Corpus, files: Iterable[Path], tokenizer_sha256: str) -> str:
+def _files(path: Path) -> list[Path]:
+    """Return the files of a corpus."""
+    if path.is_dir():
+        return list(files_in(path))
+    if not path.is_file():
+        raise HarnessError(f"{'not a file or directory' if path.exists() else 'no such file or directory'}: {path}.")
+    return [path]
+
+
+def _name(file: Path, corpus: Path) -> str:
+    return sanitize(file.name if file == corpus else str(file.relative_to(corpus)))
+
+
+def _key(corpus: Corpus, files: list[Path], tokenizer_sha256: str) -> str:
     """Return a hash of everything that a token stream depends on. Files count by path, size and time."""
     stats = [(str(file), (found := file.stat()).st_size, found.st_mtime_ns) for file in files]
-    described = {**asdict(corpus), "tokenizer": tokenizer_sha256, "files": stats}
+    described = {**asdict(corpus), "tokenizer": tokenizer_sha256, "files": stats, "format": _FORMAT}
     return hashlib.sha256(json.dumps(described, default=str).encode()).hexdigest()[:16]

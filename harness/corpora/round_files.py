@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import token_dtype
-from harness.core.errors import HarnessError
-from harness.core.files import atomic_file, file_sha256, write_export
+from harness.core.arrays import Tokens, token_dtype
+from harness.core.files import file_sha256, write_export
+from harness.corpora.filters import Filters
 from harness.corpora.making import ATTACKED, TRAINING, Examples, Rules
+from harness.corpora.sequences import Sequences
 from harness.corpora.token_stream import TokenStream
 
 CARD, CARD_TEXT, POINTERS = "card.json", "README.md", "pointers.csv"
+_ARRAYS = tuple(f"{split}_{part}.npy" for split in (TRAINING, *ATTACKED) for part in ("prefix", "suffix"))
 _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 
 
@@ -25,9 +27,10 @@ _COLUMNS = ("split", "row", "document", "token", "copies", "context", "cluster")
 class Origin:
     """Where a round comes from, for its data card.
 
-    name: of the round. corpus: its path as given. target: the id of the model. vocabulary: of the tokenizer, whose
-    SHA-256 is `tokenizer_sha256`. budget: the wall clock of a run. contexts: the numbers of tokens from which the
-    target was to complete an example, empty if that was not asked. notes: what was skipped.
+    name: of the round. corpus: the name of its file or directory. target: the id of the model. vocabulary: the number
+    of ids of the tokenizer. budget: the wall clock of a run. contexts: the numbers of tokens from which the target was
+    to complete an example, and target_sha256 the hash of its weights; empty if that was not asked. notes: what was
+    skipped. harness_version: of this package.
     """
 
     name: str
@@ -37,7 +40,16 @@ class Origin:
     tokenizer_sha256: str
     budget: str
     contexts: tuple[int, ...]
+    target_sha256: str
     notes: list[str]
+    harness_version: str
+
+
+def existing_files(folder: Path, name: str, answers: Path | None) -> list[Path]:
+    """Return the files of rounds of this name that exist already in `folder` and in the directory for `answers`."""
+    inside = [CARD, CARD_TEXT, *_ARRAYS, POINTERS, *(f"{name}-{split}.toml" for split in ATTACKED)]
+    apart = [] if answers is None else [answers / file for file in ("test_suffix.npy", POINTERS)]
+    return [path for path in (*(folder / file for file in inside), *apart) if path.exists()]
 
 
 def write_round(
@@ -45,55 +57,43 @@ def write_round(
 ) -> dict[str, Any]:
     """Write the files of a round to `folder` and return its data card, which is written last.
 
-    The files of an earlier round in `folder`, which its data card names, are deleted. answers: the directory for the
-    answers of the test split and their pointers, None for `folder`. Raises HarnessError if a directory cannot be
-    written.
+    Files of an earlier round of the same name are deleted first, so none is taken for one of this round. answers: the
+    directory for the answers of the test split and their pointers, None for `folder`. Raises OSError if a file cannot
+    be written.
     """
     places = dict.fromkeys(rules.sizes, folder) | ({"test": answers} if answers is not None else {})
-    written: list[Path] = []
-    try:
-        for place in {folder, *places.values()}:
-            place.mkdir(parents=True, exist_ok=True)
-        _remove_earlier(folder)
-        for name, sequences in examples.splits.items():
-            if len(sequences.copies):
-                tokens = sequences.tokens.astype(token_dtype(origin.vocabulary))
-                prefix, suffix = np.split(tokens, [rules.prefix_length], axis=1)
-                for path, part in (
-                    (folder / f"{name}_prefix.npy", prefix),
-                    (places[name] / f"{name}_suffix.npy", suffix),
-                ):
-                    with atomic_file(path, is_private=False) as file:
-                        np.save(file, np.ascontiguousarray(part), allow_pickle=False)
-                    written.append(path)
-        for place in dict.fromkeys(places.values()):
-            here = [name for name in examples.splits if places[name] == place]
-            write_export(place / POINTERS, _pointers(stream, examples, here))
-            written.append(place / POINTERS)
-        for name in ATTACKED:
-            if name in examples.splits and len(examples.splits[name].copies):
-                path = folder / f"{origin.name}-{name}.toml"
-                is_apart = places[name] != folder
-                write_export(path, _rules_text(name, examples, rules, origin, is_apart=is_apart))
-                written.append(path)
-        card = _card(stream, examples, rules, origin, written)
-        write_export(folder / CARD_TEXT, _card_text(card))
-        write_export(folder / CARD, json.dumps(card, indent=1) + "\n")
-    except OSError as error:
-        raise HarnessError(f"cannot write {error.filename or folder}: {error.strerror}.") from None
+    for place in {folder, *places.values()}:
+        place.mkdir(parents=True, exist_ok=True)
+    for path in reversed(existing_files(folder, origin.name, answers)):
+        path.unlink()
+    written: dict[str, Path] = {}
+
+    def add(place: Path, name: str, content: bytes | str) -> None:
+        write_export(place / name, content)
+        written[name if place == folder else f"answers/{name}"] = place / name
+
+    splits = {name: sequences for name, sequences in examples.splits.items() if len(sequences.copies)}
+    for name, sequences in splits.items():
+        tokens = sequences.tokens.astype(token_dtype(origin.vocabulary))
+        add(folder, f"{name}_prefix.npy", _array(tokens[:, : rules.prefix_length]))
+        add(places[name], f"{name}_suffix.npy", _array(tokens[:, rules.prefix_length :]))
+    for place in dict.fromkeys(places.values()):
+        add(place, POINTERS, _pointers(stream, examples, [name for name in splits if places[name] == place]))
+    for name in ATTACKED:
+        if name in splits:
+            text = _rules_text(name, splits, rules, origin, is_apart=places[name] != folder)
+            add(folder, f"{origin.name}-{name}.toml", text)
+    card = _card(stream, examples, rules, origin, written)
+    write_export(folder / CARD_TEXT, _card_text(card))
+    write_export(folder / CARD, json.dumps(card, indent=1) + "\n")
     return card
 
 
-def _remove_earlier(folder: Path) -> None:
-    """Delete the round that a data card in `folder` describes, so that no file of it is taken for the new one."""
-    try:
-        names = json.loads((folder / CARD).read_bytes())["files"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return
-    (folder / CARD).unlink()
-    for name in names:
-        if Path(name).name == name:
-            (folder / name).unlink(missing_ok=True)
+def _array(tokens: Tokens) -> bytes:
+    """Return the content of a .npy file."""
+    file = io.BytesIO()
+    np.save(file, np.ascontiguousarray(tokens), allow_pickle=False)
+    return file.getvalue()
 
 
 def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str:
@@ -117,17 +117,17 @@ def _pointers(stream: TokenStream, examples: Examples, splits: list[str]) -> str
     return output.getvalue()
 
 
-def _rules_text(split: str, examples: Examples, rules: Rules, origin: Origin, *, is_apart: bool) -> str:
+def _rules_text(split: str, splits: Mapping[str, Sequences], rules: Rules, origin: Origin, *, is_apart: bool) -> str:
     """Return the TOML file of the round that attacks `split`."""
-    count = len(examples.splits[split].copies)
+    count = len(splits[split].copies)
     fields: dict[str, str | int] = {
         "name": f"{origin.name}-{split}",
-        "title": f"{count:,} sequences of {Path(origin.corpus).name}, {split} split",
+        "title": f"{count:,} sequences of {origin.corpus}, {split} split",
         "prefix_file": f"{split}_prefix.npy",
     }
     if not is_apart:
         fields["answer_file"] = f"{split}_suffix.npy"
-    if TRAINING in examples.splits and len(examples.splits[TRAINING].copies):
+    if TRAINING in splits:
         fields |= {"train_prefix_file": "train_prefix.npy", "train_suffix_file": "train_suffix.npy"}
     fields |= {
         "prefix_length": rules.prefix_length,
@@ -141,7 +141,9 @@ def _rules_text(split: str, examples: Examples, rules: Rules, origin: Origin, *,
     return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in fields.items())
 
 
-def _card(stream: TokenStream, examples: Examples, rules: Rules, origin: Origin, written: list[Path]) -> dict[str, Any]:
+def _card(
+    stream: TokenStream, examples: Examples, rules: Rules, origin: Origin, written: Mapping[str, Path]
+) -> dict[str, Any]:
     splits = {
         name: {
             "examples": len(sequences.copies),
@@ -155,18 +157,20 @@ def _card(stream: TokenStream, examples: Examples, rules: Rules, origin: Origin,
         **asdict(origin),
         "corpus_documents": stream.documents,
         "corpus_tokens": stream.token_count,
+        "corpus_sha256": stream.sha256(),
+        "cluster_window": rules.cluster_window,
         "rules": {**asdict(rules), "sizes": dict(rules.sizes)},
         "counts": dict(examples.counts),
         "splits": splits,
-        "files": {path.name: file_sha256(path) for path in written},
+        "files": {name: file_sha256(path) for name, path in written.items()},
     }
 
 
 def _distribution(copies: list[int], strata: tuple[int, ...]) -> dict[str, int]:
-    """Return the number of examples of each stratum, by its name such as `2-9` or `10-`."""
+    """Return the number of examples of each stratum, by its name such as `2-9` or `10+`."""
     found = {}
     for least, end in zip(strata, [*strata[1:], math.inf], strict=True):
-        name = f"{least}-" if end == math.inf else f"{least}" if end == least + 1 else f"{least}-{end - 1}"
+        name = f"{least}+" if end == math.inf else f"{least}" if end == least + 1 else f"{least}-{end - 1}"
         found[name] = sum(least <= count < end for count in copies)
     return found
 
@@ -177,8 +181,8 @@ def _condition(card: Mapping[str, Any]) -> list[str]:
     lengths = ", ".join(map(str, card["contexts"]))
     return [
         "",
-        f"The target completes each suffix by greedy decoding from the last {lengths} tokens before it; `context` in "
-        f"{POINTERS} is the smallest of these numbers that is enough.",
+        f"The target (SHA-256 {card['target_sha256']}) completes each suffix by greedy decoding from the last "
+        f"{lengths} tokens before it. `context` in {POINTERS} is the smallest of these numbers that is enough.",
     ]
 
 
@@ -192,8 +196,11 @@ def _card_text(card: Mapping[str, Any]) -> str:
         f"{card['corpus_documents']:,} documents, {card['corpus_tokens']:,} tokens. The target is `{card['target']}`, "
         f"and the tokenizer has {card['vocabulary']:,} tokens (SHA-256 {card['tokenizer_sha256']}).",
         "",
-        "Each prefix has one continuation in the whole corpus. Sequences that share 32 tokens are in the same cluster, "
-        "and a cluster is in one split. Copies are occurrences of the whole sequence in the corpus.",
+        f"The tokens with a separator after each document have SHA-256 {card['corpus_sha256']}.",
+        "",
+        "Each prefix has one continuation in the whole corpus. Sequences that share "
+        f"{card['cluster_window']} tokens are in the same cluster, and a cluster is in one split. Copies are "
+        "occurrences of the whole sequence in the corpus.",
         "",
         "| split | examples | clusters | by copies |",
         "|---|---|---|---|",
@@ -206,9 +213,10 @@ def _card_text(card: Mapping[str, Any]) -> str:
     filters = rules["filters"]
     lines += [
         "",
-        f"A suffix is trivial if one token makes up more than {filters['most_repeated']:.0%} of it, if its tokens "
-        f"have less than {filters['least_entropy']:.0%} of the entropy of different tokens, or if "
-        f"{filters['copied_share']:.0%} of it also occurs earlier in the sequence. The seed is {rules['seed']}.",
+        f"A suffix is trivial if one token makes up more than {filters['max_token_share']:.0%} of it, if its tokens "
+        f"have less than {filters['min_entropy_share']:.0%} of the entropy of different tokens, or if "
+        f"{Filters(**filters).copied_tokens(rules['suffix_length'])} tokens in a row of it also occur earlier in the "
+        f"sequence. The seed is {rules['seed']}.",
         *_condition(card),
         "",
         "| file | SHA-256 |",

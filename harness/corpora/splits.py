@@ -1,6 +1,7 @@
 """Separate the sequences of a round into training and attacked ones, so that no split gives another one away."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,27 +34,37 @@ def stratum_of(copies: Ints, strata: Sequence[int]) -> Ints:
     return np.searchsorted(np.array(strata), copies, side="right") - 1
 
 
-def assign_splits(tokens: Tokens, stratum: Ints, sizes: Mapping[str, int]) -> tuple[dict[str, Ints], Ints]:
-    """Return the numbers of the sequences of each split, and the cluster of every sequence.
+@dataclass(frozen=True)
+class Assignment:
+    """The sequences of each split.
 
-    tokens: [sequences, tokens]. stratum: [sequences]; each split has the same number of sequences from each stratum as
-    far as there are enough, and one more from the first strata if the number is not divisible. sizes: the wanted number
-    by name. All sequences of a cluster that are used are in one split. An unused cluster goes to the split that lacks
-    the largest part of its size.
+    splits: their numbers, by name. clusters: [sequences], of all sequences. lacking: the strata of which a split has
+    too few.
     """
-    clusters = cluster_ids([tokens])
-    strata = max(1, int(stratum.max(initial=0)) + 1)
+
+    splits: Mapping[str, Ints]
+    clusters: Ints
+    lacking: frozenset[int]
+
+
+def assign_splits(tokens: Tokens, stratum: Ints, strata: int, sizes: Mapping[str, int], window: int) -> Assignment:
+    """Assign sequences to splits, so that those that share `window` tokens are in one split.
+
+    tokens: [sequences, tokens]. stratum: [sequences], of `strata`; each split has the same number of sequences from
+    each stratum, and one more from the first strata if the number is not divisible. sizes: the wanted number by name.
+    An unused cluster goes to the split that lacks the largest part of its size.
+    """
+    clusters = cluster_ids([tokens], window)
     room = {name: [(size + strata - 1 - layer) // strata for layer in range(strata)] for name, size in sizes.items()}
     found: dict[str, list[int]] = {name: [] for name in sizes}
     split_of_cluster: dict[int, str] = {}
     for number, (cluster, layer) in enumerate(zip(clusters.tolist(), stratum.tolist(), strict=True)):
-        if layer < 0:
-            continue
         split = split_of_cluster.get(cluster)
         if split is None:
-            split = max(room, key=lambda name: room[name][layer] / max(1, sizes[name]))
+            _, split = max((room[name][layer] / size, name) for name, size in sizes.items())
         if room[split][layer] > 0:
             split_of_cluster[cluster] = split
             room[split][layer] -= 1
             found[split].append(number)
-    return {name: np.array(numbers, np.int64) for name, numbers in found.items()}, clusters
+    lacking = frozenset(layer for layers in room.values() for layer, count in enumerate(layers) if count)
+    return Assignment({name: np.array(numbers, np.int64) for name, numbers in found.items()}, clusters, lacking)

@@ -1,14 +1,14 @@
 """Read token ids that others stored: `.npy` arrays, and files of bare integers as OLMo and Pythia publish them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from harness.core.arrays import Tokens, mapped_array, token_dtype
 from harness.core.errors import HarnessError
-from harness.core.text import sanitize, shorten
-from harness.corpora.token_stream import Piece, Reached
+from harness.core.text import shorten
+from harness.corpora.token_stream import Piece, StreamState
 
 TOKEN_SUFFIXES = (".npy", ".bin")
 _NPY_MAGIC = b"\x93NUMPY"
@@ -16,15 +16,8 @@ _READ_AT_ONCE = 1 << 22  # tokens
 
 
 def token_files_among(files: Sequence[Path]) -> list[Path]:
-    """Return `files` if they contain tokens, or an empty list if they contain texts.
-
-    Raises HarnessError if there are both.
-    """
-    found = [file for file in files if file.suffix in TOKEN_SUFFIXES]
-    if found and len(found) < len(files):
-        other = next(file for file in files if file not in found)
-        raise HarnessError(f"{found[0]} contains tokens and {other} does not. Put them in separate directories.")
-    return found
+    """Return the files of token ids among `files`, by their names."""
+    return [file for file in files if file.suffix.lower() in TOKEN_SUFFIXES]
 
 
 def open_tokens(file: Path, vocabulary: int) -> Tokens:
@@ -39,7 +32,9 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
         size = file.stat().st_size
         if not has_header:
             dtype = token_dtype(vocabulary).newbyteorder("<")
-            if not size or size % dtype.itemsize:
+            if not size:
+                raise HarnessError(f"{file} is empty.")
+            if size % dtype.itemsize:
                 raise HarnessError(
                     f"{file} has {size:,} bytes, so it does not contain integers of {dtype.itemsize} bytes. Check "
                     "--tokenizer."
@@ -55,30 +50,31 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
 
 
 def pieces_of_tokens(
-    files: list[Path], *, vocabulary: int, end_of_text: int | None, reached: Reached
+    files: Mapping[str, Path], *, vocabulary: int, end_of_text: int, state: StreamState
 ) -> Iterator[Piece]:
-    """Yield the documents of token files that follow what is reached.
+    """Yield the documents of token files, by their names, that follow those of `state`.
 
     A document ends at `end_of_text`, which belongs to none, and at the end of a file or of a row of a two-dimensional
-    array. A long document comes in several pieces.
+    array. A long document comes in several pieces. Raises HarnessError as `open_tokens` does.
     """
     count = 0
-    for file in files:
-        name = sanitize(file.name)
+    for name, file in files.items():
+        before = 0
         for number, tokens in _documents(open_tokens(file, vocabulary), end_of_text):
             count += 1
-            if count > reached.pieces:
-                yield Piece(document := f"{name}:{number}", reached.first_of(document), tokens, tokens.nbytes)
+            if count > state.pieces:
+                yield Piece(f"{name}:{number}", tokens, tokens.nbytes, is_new=number != before)
+            before = number
 
 
-def _documents(tokens: Tokens, end_of_text: int | None) -> Iterator[tuple[int, Tokens]]:
-    """Yield the number, from 1, and the tokens of each document or part of one."""
+def _documents(tokens: Tokens, end_of_text: int) -> Iterator[tuple[int, Tokens]]:
+    """Yield the number, from 1, and the tokens of each document or part of one. Empty documents are left out."""
     number = 0
     for row in tokens if tokens.ndim == 2 else (tokens,):
         number += 1
         for begin in range(0, len(row), _READ_AT_ONCE):
             part = np.asarray(row[begin : begin + _READ_AT_ONCE])
-            ends = [] if end_of_text is None else np.flatnonzero(part == end_of_text).tolist()
+            ends = np.flatnonzero(part == end_of_text).tolist()
             for first, last in zip([0, *(end + 1 for end in ends)], [*ends, len(part)], strict=True):
                 number += first > 0
                 if first < last:

@@ -99,10 +99,14 @@ def test_extractable_examples_are_those_that_the_target_completes(machine: Machi
     folder = machine.folder
     source, out = write_jsonl(folder / "demo.jsonl", texts[:3_000]), folder / "mine"
     card = make(machine, source, "--out", out, *SMALL, "--extractable", "--copies", "2")
-    assert card["contexts"] == [50, 100, 200] and card["counts"]["removed, not extractable"] > 30
+    assert (
+        card["contexts"] == [50, 100, 200, 206]
+        and card["counts"]["removed, not extractable"] > 30
+        and len(card["target_sha256"]) == 64
+    )
     with (out / "pointers.csv").open() as file:
         contexts = {int(row["row"]): int(row["context"]) for row in csv.DictReader(file) if row["split"] == "val"}
-    assert set(contexts.values()) <= {50, 100, 200} and 50 in contexts.values()
+    assert set(contexts.values()) <= {50, 100, 200, 206} and 50 in contexts.values()
     machine.run("run", "greedy", "--round", str(out / "mine-val.toml"))
     run = machine.newest()
     assert run["exact_at_1"] == pytest.approx(np.mean([context == 50 for context in contexts.values()]))
@@ -148,6 +152,8 @@ def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
     parquet.write_table(pyarrow.table({"body": ["text"]}), folder / "other.parquet")
     (folder / "damaged.parquet").write_bytes(b"PAR1 is not enough")
     out = ("--out", str(folder / "out"))
+    (folder / "taken").mkdir()
+    (folder / "taken" / "test_suffix.npy").write_bytes(b"of another round")
     for arguments, words, *codes in (
         ((folder / "none", *SMALL), "no such file or directory"),
         ((folder / "empty", *SMALL), "contains no text"),
@@ -158,23 +164,74 @@ def test_bad_input_is_one_sentence(machine: Machine, texts: list[str]) -> None:
         ((source, *SMALL, "--tokenizer", folder / "broken.json"), "not a tokenizer.json"),
         ((source, *SMALL, "--copies", "2,1"), "expected ascending numbers", 2),
         ((source, *SMALL, "--name", "a/b"), "--name", 2),
-        ((source, *SMALL, "--budget", "soon"), "soon"),
+        ((source, *SMALL, "--copies", "500"), "most were removed: other number of copies"),
+        ((source, *SMALL, "--answers", folder / "taken"), "test_suffix.npy exists already. Use --force"),
+        ((source, *SMALL, "--answers", folder / "empty.txt" / "x"), "cannot"),
         ((source, "--target", "demo", "--val", "0", "--test", "0"), "nothing would be attacked", 2),
         ((folder, *SMALL), "inside the corpus"),
     ):
-        done = machine.run("rounds", "make", *map(str, arguments), *out, code=codes[0] if codes else 1)
+        done = machine.run("rounds", "make", "--quiet", *map(str, arguments), *out, code=codes[0] if codes else 1)
         assert done.stdout == "" and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
     make(machine, source, *SMALL, *out)
     again = machine.run("rounds", "make", str(source), *SMALL, *out, code=1)
-    assert "already has a round. Use --force" in again.stderr
+    assert "exists already. Use --force" in again.stderr
     assert (folder / "out" / "test_suffix.npy").exists()
     make(machine, source, "--target", "demo", "--train", "0", "--val", "9", "--test", "0", *out, "--force")
     assert {path.name for path in (folder / "out").glob("*.npy")} == {"val_prefix.npy", "val_suffix.npy"}
     assert {path.name for path in (folder / "out").glob("*.toml")} == {"out-val.toml"}
 
 
+def test_files_of_the_user_are_kept(machine: Machine, texts: list[str]) -> None:
+    folder = machine.folder
+    source = write_jsonl(folder / "demo.jsonl", texts[:500])
+    (folder / "project").mkdir()
+    (folder / "project" / "README.md").write_text("mine")
+    done = machine.run("rounds", "make", str(source), *SMALL, "--out", str(folder / "project"), code=1)
+    assert "README.md exists already" in done.stderr
+    assert [path.name for path in (folder / "project").iterdir()] == ["README.md"]
+
+
+def test_one_directory_named_twice_has_all_files(machine: Machine, texts: list[str]) -> None:
+    source = write_jsonl(machine.folder / "demo.jsonl", texts[:2_000])
+    card = make(machine, source, *SMALL, "--out", "mine", "--answers", machine.folder / "mine")
+    with (machine.folder / "mine" / "pointers.csv").open() as file:
+        assert {row["split"] for row in csv.DictReader(file)} == {"train", "val", "test"}
+    assert "test_suffix.npy" in card["files"]
+    assert not machine.json("rounds", "show", "mine/mine-test.toml")["is_blind"]
+
+
+def test_a_relative_target_works_from_everywhere(machine: Machine, texts: list[str]) -> None:
+    (machine.folder / "weights").symlink_to(SIZES[0].weights)
+    source = write_jsonl(machine.folder / "demo.jsonl", texts[:500])
+    make(machine, source, *SMALL, "--target", "weights", "--out", machine.folder / "mine")
+    assert machine.json("rounds", "show", "mine/mine-val.toml")["target"] == str(SIZES[0].weights)
+
+
+def test_token_files_beside_their_indices_and_with_one_name(machine: Machine, texts: list[str]) -> None:
+    tokens = [encoding.ids for encoding in Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts[:400])]
+    for number in range(2):
+        folder = machine.folder / "corpus" / str(number)
+        folder.mkdir(parents=True)
+        part = [token for document in tokens[number::2] for token in (*document, 0)]
+        np.save(folder / "part.npy", np.array(part[:-1], np.uint16))
+        (folder / "part.csv.gz").write_bytes(b"")
+    card = make(machine, machine.folder / "corpus", *SMALL, "--out", machine.folder / "mine")
+    assert card["corpus_documents"] == 400 and card["corpus_tokens"] == sum(map(len, tokens))
+    assert card["notes"] == [f"Skipped {number}/part.csv.gz: no token file." for number in range(2)]
+    with (machine.folder / "mine" / "pointers.csv").open() as file:
+        assert {row["document"].partition(":")[0] for row in csv.DictReader(file)} == {"0/part.npy", "1/part.npy"}
+
+
+def test_line_ends_are_kept(machine: Machine) -> None:
+    texts = [f"Line {number} of {word}.\r\n" * 20 for number in range(50) for word in ("one", "two")]
+    source = write_jsonl(machine.folder / "lines.jsonl", texts)
+    card = make(machine, source, *SMALL, "--prefix", "5", "--suffix", "5", "--out", machine.folder / "mine")
+    encodings = Tokenizer.from_file(str(TOKENIZER)).encode_batch(texts)
+    assert card["corpus_tokens"] == sum(len(encoding.ids) for encoding in encodings)
+
+
 def test_too_few_examples_are_reported(machine: Machine, texts: list[str]) -> None:
     source = write_jsonl(machine.folder / "demo.jsonl", texts[:40])
     done = machine.run("rounds", "make", str(source), *SMALL, "--out", str(machine.folder / "few"))
-    assert "train: the corpus has" in done.stderr and "of 60 such examples" in done.stderr
+    assert "train: found" in done.stderr and "of 60 requested examples" in done.stderr
     assert "few: 40 documents" in done.stdout

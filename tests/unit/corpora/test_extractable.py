@@ -12,7 +12,8 @@ from tests.unit.corpora.streams import stream_of
 
 def test_contexts_are_multiples_of_the_prefix() -> None:
     assert contexts_for(50, None) == (50, 100, 200, 450)
-    assert contexts_for(50, 206) == (50, 100, 200)
+    assert contexts_for(50, 206) == (50, 100, 200, 206)
+    assert contexts_for(100, None) == (100, 200, 400, 450)
     assert contexts_for(50, 10) == (50,)
     assert contexts_for(500, None) == (500,)
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 
-from harness.core.clusters import cluster_ids
+from harness.core.arrays import Tokens
+from harness.corpora import making, sequences, token_stream
 from harness.corpora.filters import Filters, copies_itself, token_statistics, trivial_sequences
 from harness.corpora.making import Examples, Rules, draw_examples
-from harness.corpora.sequences import draw_sequences
+from harness.corpora.sequences import Prefixes, draw_prefixes
 from harness.corpora.splits import assign_splits, stratum_of, without_overlaps
 from harness.corpora.token_stream import TokenStream
 from tests.unit.corpora.streams import stream_of
@@ -29,72 +31,66 @@ def continuations(
     return found
 
 
-def drawn(stream: TokenStream, share: float = 1, seed: int = 0) -> Any:
-    return draw_sequences(stream, 3, 2, share=share, seed=seed, on_progress=lambda tokens: None)
+def drawn(stream: TokenStream, between: tuple[float, float] = (0, 1), seed: int = 0) -> Prefixes:
+    return draw_prefixes(stream, 3, 2, between=between, seed=seed, on_progress=lambda tokens: None)
 
 
-def as_dict(sequences: Any) -> dict[tuple[int, ...], int]:
-    return {tuple(row): count for row, count in zip(sequences.tokens.tolist(), sequences.copies.tolist(), strict=True)}
+def as_dict(stream: TokenStream, found: Prefixes) -> dict[tuple[int, ...], tuple[int, bool]]:
+    """Return the copies of each prefix, and whether it has several continuations."""
+    rows = stream.rows(found.positions, 3).tolist()
+    return {
+        tuple(row): (count, several)
+        for row, count, several in zip(rows, found.copies.tolist(), found.is_ambiguous.tolist(), strict=True)
+    }
 
 
 @pytest.mark.parametrize("alphabet", [2, 3, 6, 50])
-def test_all_prefixes_with_one_continuation_are_found(tmp_path: Path, alphabet: int) -> None:
+def test_all_prefixes_are_found_with_their_continuations(tmp_path: Path, alphabet: int) -> None:
     random = np.random.default_rng(alphabet)
     documents = [random.integers(0, alphabet, random.integers(0, 30)).tolist() for _ in range(60)]
-    found = drawn(stream_of(tmp_path, documents))
-    every = continuations(documents, 3, 2)
-    wanted = {
-        prefix + suffix: count
-        for prefix, ends in every.items()
-        for suffix, count in ends.items()
-        if len(ends) == 1 and len(suffix) == 2
-    }
-    assert as_dict(found.sequences) == wanted
-    assert found.prefixes == len(every)
-    assert found.ambiguous == sum(len(ends) > 1 for ends in every.values())
-    assert found.cut_off == len(every) - len(wanted) - found.ambiguous
-    assert found.occurrences == sum(sum(ends.values()) for ends in every.values())
+    stream = stream_of(tmp_path, documents)
+    wanted = {prefix: (sum(ends.values()), len(ends) > 1) for prefix, ends in continuations(documents, 3, 2).items()}
+    assert as_dict(stream, drawn(stream)) == wanted
 
 
 def test_positions_are_first_occurrences_and_chunks_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.corpora import sequences
-
     random = np.random.default_rng(1)
-    documents = [random.integers(0, 4, 50).tolist() for _ in range(10)]
-    stream = stream_of(tmp_path, documents)
+    stream = stream_of(tmp_path, [random.integers(0, 4, 50).tolist() for _ in range(10)])
     found = drawn(stream)
     text = stream.tokens.tolist()
-    for row, position in zip(found.sequences.tokens.tolist(), found.sequences.positions.tolist(), strict=True):
-        assert next(start for start in range(len(text)) if text[start : start + 5] == row) == position
+    for position in found.positions.tolist():
+        row = text[position : position + 3]
+        assert next(start for start in range(len(text)) if text[start : start + 3] == row) == position
     monkeypatch.setattr(sequences, "_HASHED_AT_ONCE", 7)
-    monkeypatch.setattr(sequences, "_COMPARED_AT_ONCE", 3)
+    monkeypatch.setattr(token_stream, "_GATHERED", 15)
     again = drawn(stream)
-    assert np.array_equal(again.sequences.tokens, found.sequences.tokens)
-    assert np.array_equal(again.sequences.positions, found.sequences.positions)
+    for name in ("positions", "copies", "is_ambiguous"):
+        assert np.array_equal(getattr(again, name), getattr(found, name))
 
 
-def test_a_larger_share_contains_a_smaller_one(tmp_path: Path) -> None:
+def test_parts_of_the_hashes_share_no_prefix_and_are_the_whole(tmp_path: Path) -> None:
     random = np.random.default_rng(2)
     stream = stream_of(tmp_path, [random.integers(0, 90, 2_000).tolist()])
-    some, more = (drawn(stream, share).sequences for share in (0.1, 0.4))
+    parts = [drawn(stream, between) for between in ((0, 0.1), (0.1, 0.4), (0.4, 1))]
     # A share of 0.1 has 200 ± 13 of 2,000 prefixes.
-    assert 140 < len(some.copies) < 260
-    assert np.array_equal(more.tokens[: len(some.tokens)], some.tokens)
-    other = drawn(stream, 0.1, seed=1).sequences
-    assert len(set(as_dict(other)) & set(as_dict(some))) < 60
+    assert 140 < len(parts[0].copies) < 260
+    assert np.array_equal(np.concatenate([part.positions for part in parts]), drawn(stream).positions)
+    other = drawn(stream, (0, 0.1), seed=1)
+    assert len(set(other.positions.tolist()) & set(parts[0].positions.tolist())) < 60
 
 
-def test_prefixes_with_equal_hashes_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.corpora import sequences
+def test_prefixes_with_equal_hashes_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = stream_of(tmp_path, [[1, 2, 3], [6, 7, 8], [1, 2, 4], [1, 2, 4]])
 
-    stream = stream_of(tmp_path, [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
-    monkeypatch.setattr(
-        sequences, "window_hashes", lambda tokens, length: np.zeros(len(tokens) - length + 1, np.uint64)
-    )
-    found = drawn(stream)
-    assert len(found.sequences.copies) == 0 and found.prefixes == 0
+    def hashes(tokens: Tokens, length: int) -> Any:
+        # The prefixes that begin with 1, 2, 3 and with 6 are made to collide.
+        windows = sliding_window_view(tokens, length)
+        return np.where(windows[:, 2] == 4, 1, 2).astype(np.uint64)
+
+    monkeypatch.setattr(sequences, "window_hashes", hashes)
+    assert as_dict(stream, drawn(stream)) == {(1, 2, 4): (2, False)}
 
 
 def test_statistics_of_suffixes() -> None:
@@ -130,9 +126,14 @@ def test_a_sequence_is_counted_by_the_first_filter_that_removes_it() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])
-def test_short_suffixes_are_not_trivial_by_chance(length: int) -> None:
-    rows = np.concatenate([np.arange(20), np.arange(length)])[None]
-    assert not any(mask.any() for mask in trivial_sequences(rows, 20, Filters()).values())
+def test_a_short_suffix_is_trivial_if_the_prefix_contains_it_whole(length: int) -> None:
+    rows = np.concatenate([np.arange(20), np.arange(length)])[None].repeat(2, axis=0)
+    rows[1, -1] = 77
+    assert {name: mask.tolist() for name, mask in trivial_sequences(rows, 20, Filters()).items()} == {
+        "repeated token": [False, False],
+        "low entropy": [False, False],
+        "copied from the prefix": [length > 1, False],
+    }
     assert all(len(mask) == 0 for mask in trivial_sequences(rows[:0], 20, Filters()).values())
 
 
@@ -154,10 +155,10 @@ def test_a_cluster_is_in_one_split() -> None:
     rows = random.integers(0, 50_000, (400, 40))
     # Each of 40 rows has nine others that share 32 tokens with it.
     rows[40:, :32] = rows[np.arange(360) % 40, :32]
-    splits, clusters = assign_splits(rows, np.zeros(400, np.int64), {"train": 100, "val": 60, "test": 60})
-    assert {name: len(numbers) for name, numbers in splits.items()} == {"train": 100, "val": 60, "test": 60}
-    assert len(np.unique(clusters)) == 40
-    of_split = [set(clusters[numbers].tolist()) for numbers in splits.values()]
+    found = assign_splits(rows, np.zeros(400, np.int64), 1, {"train": 100, "val": 60, "test": 60}, 32)
+    assert {name: len(numbers) for name, numbers in found.splits.items()} == {"train": 100, "val": 60, "test": 60}
+    assert len(np.unique(found.clusters)) == 40 and not found.lacking
+    of_split = [set(rows[numbers, 0].tolist()) for numbers in found.splits.values()]
     assert sum(map(len, of_split)) == len(set.union(*of_split))
 
 
@@ -180,6 +181,25 @@ def test_planted_copies_are_counted_and_stratified(tmp_path: Path) -> None:
         ] * 3
 
 
+def test_a_rare_stratum_is_searched_in_the_whole_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    documents = random.integers(0, 1_000, (400, 200)).tolist()
+    documents += [documents[0], documents[1]] * 11
+    rules = Rules({"val": 20}, 20, 20, strata=(1, 2, 10))
+    stream = stream_of(tmp_path, documents, 1_000)
+    passes: list[int] = []
+    found = draw_examples(stream, rules, lambda number, tokens: passes.append(number))
+    assert_sound(found, documents, rules)
+    copies = found.splits["val"].copies
+    # No sequence occurs 2 to 9 times, and two documents of 200 tokens have at most ten sequences of 40.
+    assert (copies == 1).sum() == 7 and (copies == 12).sum() == 6 and len(copies) == 13
+    # Smaller passes find the same.
+    monkeypatch.setattr(making, "_MOST_TOKENS", 40 * 2_000)
+    again = draw_examples(stream, rules, lambda number, tokens: passes.append(number))
+    assert max(passes) > 30 and (again.splits["val"].copies == 12).sum() == 6
+    assert_sound(again, documents, rules)
+
+
 def test_a_corpus_that_is_too_small_gives_what_it_has(tmp_path: Path) -> None:
     documents = np.random.default_rng(0).integers(0, 1_000, (10, 100)).tolist()
     rules = Rules({"train": 100, "val": 10}, 20, 20)
@@ -188,21 +208,19 @@ def test_a_corpus_that_is_too_small_gives_what_it_has(tmp_path: Path) -> None:
     assert_sound(found, documents, rules)
     # A document of 100 tokens has one or two sequences of 40 that do not overlap.
     assert 10 <= sum(len(part.copies) for part in found.splits.values()) <= 20
-    assert found.counts["distinct prefixes"] == 10 * 81
+    assert found.counts["drawn prefixes"] == 10 * 81
 
 
 def assert_sound(found: Examples, documents: list[list[int]], rules: Rules) -> None:
     """Check the examples against the documents by brute force."""
     every = continuations(documents, rules.prefix_length, rules.suffix_length)
-    rows = []
-    for part in found.splits.values():
+    split_of_window: dict[tuple[int, ...], str] = {}
+    width = min(32, rules.length // 2)
+    for name, part in found.splits.items():
         for row, copies in zip(part.tokens.tolist(), part.copies.tolist(), strict=True):
             assert every[tuple(row[: rules.prefix_length])] == {tuple(row[rules.prefix_length :]): copies}
-            rows.append(row)
-    clusters = cluster_ids([np.array(rows)])
-    split_of_row = np.repeat(np.arange(len(found.splits)), [len(part.copies) for part in found.splits.values()])
-    for cluster in range(clusters.max() + 1):
-        assert len(np.unique(split_of_row[clusters == cluster])) == 1
+            for start in range(len(row) - width + 1):
+                assert split_of_window.setdefault(tuple(row[start : start + width]), name) == name
 
 
 def test_counts_add_up(tmp_path: Path) -> None:
@@ -211,4 +229,4 @@ def test_counts_add_up(tmp_path: Path) -> None:
         stream_of(tmp_path, planted(), 1_000), rules, lambda number, tokens: None
     ).counts
     removed = sum(count for name, count in counts.items() if name.startswith("removed"))
-    assert counts["distinct prefixes"] == removed + counts["not used"] + 20
+    assert counts["drawn prefixes"] == removed + counts["not used"] + 20

@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 from harness.corpora import token_stream
 from harness.corpora.documents import Document
 from harness.corpora.token_files import pieces_of_tokens, token_files_among
-from harness.corpora.token_stream import Piece, Reached, TokenStream, build_stream, pieces_of_documents
+from harness.corpora.token_stream import Piece, StreamState, TokenStream, build_stream, pieces_of_documents
 from harness.demo import SIZES
 from tests.unit.corpora.streams import pieces, stream_of
 
@@ -22,8 +22,9 @@ def built(folder: Path, texts: dict[str, str], tokenizer: Tokenizer) -> TokenStr
     documents = [Document(name, text.splitlines(keepends=True)) for name, text in texts.items()]
     return build_stream(
         folder,
-        lambda reached: pieces_of_documents(documents, tokenizer, reached),
+        lambda state: pieces_of_documents(documents, tokenizer, state),
         vocabulary=tokenizer.get_vocab_size(),
+        end_of_text=tokenizer.token_to_id("<|endoftext|>"),
         on_progress=print,
     )
 
@@ -57,14 +58,14 @@ def test_an_interrupted_build_gives_the_same_stream(tmp_path: Path, monkeypatch:
         folder = tmp_path / str(batch)
         for _ in range(20):
 
-            def some(reached: Reached) -> Iterator[Piece]:
-                for count, piece in enumerate(pieces(documents)[reached.pieces :]):
+            def some(state: StreamState) -> Iterator[Piece]:
+                for count, piece in enumerate(pieces(documents)[state.pieces :]):
                     if count == 8:
                         raise KeyboardInterrupt
                     yield piece
 
             try:
-                stream = build_stream(folder, some, vocabulary=100, on_progress=print)
+                stream = build_stream(folder, some, vocabulary=100, end_of_text=None, on_progress=print)
                 break
             except KeyboardInterrupt:
                 if batch == 1_000:
@@ -75,7 +76,7 @@ def test_an_interrupted_build_gives_the_same_stream(tmp_path: Path, monkeypatch:
             raise AssertionError("the build never ended")
         assert np.array_equal(stream.tokens, whole.tokens)
         assert np.array_equal(stream.starts, whole.starts)
-        assert stream.names.read_text() == whole.names.read_text() and stream.documents == whole.documents
+        assert stream.pointers(stream.starts) == whole.pointers(whole.starts) and stream.documents == whole.documents
 
 
 def test_a_long_document_is_cut_at_lines_and_stays_one_document(
@@ -95,11 +96,13 @@ def test_a_token_outside_the_vocabulary_is_refused(tmp_path: Path) -> None:
         stream_of(tmp_path, [[1], [100]])
 
 
-def read_tokens(folder: Path, files: list[Path], end_of_text: int | None = 0, vocabulary: int = 100) -> list[list[int]]:
+def read_tokens(folder: Path, files: list[Path], vocabulary: int = 100) -> list[list[int]]:
+    named = {str(file): file for file in files}
     stream = build_stream(
         folder / "stream",
-        lambda reached: pieces_of_tokens(files, vocabulary=vocabulary, end_of_text=end_of_text, reached=reached),
+        lambda state: pieces_of_tokens(named, vocabulary=vocabulary, end_of_text=0, state=state),
         vocabulary=vocabulary,
+        end_of_text=None,
         on_progress=print,
     )
     assert stream.tokens[-1] == vocabulary
@@ -123,7 +126,7 @@ def test_token_files_end_their_documents(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_bare_integers_have_the_width_of_the_vocabulary(tmp_path: Path) -> None:
     np.array([70_000, 5], "<u4").tofile(tmp_path / "a.bin")
-    assert read_tokens(tmp_path, [tmp_path / "a.bin"], None, vocabulary=80_000) == [[70_000, 5]]
+    assert read_tokens(tmp_path, [tmp_path / "a.bin"], vocabulary=80_000) == [[70_000, 5]]
     (tmp_path / "b.bin").write_bytes(b"123")
     with pytest.raises(HarnessError, match="3 bytes, so it does not contain integers of 2 bytes"):
         read_tokens(tmp_path / "b", [tmp_path / "b.bin"])
@@ -132,7 +135,26 @@ def test_bare_integers_have_the_width_of_the_vocabulary(tmp_path: Path) -> None:
         read_tokens(tmp_path / "c", [tmp_path / "c.npy"])
 
 
-def test_token_files_and_texts_are_not_mixed(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"contains tokens and b\.txt does not"):
-        token_files_among([Path("a.bin"), Path("b.txt")])
-    assert token_files_among([Path("b.txt")]) == []
+def test_token_files_are_known_by_their_names() -> None:
+    assert token_files_among([Path("a.bin"), Path("b.txt"), Path("c.NPY")]) == [Path("a.bin"), Path("c.NPY")]
+
+
+def test_documents_with_one_name_stay_apart(tmp_path: Path) -> None:
+    same = [Piece("same", np.array([1, 2]), 2), Piece("same", np.array([3]), 1), Piece("same", np.array([4]), 1, False)]
+    stream = build_stream(
+        tmp_path, lambda state: same[state.pieces :], vocabulary=9, end_of_text=None, on_progress=print
+    )
+    assert stream.tokens.tolist() == [1, 2, 9, 3, 4, 9] and stream.documents == 2
+    assert stream.pointers(np.array([1, 4])) == [("same", 1), ("same", 1)]
+
+
+def test_the_end_of_text_inside_a_text_separates(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    stream = built(tmp_path, {"a": "one<|endoftext|>two"}, tokenizer)
+    parts = np.split(stream.tokens, np.flatnonzero(stream.tokens == stream.separator))
+    assert [tokenizer.decode(part.tolist()) for part in parts[:2]] == ["one", "two"] and len(parts) == 3
+
+
+@pytest.mark.parametrize("vocabulary", [65_535, 65_536, 65_537])
+def test_the_separator_is_no_token_of_a_large_vocabulary(tmp_path: Path, vocabulary: int) -> None:
+    stream = stream_of(tmp_path, [[vocabulary - 1, 0], [vocabulary - 1]], vocabulary)
+    assert stream.tokens.tolist() == [vocabulary - 1, 0, vocabulary, vocabulary - 1, vocabulary]
