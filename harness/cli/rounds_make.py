@@ -128,7 +128,10 @@ def _require_free(corpus: Path, out: Path, answers: Path | None, name: str, *, f
         if folder is not None and corpus.is_dir() and folder.resolve().is_relative_to(corpus.resolve()):
             raise HarnessError(f"{option} {folder} is inside the corpus. Choose another directory.")
     found = existing_files(out, name, answers)
-    if found and not force and not (is_interrupted(out) and out / CARD not in found):
+    if is_interrupted(out) and out / CARD not in found:
+        # An earlier command wrote those in the directory, and did not end.
+        found = [path for path in found if path.parent != out]
+    if found and not force:
         raise HarnessError(f"{found[0]} exists already. Use --force to replace it, or another directory.")
 
 
