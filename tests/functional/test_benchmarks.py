@@ -36,6 +36,9 @@ def test_the_batches_of_a_run_cost_little_more_than_one_tree(monkeypatch: pytest
 
 def test_every_architecture_is_compared_with_generate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(architectures, "surrogate_or_demo", lambda: (load_round("demo"), resolve_target("demo").path))
+    # The models need not learn here.
+    monkeypatch.setattr(architectures, "_STEPS", 2)
+    monkeypatch.setattr(architectures, "TRAINED_TRIALS", 3)
     figures = architectures.measure(turns=1, prefixes=2)
     assert len(figures) == 2 * 9 + 2 and all(value > 0 for value in figures.values())
     assert len(architectures.table(figures).splitlines()) == 2 + 9
@@ -49,7 +52,11 @@ def test_the_rankers_are_compared() -> None:
 
 
 @pytest.mark.skipif(not folds.SURROGATE.is_dir(), reason="no surrogate target")
-def test_two_step_is_compared_with_the_baseline_on_folds_of_the_training_rows() -> None:
+def test_two_step_is_compared_with_the_baseline_on_folds_of_the_training_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(folds, "WIDTH", 3)
+    monkeypatch.setattr(folds, "TRIALS", 2)
     found = folds.measure(folds.SURROGATE, rows=120)
     assert sum(fold.examples for fold in found) == 120
     for fold in found:
