@@ -81,10 +81,12 @@ def open_corpus(corpus: Corpus, folder: Path, on_progress: Callable[[int, int], 
     def pieces(state: StreamState) -> Iterator[Piece]:
         notes = Notes()
         if token_files and end_of_text is not None:
-            named = {_name(file, corpus.path): file for file in token_files}
+            named = [(_name(file, corpus.path), file) for file in token_files]
             for file in files:
                 if file not in token_files:
-                    notes.add("files that are not .npy or .bin", f"Skipped {_name(file, corpus.path)}: no token file.")
+                    notes.add(
+                        "files that are not .npy or .bin", f"Skipped {_name(file, corpus.path)}: it has no tokens."
+                    )
             yield from pieces_of_tokens(named, vocabulary=vocabulary, end_of_text=end_of_text, state=state)
         else:
             documents = documents_in(

@@ -1,6 +1,6 @@
 """Read token ids that others stored: `.npy` arrays, and files of bare integers as OLMo and Pythia publish them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,15 +50,15 @@ def open_tokens(file: Path, vocabulary: int) -> Tokens:
 
 
 def pieces_of_tokens(
-    files: Mapping[str, Path], *, vocabulary: int, end_of_text: int, state: StreamState
+    files: Sequence[tuple[str, Path]], *, vocabulary: int, end_of_text: int, state: StreamState
 ) -> Iterator[Piece]:
-    """Yield the documents of token files, by their names, that follow those of `state`.
+    """Yield the documents of token files that follow those of `state`. files: their names and paths.
 
     A document ends at `end_of_text`, which belongs to none, and at the end of a file or of a row of a two-dimensional
     array. A long document comes in several pieces. Raises HarnessError as `open_tokens` does.
     """
     count = 0
-    for name, file in files.items():
+    for name, file in files:
         before = 0
         for number, tokens in _documents(open_tokens(file, vocabulary), end_of_text):
             count += 1

@@ -217,7 +217,7 @@ def test_token_files_beside_their_indices_and_with_one_name(machine: Machine, te
         (folder / "part.csv.gz").write_bytes(b"")
     card = make(machine, machine.folder / "corpus", *SMALL, "--out", machine.folder / "mine")
     assert card["corpus_documents"] == 400 and card["corpus_tokens"] == sum(map(len, tokens))
-    assert card["notes"] == [f"Skipped {number}/part.csv.gz: no token file." for number in range(2)]
+    assert card["notes"] == [f"Skipped {number}/part.csv.gz: it has no tokens." for number in range(2)]
     with (machine.folder / "mine" / "pointers.csv").open() as file:
         assert {row["document"].partition(":")[0] for row in csv.DictReader(file)} == {"0/part.npy", "1/part.npy"}
 

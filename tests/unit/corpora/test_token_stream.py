@@ -97,7 +97,7 @@ def test_a_token_outside_the_vocabulary_is_refused(tmp_path: Path) -> None:
 
 
 def read_tokens(folder: Path, files: list[Path], vocabulary: int = 100) -> list[list[int]]:
-    named = {str(file): file for file in files}
+    named = [(str(file), file) for file in files]
     stream = build_stream(
         folder / "stream",
         lambda state: pieces_of_tokens(named, vocabulary=vocabulary, end_of_text=0, state=state),
