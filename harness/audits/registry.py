@@ -10,6 +10,7 @@ _CLASSES = {
     "sequence": "SequenceAudit",
     "leakage": "LeakageAudit",
     "entities": "EntitiesAudit",
+    "book": "BookAudit",
 }
 AUDITS = tuple(_CLASSES)
 

@@ -10,7 +10,7 @@ from harness.cli.options import recorded_values
 from harness.cli.output import align_columns, pluralize, print_json, sanitize, say, shorten_middle
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
-from harness.core.findings import BarChart, Findings, FoundTable, bars_as_json
+from harness.core.findings import BarChart, Findings, FoundTable, HeatMap, bars_as_json, heat_map_as_json
 from harness.jobs.audit.reader import AuditReader
 from harness.runs.errors import as_harness_error
 from harness.runs.folder import RunFolder
@@ -49,8 +49,12 @@ def print_findings(folder: RunFolder, *, out: Path | None, redact: bool, json: b
     if json:
         conclusion = None if shown.conclusion is None else shown.conclusion.as_json()
         charts = [bars_as_json(chart) for chart in shown.charts if isinstance(chart, BarChart)]
-        passages = [passage.as_json() for passage in shown.passages]
-        print_json({"conclusion": conclusion, "bar_charts": charts, "passages": passages, **shown.figures})
+        lists = {
+            "bar_charts": charts,
+            "heat_maps": [heat_map_as_json(chart) for chart in shown.charts if isinstance(chart, HeatMap)],
+            "passages": [passage.as_json() for passage in shown.passages],
+        }
+        print_json({"conclusion": conclusion, **lists, **shown.figures})
     else:
         print(findings_in_words(shown))
 

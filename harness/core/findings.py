@@ -70,9 +70,25 @@ class HeatMap:
     words: Sequence[Sequence[str]] | None = None
     is_diverging: bool = False
     """True if zero is the middle of the colour scale."""
+    bounds: tuple[float, ...] = ()
+    """Ascending values at which the colour changes; a continuous scale if empty."""
 
 
 Chart = LineChart | BarChart | HeatMap
+
+
+@dataclass(frozen=True)
+class ShadedText:
+    """A whole text whose characters are coloured by a value. values: [characters], NaN for none.
+
+    name: of the file, without an extension. bounds: ascending values at which the colour changes.
+    """
+
+    name: str
+    title: str
+    text: str
+    values: NDArray[Any]
+    bounds: tuple[float, ...]
 
 
 def bars_as_json(chart: BarChart) -> dict[str, Any]:
@@ -97,11 +113,24 @@ def bars_as_json(chart: BarChart) -> dict[str, Any]:
     return {"title": chart.title, "bars": bars}
 
 
+def heat_map_as_json(chart: HeatMap) -> dict[str, Any]:
+    """Return the chart as a JSON object; null where there is no number."""
+    values = [[float(value) if math.isfinite(value) else None for value in row] for row in chart.values]
+    return {
+        "title": chart.title,
+        "rows": list(chart.row_labels),
+        "columns": list(chart.column_labels),
+        "values": values,
+        "bounds": list(chart.bounds),
+    }
+
+
 class Marked(StrEnum):
     """The meaning of the marked parts of a passage."""
 
     DIFFERENT = "different"
     EQUAL = "equal"
+    EXTRACTABLE = "extractable"
 
 
 class Stretch(NamedTuple):
@@ -114,7 +143,7 @@ class Stretch(NamedTuple):
 class Passage(NamedTuple):
     """Texts that belong together, each with a label, such as a prompt, its suffix and the model's completion.
 
-    `marked` tells whether the marked parts are those that differ or those that are equal.
+    `marked` tells whether the marked parts differ, are equal, or can be extracted.
     """
 
     title: str
@@ -187,5 +216,6 @@ class Findings:
     tables: Sequence[FoundTable] = ()
     charts: Sequence[Chart] = ()
     passages: Sequence[Passage] = ()
+    texts: Sequence[ShadedText] = ()
     conclusion: Conclusion | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)

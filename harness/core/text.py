@@ -102,6 +102,11 @@ def format_percent(share: float | None) -> str:
     return "< 0.01 %" if 0 < share < 1e-4 else f"{format_number(100 * float(share))} %"
 
 
+def format_bound(share: float) -> str:
+    """Return a round share as a short percentage: `0.1 %`, `50 %`."""
+    return f"{100 * share:g} %"
+
+
 def format_p_value(p: float) -> str:
     """Return a p-value with its name: `p = 0.0123`, `p < 0.0001`."""
     number = format_number(float(p))

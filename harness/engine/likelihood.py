@@ -3,13 +3,13 @@
 Logits exist for a bounded number of positions at a time, never as one [rows, length, vocabulary] tensor.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from harness.core.arrays import Floats, Tokens
+from harness.core.arrays import Bools, Floats, Tokens
 from harness.core.view import PrefixView
 from harness.engine.branches import Logits
 from harness.engine.model_runner import ModelRunner
@@ -20,6 +20,11 @@ from harness.engine.tree import prefix_groups
 Measure = Callable[[Logits, Tensor, Tensor], Tensor]
 """Maps the logits of n positions, the tokens [n] that follow and the tokens [n, any] before those to [figures, n]."""
 
+NeedsMore = Callable[[Floats], Bools]
+"""Maps the figures so far of some rows, [figures, rows, suffix tokens], to the rows whose other tokens are needed."""
+
+_FIRST_STEP = 8
+"""Suffix tokens that are measured before rows are left out."""
 _WHOLE_PREFIX = PrefixView()
 
 
@@ -55,22 +60,30 @@ def measure_suffixes(
     figures: int,
     rows_at_once: int,
     view: PrefixView = _WHOLE_PREFIX,
+    needs_more: NeedsMore | None = None,
 ) -> Floats:
     """Return `measure` of each suffix token given all tokens before it, [figures, rows, length + 1].
 
     The first position is that of the last prefix token, NaN if no token is before it. measure: maps the logits of n
     positions, the n tokens that follow, and the tokens before those, [n, any], padded with tokens that also occur
-    there, to [figures, n]. It may be called again for the same positions.
+    there, to [figures, n]. It may be called again for the same positions. needs_more: which rows are still of interest,
+    asked after 8, 16, 32, … suffix tokens; the figures of the tokens that are then left out are 0.
     """
     parts = [
-        _measure_part(runner, prefixes[part], suffixes[part], view, measure, figures)
+        _measure_part(runner, prefixes[part], suffixes[part], view, measure, figures, needs_more)
         for part in prefix_groups(runner, len(prefixes), prefixes.shape[1] + suffixes.shape[1], rows_at_once)
     ]
     return np.concatenate(parts, axis=1)
 
 
 def _measure_part(
-    runner: ModelRunner, prefixes: Tokens, suffixes: Tokens, view: PrefixView, measure: Measure, figures: int
+    runner: ModelRunner,
+    prefixes: Tokens,
+    suffixes: Tokens,
+    view: PrefixView,
+    measure: Measure,
+    figures: int,
+    needs_more: NeedsMore | None,
 ) -> Floats:
     prefixes = prefixes[:, view.start :]
     rows, prefix_length = prefixes.shape
@@ -80,7 +93,9 @@ def _measure_part(
     fed = tokens.shape[1] - 1
     at_once = runner.positions_at_once(rows) or fed
     cache = runner.new_cache() if at_once < fed else None
-    result = np.full((figures, rows, length + 1), np.nan)
+    result = np.zeros((figures, rows, length + 1))
+    result[:, :, 0] = np.nan
+    is_needed = np.ones(rows, bool)
     for start in range(0, fed, at_once):
         stop = min(start + at_once, fed)
         # Position i predicts token i + 1. The first prediction wanted is that of the last prefix token.
@@ -93,10 +108,27 @@ def _measure_part(
         )  # [rows, wanted, width]
         if not wanted:
             continue
-        measured = _apply_measure(runner, states, tokens[:, : stop + 1], measure)  # [figures, rows, wanted]
         column = stop - wanted - (prefix_length - 2)
-        result[:, :, column : column + wanted] = measured.cpu().numpy()
+        for part_of_columns in _steps(column, column + wanted, needs_more):
+            alive = np.flatnonzero(is_needed)
+            some = states if len(alive) == rows else states[torch.as_tensor(alive, device=states.device)]
+            some = some[:, part_of_columns.start - column : part_of_columns.stop - column]
+            last = stop + 1 - (column + wanted - part_of_columns.stop)
+            known = tokens[torch.as_tensor(alive, device=tokens.device), :last]
+            result[:, alive, part_of_columns] = _apply_measure(runner, some, known, measure).cpu().numpy()
+            if needs_more is not None:
+                is_needed[alive] = needs_more(result[:, alive, 1 : part_of_columns.stop])
+                if not is_needed.any():
+                    return result
     return result
+
+
+def _steps(first: int, stop: int, needs_more: NeedsMore | None) -> Iterator[slice]:
+    """Yield the columns from `first` to `stop` in parts that end at 9, 17, 33, …; in one part if all are needed."""
+    while first < stop:
+        end = stop if needs_more is None else min(stop, 1 + max(_FIRST_STEP, 1 << first.bit_length()))
+        yield slice(first, end)
+        first = end
 
 
 def _apply_measure(runner: ModelRunner, states: Tensor, tokens: Tensor, measure: Measure) -> Tensor:

@@ -1,15 +1,18 @@
 """Draw heat maps as SVG. A cell has a colour, and a word if there is room; a large map is an image inside the SVG."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, to_rgb
+from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap, Normalize, to_rgb
 from matplotlib.ticker import MaxNLocator
 
 from harness.core.arrays import Floats
 from harness.core.findings import HeatMap
+from harness.core.text import format_bound
+from harness.figures.palette import RISING
 from harness.figures.sheet import (
     CHARACTER,
     INK,
@@ -23,7 +26,7 @@ from harness.figures.sheet import (
     sheet,
 )
 
-_RISING = LinearSegmentedColormap.from_list("rising", ["#f1f6fa", "#9ecae4", "#2f8cc4", "#0b4f86", "#062b4d"])
+_RISING = LinearSegmentedColormap.from_list("rising", RISING)
 _DIVERGING = LinearSegmentedColormap.from_list(
     "diverging", ["#6b4300", "#d18f1f", "#f6eddb", "#f7f7f7", "#e8f0f6", "#4f9bcb", "#0b4f86"]
 )
@@ -32,6 +35,7 @@ _ROW_LABEL, _COLUMN_LABEL, _WORD = 36, 24, 14
 _FONT, _SMALLEST_FONT = 6.5, 4.0
 _COLOUR_BAR = 0.75  # inches
 _MOST_ROWS_NAMED = 50
+_MOST_COLUMNS_NAMED, _FEW_COLUMNS_NAMED = 60, 10
 
 
 def draw_heat_map(chart: HeatMap) -> Drawing:
@@ -44,16 +48,21 @@ def draw_heat_map(chart: HeatMap) -> Drawing:
     width = WIDE if is_wide else NARROW
     # A map with few cells does not fill the page.
     inches = min(width - margin, max(preferred, 1.8)) if is_wide else width - margin
-    names_below = label_depth(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
+    is_strip = columns > _MOST_COLUMNS_NAMED and bool(chart.bounds)
+    names_below = 0.2 if is_strip else label_depth(chart.column_labels, inches=inches, most=_COLUMN_LABEL)
     cells_high = min(6.5, max(1.2, rows * (0.26 if rows <= 24 else 0.13)))
     height = cells_high + names_below + 0.15
     with sheet(width, height) as (axes, svg):
         if not np.isfinite(values).any():
             draw_placeholder(axes)
         else:
-            colours, norm = _colours(values, is_diverging=chart.is_diverging)
-            _draw_cells(axes, values, colours, norm)
-            label_axis(axes.xaxis, chart.column_labels, inches=inches, most=_COLUMN_LABEL)
+            colours, norm = _colours(values, chart)
+            _draw_cells(axes, values, colours, norm, chart.bounds, is_image=is_strip or values.size > _MOST_VECTORS)
+            if is_strip:
+                step = columns // _FEW_COLUMNS_NAMED
+                axes.xaxis.set_ticks(range(0, columns, step), list(chart.column_labels)[::step])
+            else:
+                label_axis(axes.xaxis, chart.column_labels, inches=inches, most=_COLUMN_LABEL)
             _label_rows(axes, chart)
             if chart.words is not None:
                 _write_words(axes, chart, values, colours, norm, room=inches / columns)
@@ -68,10 +77,13 @@ def _room_for_a_cell(chart: HeatMap) -> float:
     return max(0.28, min(longest, _WORD) * CHARACTER * _FONT / 8 + 0.08)
 
 
-def _colours(values: Floats, *, is_diverging: bool) -> tuple[Colormap, Normalize]:
+def _colours(values: Floats, chart: HeatMap) -> tuple[Colormap, Normalize]:
+    if chart.bounds:
+        ends = [min(0.0, chart.bounds[0]), *chart.bounds, max(1.0, chart.bounds[-1])]
+        return _RISING, BoundaryNorm(ends, _RISING.N)
     known = values[np.isfinite(values)]
     low, high = float(known.min()), float(known.max())
-    if is_diverging:
+    if chart.is_diverging:
         most = max(abs(low), abs(high)) or 1.0
         return _DIVERGING, Normalize(-most, most)
     if low >= 0 and low < 0.5 * high:
@@ -79,10 +91,12 @@ def _colours(values: Floats, *, is_diverging: bool) -> tuple[Colormap, Normalize
     return _RISING, Normalize(low, high if high > low else low + 1.0)
 
 
-def _draw_cells(axes: Axes, values: Floats, colours: Colormap, norm: Normalize) -> None:
+def _draw_cells(
+    axes: Axes, values: Floats, colours: Colormap, norm: Normalize, bounds: Sequence[float], *, is_image: bool
+) -> None:
     rows, columns = values.shape
     known = np.ma.masked_invalid(values)
-    if values.size > _MOST_VECTORS:
+    if is_image:
         cells: ScalarMappable = axes.imshow(known, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
     else:
         cells = axes.pcolormesh(
@@ -100,8 +114,11 @@ def _draw_cells(axes: Axes, values: Floats, colours: Colormap, norm: Normalize) 
     bar = axes.figure.colorbar(cells, ax=axes, pad=0.015, fraction=0.05, aspect=max(8, min(30, 3 * rows)), shrink=0.95)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=2, labelsize=7)
-    bar.locator = MaxNLocator(5)
-    bar.update_ticks()
+    if bounds:
+        bar.set_ticks(list(bounds), labels=[format_bound(bound) for bound in bounds])
+    else:
+        bar.locator = MaxNLocator(5)
+        bar.update_ticks()
 
 
 def _label_rows(axes: Axes, chart: HeatMap) -> None:

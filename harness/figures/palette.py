@@ -17,6 +17,8 @@ COLOURS = (
     *("#8c5a2b", "#6a3d9a", "#8a8a00", "#17838f", "#26327a", "#9b8cff"),
 )
 REFERENCE = "#666666"
+RISING = ("#f1f6fa", "#9ecae4", "#2f8cc4", "#0b4f86", "#062b4d")
+"""Small to large values of a heat map."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (7, 2, 1, 2, 1, 2)))
 

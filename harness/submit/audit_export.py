@@ -9,7 +9,7 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, Passage
 from harness.figures.charts import draw_charts
-from harness.submit.audit_page import AuditHeader, PageChart, audit_page
+from harness.submit.audit_page import AuditHeader, PageChart, audit_page, shaded_text_page
 from harness.submit.audit_redaction import redact_findings
 from harness.submit.audit_tables import write_csv, write_parquet
 
@@ -17,7 +17,7 @@ __all__ = ["AuditHeader", "check_audit_folder", "write_audit"]
 
 _FORMAT = "harness audit, 1"
 _RECORD, _PAGE = "findings.json", "index.html"
-_TABLES, _FIGURES = PurePosixPath("tables"), PurePosixPath("figures")
+_TABLES, _FIGURES, _TEXTS = PurePosixPath("tables"), PurePosixPath("figures"), PurePosixPath("texts")
 
 
 def check_audit_folder(out: Path) -> None:
@@ -79,10 +79,16 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
         file = _FIGURES / f"{chart.name}.svg"
         (folder / file).write_text(drawing.svg, encoding="utf-8")
         charts.append(PageChart(chart.title, *drawing, file))
-    page = audit_page(findings, header, charts=charts, files=tables, is_redacted=is_redacted)
+    texts = []
+    for shaded in findings.texts:
+        (folder / _TEXTS).mkdir(exist_ok=True)
+        texts.append((shaded.title, _TEXTS / f"{shaded.name}.html"))
+        (folder / texts[-1][1]).write_text(shaded_text_page(shaded), encoding="utf-8")
+    page = audit_page(findings, header, charts=charts, files=tables, texts=texts, is_redacted=is_redacted)
     (folder / _PAGE).write_text(page, encoding="utf-8")
     files = [PurePosixPath(_PAGE), PurePosixPath(_RECORD), *(chart.file for chart in charts)]
     files += [file for _, csv, parquet in tables for file in (csv, parquet)]
+    files += [file for _, file in texts]
     record = {
         "format": _FORMAT,
         "audit": _header_as_json(header),
@@ -97,6 +103,7 @@ def _write_files(folder: Path, findings: Findings, header: AuditHeader, *, is_re
             for table, csv, parquet in tables
         ],
         "charts": [{"title": chart.title, "svg": str(chart.file)} for chart in charts],
+        "texts": [{"title": title, "page": str(file)} for title, file in texts],
         "passages": [_passage_as_json(passage) for passage in findings.passages],
         "files": sorted(map(str, files)),
     }

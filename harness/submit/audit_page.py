@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
 from harness.core.findings import (
@@ -16,10 +18,12 @@ from harness.core.findings import (
     LineChart,
     Marked,
     Passage,
+    ShadedText,
 )
 from harness.core.spec import TargetRecord
-from harness.core.text import pluralize, shorten
+from harness.core.text import format_bound, pluralize, shorten
 from harness.core.times import format_duration, utc_date_and_time
+from harness.figures.palette import RISING
 from harness.jobs.audit.spec import AuditSpec
 from harness.runs.status import Status
 from harness.submit.audit_tables import format_column, is_numeric_column, named_figures
@@ -84,9 +88,13 @@ def audit_page(
     *,
     charts: Sequence[PageChart],
     files: Sequence[tuple[FoundTable, PurePosixPath, PurePosixPath]],
+    texts: Sequence[tuple[str, PurePosixPath]],
     is_redacted: bool,
 ) -> str:
-    """Return the page. `files` are the tables with their CSV and Parquet files. Equal findings give equal pages."""
+    """Return the page. Equal findings give equal pages.
+
+    `files` are the tables with their CSV and Parquet files, and `texts` the titles and pages of shaded texts.
+    """
     definitions = findings.definitions
     terms = _Terms(definitions)
     return page(
@@ -112,6 +120,7 @@ def audit_page(
         details=[_page_table(*file, terms) for file in files if file[0].is_detail],
         marks=_MARKS[findings.passages[0].marked] if findings.passages else "",
         passages=[_without_empty_stretches(passage) for passage in findings.passages],
+        texts=texts,
         record=_record(header),
         is_redacted=is_redacted,
     )
@@ -120,6 +129,7 @@ def audit_page(
 _MARKS = {
     Marked.DIFFERENT: "Red marks what differs.",
     Marked.EQUAL: "Green marks what is equal, word for word.",
+    Marked.EXTRACTABLE: "Blue marks what can be extracted.",
 }
 
 
@@ -143,6 +153,27 @@ def _words_of(chart: Chart) -> list[str]:
             return [chart.title, chart.y_label, *chart.labels, *chart.groups]
         case HeatMap():
             return [chart.title]
+
+
+class Run(NamedTuple):
+    """Consecutive characters of one colour: the number of bounds that they reach, None without a value; their lines."""
+
+    band: int | None
+    lines: list[str]
+
+
+def shaded_text_page(shaded: ShadedText) -> str:
+    """Return a page with the whole text, every character on the colour of its value."""
+    bounds = [format_bound(bound) for bound in shaded.bounds]
+    names = [f"below {bounds[0]}", *(f"{bound} and more" for bound in bounds)]
+    band = np.where(np.isnan(shaded.values), -1, np.digitize(shaded.values, shaded.bounds))
+    edges = [0, *(np.flatnonzero(np.diff(band)) + 1).tolist(), len(shaded.text)]
+    runs = [
+        Run(int(band[start]) if band[start] >= 0 else None, shaded.text[start:stop].replace("\r\n", "\n").split("\n"))
+        for start, stop in pairwise(edges)
+        if stop > start
+    ]
+    return page("shaded_text.html.j2", title=shaded.title, runs=runs, colours=list(zip(RISING, names, strict=True)))
 
 
 def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, terms: _Terms) -> PageTable:

@@ -28,7 +28,7 @@ def redact_findings(findings: Findings) -> Findings:
     """Return the findings with every text column and passage replaced by length and hash.
 
     The same texts are also replaced in figures, in labels of charts, and where a sentence quotes them. Heat maps lose
-    the words in their cells.
+    the words in their cells. Whole texts are left out.
     """
     redactor = _Redactor(findings)
     return replace(
@@ -38,6 +38,7 @@ def redact_findings(findings: Findings) -> Findings:
         tables=[_redact_table(table) for table in findings.tables],
         charts=[_redact_chart(chart, redactor) for chart in findings.charts],
         passages=[_redact_passage(passage, redactor) for passage in findings.passages],
+        texts=(),
         conclusion=findings.conclusion and _redact_conclusion(findings.conclusion, redactor),
     )
 

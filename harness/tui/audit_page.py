@@ -11,7 +11,11 @@ from harness.tui.run_list import interval_bar, scale_title
 
 _SUBJECT, _CONTROL = "active", "dim"
 _MOST_PASSAGES = 20
-_STYLES = {"different": "$text-error underline", "equal": "$text-success underline"}
+_STYLES = {
+    "different": "$text-error underline",
+    "equal": "$text-success underline",
+    "extractable": "$text-primary underline",
+}
 
 
 class Bars(NamedTuple):

@@ -3,8 +3,9 @@
 import time
 from typing import Any
 
-from harness.audits.leakage.exact import exact_logprobs
-from harness.audits.leakage.params import SCHEMES, LeakageParams
+from harness.audits.exact import exact_logprobs
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.schemes import SCHEMES
 from harness.core.examples import load_answers, load_prefixes
 from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target

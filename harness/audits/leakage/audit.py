@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 from harness.audits.leakage.cutting import entity_pairs
 from harness.audits.leakage.findings import leakage_findings
 from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, SCHEMES, LeakageParams, Scheme
-from harness.audits.leakage.probabilities import estimate, log_esp, plan_draws
+from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, LeakageParams
 from harness.audits.leakage.results import MOST_MATCHES
 from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, Method, measured_pairs
+from harness.audits.leakage.substitution import estimate, plan_draws
+from harness.audits.probabilities import log_esp
 from harness.audits.report import share_of
+from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import Audit, AuditBatch, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
@@ -96,7 +98,7 @@ class LeakageAudit(Audit[LeakageParams]):
 
     def _measure(self, context: AuditContext, pairs: Pairs, model: int, length: int) -> None:
         """Measure the token probabilities of all sequences after the last `length` tokens of their prefixes."""
-        from harness.audits.leakage.exact import exact_logprobs  # loads torch
+        from harness.audits.exact import exact_logprobs  # loads torch
 
         is_single = len(_lengths(pairs, self.params)) == len(context.models) == 1
         live = _LiveShares(context, model, length, prefix="" if is_single else f"{_exact_stage(model, length)}: ")
@@ -153,7 +155,7 @@ class LeakageAudit(Audit[LeakageParams]):
         self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints, batch: AuditBatch
     ) -> None:
         """Estimate one substitution from sampled ones, which depend on the seed and the sequence alone."""
-        from harness.audits.leakage.exact import exact_logprobs  # loads torch
+        from harness.audits.exact import exact_logprobs  # loads torch
         from harness.audits.leakage.inexact import draw_substitutes
 
         target, policy, draws = context.target(model), self.params.policies[scheme], self.params.draws

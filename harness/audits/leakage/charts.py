@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from harness.audits.leakage.params import RANDOM_SCHEMES, Scheme
-from harness.audits.leakage.probabilities import expected_share, extraction_rate, query_grid, share_over
 from harness.audits.leakage.results import (
     DISCOVERABLE_PROBABILITIES,
     DISCOVERABLE_QUERIES,
@@ -13,7 +11,9 @@ from harness.audits.leakage.results import (
     wrong_positions,
 )
 from harness.audits.leakage.trends import CLASSES, class_name
+from harness.audits.probabilities import expected_share, extraction_rate, query_grid, share_over
 from harness.audits.report import bar_chart, share_of
+from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.findings import Chart, HeatMap, LineChart, Series
 from harness.core.text import format_percent, format_score
 

@@ -1,7 +1,7 @@
 """The conclusion of a leakage audit: how likely the sequences are to leak, and what that does not show."""
 
-from harness.audits.leakage.params import RANDOM_SCHEMES, Scheme
 from harness.audits.leakage.results import LeakageResults
+from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.findings import Conclusion, KeyFigure
 from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
 

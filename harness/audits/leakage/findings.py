@@ -8,8 +8,7 @@ import numpy as np
 from harness.audits.leakage.charts import leakage_charts
 from harness.audits.leakage.conclusion import DEFINITIONS, NOT_MEASURED, leakage_conclusion
 from harness.audits.leakage.pairs import Pairs, TokenDecoder
-from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme, describe_matches
-from harness.audits.leakage.probabilities import extraction_rate, share_over
+from harness.audits.leakage.params import LeakageParams, describe_matches
 from harness.audits.leakage.results import (
     DISCOVERABLE_PROBABILITIES,
     DISCOVERABLE_QUERIES,
@@ -25,7 +24,9 @@ from harness.audits.leakage.results import (
 from harness.audits.leakage.rows import Setting, read_measurements
 from harness.audits.leakage.sentences import leakage_sentences
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
+from harness.audits.probabilities import extraction_rate, share_over
 from harness.audits.report import Row, Share, json_ready, model_names, table_of
+from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Passage, Stretch

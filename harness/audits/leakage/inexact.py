@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from harness.audits.leakage.exact import target_logprobs
+from harness.audits.exact import target_logprobs
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.core.view import PrefixView

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from harness.audits.leakage.cutting import cut_at
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
+from harness.audits.models import Model, require_context, require_tokenizer, shared_tokenizer
 from harness.audits.sources import CorpusFiles, Source, load_answered_examples, source_files, source_name
 from harness.core.arrays import Tokens, mapped_array
 from harness.core.audit import AuditInputs
@@ -18,21 +19,14 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.rounds import Round
 from harness.core.text import shorten
 from harness.corpora.documents import RECORD_SUFFIXES, documents_in, records_in
-from harness.corpora.text_files import Notes, parse_json, parse_tokenizer, read_text
+from harness.corpora.text_files import Notes, parse_tokenizer
 from harness.demo import SIZES as DEMO_SIZES
-from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
+from harness.engine.resolving import VOCABULARY_KEYS, configured_number
 
 _LENGTH = 50
 """Tokens of a prefix and of a suffix, if nothing else is given."""
 _NAME_TOKENS = 4
 _DEMO_LENGTHS = "10,20,30,40,50"
-
-
-class Model(NamedTuple):
-    """A target: its name and its directory."""
-
-    id: str
-    path: Path
 
 
 class PairSize(NamedTuple):
@@ -137,7 +131,7 @@ def file_pairs(path: Path, models: Sequence[Model], size: PairSize, *, limit: in
     elif ending == ".npy":
         prefixes, suffixes = _row_pairs(path, size.prefix or _LENGTH)
     elif ending in RECORD_SUFFIXES:
-        prefixes, suffixes = _text_pairs(path, _required_tokenizer(tokenizer, models), size, notes)
+        prefixes, suffixes = _text_pairs(path, require_tokenizer(tokenizer, models), size, notes)
     else:
         raise HarnessError(f"unknown file type: {path}. Pairs are .npz or .npy (tokens), .jsonl or .tsv (text).")
     pairs = _sampled(path.name, prefixes, suffixes, tokenizer, models, size, limit=limit, seed=seed)
@@ -168,9 +162,9 @@ def demo_name_pairs(models: Sequence[Model], size: PairSize, *, limit: int, seed
 def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize, entity_tokens: int) -> Pairs:
     """Return the documents of a corpus, which are still to be cut. Raises HarnessError if there is no text."""
     tokenizer = shared_tokenizer(models)
-    _required_tokenizer(tokenizer, models)
+    require_tokenizer(tokenizer, models)
     prefix_length = size.prefix or _LENGTH
-    _require_context(models, prefix_length + entity_tokens)
+    require_context(models, prefix_length + entity_tokens)
     notes = Notes()
     found = documents_in(corpus.path, field=corpus.field, split=corpus.split, notes=notes)
     documents = [text for document in found if (text := "".join(document.lines).strip())]
@@ -180,41 +174,6 @@ def read_documents(corpus: CorpusFiles, models: Sequence[Model], size: PairSize,
         )
     prefixes, suffixes = np.empty((0, prefix_length), np.int64), np.empty((0, entity_tokens), np.int64)
     return Pairs(prefixes, suffixes, tokenizer, prefix_length, documents, notes.sentences)
-
-
-def shared_tokenizer(models: Sequence[Model]) -> str | None:
-    """Return the tokenizer.json that all models share; None if they have none but equal vocabulary sizes.
-
-    Tokenizers are equal if they convert text to the same tokens, even if the files differ. Raises HarnessError that
-    names two models if they differ.
-    """
-    files = [model.path / "tokenizer.json" for model in models]
-    contents = [read_text(file) if file.is_file() else None for file in files]
-    keys: list[Any] = [
-        configured_number(model.path, VOCABULARY_KEYS) if content is None else _tokenizer_key(content, file)
-        for model, content, file in zip(models, contents, files, strict=True)
-    ]
-    for model, key, content in zip(models, keys, contents, strict=True):
-        if key != keys[0] or (content is None) != (contents[0] is None):
-            raise HarnessError(
-                f"{models[0].id} and {model.id} have different tokenizers, so their probabilities are of different "
-                "tokens. Audit them separately."
-            )
-    return contents[0]
-
-
-def _tokenizer_key(content: str, file: Path) -> Any:
-    try:
-        whole = parse_json(content)
-        return {name: whole.get(name) for name in ("model", "added_tokens", "normalizer", "pre_tokenizer")}
-    except (ValueError, AttributeError):
-        raise HarnessError(f"not a tokenizer.json: {file}.") from None
-
-
-def _required_tokenizer(tokenizer: str | None, models: Sequence[Model]) -> str:
-    if tokenizer is None:
-        raise HarnessError(f"{models[0].id} has no tokenizer.json, which text needs. Choose another target.")
-    return tokenizer
 
 
 def _archive_pairs(path: Path) -> tuple[Tokens, Tokens]:
@@ -296,16 +255,6 @@ def _sampled(
         vocabulary = configured_number(model.path, VOCABULARY_KEYS)
         if vocabulary is not None and largest >= vocabulary:
             raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
-    _require_context(models, prefixes.shape[1] + suffixes.shape[1])
+    require_context(models, prefixes.shape[1] + suffixes.shape[1])
     rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
     return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1])
-
-
-def _require_context(models: Sequence[Model], wanted: int) -> None:
-    for model in models:
-        context = configured_number(model.path, CONTEXT_KEYS)
-        if context is not None and context < wanted:
-            raise HarnessError(
-                f"prefix and suffix have {wanted:,} tokens, and the context of {model.id} is {context:,}. Set "
-                "--prefix-tokens or --suffix-tokens."
-            )

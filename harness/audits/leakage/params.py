@@ -1,29 +1,13 @@
-"""The parameters of the leakage audit, and the six decoding schemes that they define."""
+"""The parameters of the leakage audit."""
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import field_validator
 
-from harness.audits.options import AuditParams
+from harness.audits.schemes import SchemeParams
 from harness.core.attack import Field
-from harness.core.policy import Policy
 from harness.core.text import pluralize
 
-
-class Scheme(StrEnum):
-    """The decoding schemes, in the order in which results are shown."""
-
-    GREEDY = "greedy"
-    PLAIN = "plain"
-    TEMPERATURE = "temperature"
-    TOP_K = "top_k"
-    TOP_P = "top_p"
-    TYPICAL_P = "typical_p"
-
-
-SCHEMES = tuple(Scheme)
-RANDOM_SCHEMES = SCHEMES[1:]
 LONGEST_FOLLOWED = 8
 """Tokens of the longest suffix whose inexact matches are searched for; those of longer ones are sampled."""
 MOST_ERRORS = 2
@@ -37,13 +21,9 @@ def describe_matches(suffix_length: int) -> str:
     return f"at most {pluralize(min(MOST_ERRORS, suffix_length), 'token')} substituted"
 
 
-class LeakageParams(AuditParams):
+class LeakageParams(SchemeParams):
     """The options of the audit. Defaults follow the source where it gives a value."""
 
-    temperature: float = Field(0.7, gt=0, le=10, description="Temperature of the `temperature` scheme.")
-    top_k: int = Field(10, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")
-    top_p: float = Field(0.9, gt=0, lt=1, description="Probability mass kept by the `top_p` scheme.")
-    typical_p: float = Field(0.6, gt=0, lt=1, description="Probability mass kept by the `typical_p` scheme.")
     prefix_lengths: tuple[Annotated[int, Field(ge=1, le=4096)], ...] = Field(
         (),
         description="Prefix lengths to sweep over, in tokens counted from the prefix's end; the whole prefix always.",
@@ -60,20 +40,3 @@ class LeakageParams(AuditParams):
     @classmethod
     def _in_order(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(set(lengths)))
-
-    @property
-    def policies(self) -> dict[Scheme, Policy]:
-        """The policy of each scheme."""
-        return {
-            Scheme.GREEDY: Policy(top_k=1),
-            Scheme.PLAIN: Policy(),
-            Scheme.TEMPERATURE: Policy(temperature=self.temperature),
-            Scheme.TOP_K: Policy(top_k=self.top_k),
-            Scheme.TOP_P: Policy(top_p=self.top_p),
-            Scheme.TYPICAL_P: Policy(typical_p=self.typical_p),
-        }
-
-    def label(self, scheme: Scheme) -> str:
-        """Return the scheme with its parameter, such as "top-k 10"."""
-        value: float | None = getattr(self, scheme.value, None)
-        return scheme.value.replace("_", "-") + ("" if value is None else f" {value:g}")

@@ -7,17 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import RANDOM_SCHEMES, SCHEMES, LeakageParams, Scheme
-from harness.audits.leakage.probabilities import (
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.leakage.rows import InexactRows, Measurements, Method, Setting
+from harness.audits.leakage.trends import CLASSES, PARTS, partition, source_classes
+from harness.audits.probabilities import (
     discoverable_rate,
     expected_queries_to_exceed,
     extraction_rate,
     queries_to_exceed,
     underestimate,
 )
-from harness.audits.leakage.rows import InexactRows, Measurements, Method, Setting
-from harness.audits.leakage.trends import CLASSES, PARTS, partition, source_classes
 from harness.audits.report import Share, share_of
+from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.core.arrays import Bools, Floats, Ints
 
 SHARES_OVER = (10, 100, 1_000, 10_000, 1_000_000)

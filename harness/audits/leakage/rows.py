@@ -6,8 +6,9 @@ from enum import IntEnum
 import numpy as np
 
 from harness.audits.leakage.pairs import Pairs
-from harness.audits.leakage.params import SCHEMES, LeakageParams, Scheme
-from harness.audits.leakage.probabilities import log_esp
+from harness.audits.leakage.params import LeakageParams
+from harness.audits.probabilities import log_esp
+from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.rows import Kind, Rows, table

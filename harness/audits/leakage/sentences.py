@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from harness.audits.leakage.params import LONGEST_FOLLOWED, RANDOM_SCHEMES, Scheme, describe_matches
+from harness.audits.leakage.params import LONGEST_FOLLOWED, describe_matches
 from harness.audits.leakage.results import LeakageResults, Trend, wrong_positions
 from harness.audits.leakage.trends import CLASSES
+from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.text import format_number, format_percent, pluralize
 
 _SHOWN = 0.005

@@ -28,6 +28,7 @@ from harness.tui.plot import Line, Plot
 from harness.tui.screens.watch import WatchScreen
 from harness.tui.snapshot import AuditSnapshot, FigureHistory
 from harness.tui.subprocesses import run_command
+from harness.tui.widgets.heat_map_view import HeatMapView
 from harness.tui.widgets.key_footer import KeyFooter
 from harness.tui.widgets.list_table import ListTable
 from harness.tui.widgets.log_drawer import LogDrawer
@@ -56,6 +57,8 @@ class AuditBody(PanelGroup):
         &.-all #progress { width: 1fr; }
         &.-all #passages { width: 2fr; }
         &.-all #bar-chart.-empty { width: 1fr; }
+        &.-all #map { height: auto; max-height: 40%; }
+        &.-all #map HeatMapView { height: auto; min-height: 2; }
         #progress-text, #passages-text { padding: 0 1; height: auto; }
     }
     """
@@ -71,6 +74,20 @@ class AuditBody(PanelGroup):
             yield Panel(ListTable(id="figure-table"), id="figures", label="Figures")
             progress = VerticalScroll(Static("reading …", id="progress-text"), id="progress-scroll")
             yield Panel(progress, id="progress", label="Progress")
+
+    def show_map(self, chart: Mapping[str, Any]) -> None:
+        """Show a heat map in a panel of its own, which is the first one."""
+        if not self.query("#map"):
+            panel = Panel(HeatMapView(id="heat-map"), id="map", label="Map")
+            self.mount(panel, after=self.query_one(".tabs"))
+            self.call_after_refresh(self._show_in_map, chart)
+        else:
+            self._show_in_map(chart)
+
+    def _show_in_map(self, chart: Mapping[str, Any]) -> None:
+        self.query_one("#map", Panel).set_title(str(chart["title"]))
+        self.query_one("#heat-map", HeatMapView).show(chart)
+        self._arrange()
 
 
 class AuditScreen(WatchScreen[AuditSnapshot]):
@@ -151,6 +168,8 @@ class AuditScreen(WatchScreen[AuditSnapshot]):
         if chart is not None:
             panel.set_title(chart.title)
             self.query_one("#bar-table", ListTable).show(chart.columns, chart.rows)
+        if maps := [each for each in found.get("heat_maps", ()) if each["bounds"]]:
+            self.query_one(AuditBody).show_map(maps[0])
         shown = passages(found)
         self.query_one("#passages", Panel).show_empty("" if shown.plain else "none")
         self.query_one("#passages-text", Static).update(shown)

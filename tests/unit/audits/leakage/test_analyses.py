@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from harness.audits.leakage import probabilities as p
-from harness.audits.leakage.params import SCHEMES, Scheme
-from harness.audits.leakage.probabilities import estimate, plan_draws
+from harness.audits import probabilities as p
 from harness.audits.leakage.results import summarize_inexact
 from harness.audits.leakage.rows import InexactRows, Measurements, Setting
+from harness.audits.leakage.substitution import estimate, plan_draws
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, partition, source_classes
+from harness.audits.schemes import SCHEMES, Scheme
 
 
 def test_a_sequence_is_over_one_in_x_only_strictly():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.audits.leakage import exact
-from harness.audits.leakage.exact import exact_logprobs, target_logprobs
+from harness.audits import exact
+from harness.audits.exact import exact_logprobs, target_logprobs
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS

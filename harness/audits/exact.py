@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.core.arrays import Floats, Tokens
+from harness.core.arrays import Bools, Floats, Tokens
 from harness.core.policy import Policy
 from harness.engine.branches import Logits
 from harness.engine.likelihood import measure_suffixes
@@ -36,11 +36,15 @@ _MASS_UNIT = 2.0**-52
 """Probabilities that are added in any order are whole multiples of this."""
 
 
-def exact_logprobs(target: Target, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy]) -> Floats:
+def exact_logprobs(
+    target: Target, prefixes: Tokens, suffixes: Tokens, policies: Sequence[Policy], *, least: float = 0.0
+) -> Floats:
     """Return the log-probabilities of `suffixes` [rows, length] after `prefixes` [rows, any] under each policy.
 
     The result, [policies, rows, length] float64, holds the log-probability of each token under the policy's
-    renormalised distribution, -inf if the policy excludes it. Raises HarnessError as `Target.sample` does.
+    renormalised distribution, -inf if the policy excludes it. least: a suffix whose first tokens have a smaller
+    probability under every policy is not followed to its end; the logarithms of its other tokens are 0, so that their
+    sum is an upper bound. Raises HarnessError as `Target.sample` does.
     """
     target.check_pairs(prefixes, suffixes)
     if len(prefixes) == 0 or not policies:
@@ -53,12 +57,22 @@ def exact_logprobs(target: Target, prefixes: Tokens, suffixes: Tokens, policies:
             lambda logits, targets, before: torch.stack(target_logprobs(logits, targets, policies, before)),
             figures=len(policies),
             rows_at_once=rows_at_once,
+            needs_more=None if least <= 0 else (lambda logprobs: _is_likely(logprobs, least)),
         )
     )
     found = measured[:, :, 1:]
     if np.isnan(found).any():
         raise non_finite_error("the target returned NaN", target.dtype)
     return found
+
+
+def _is_likely(logprobs: Floats, least: float) -> Bools:
+    """Return which rows of logprobs [policies, rows, tokens] have a probability of `least` under some policy, [rows].
+
+    A row with NaN is kept, because callers raise an error if the model returns NaN.
+    """
+    total = logprobs.sum(axis=2)
+    return np.asarray(((total >= math.log(least)) | np.isnan(total)).any(axis=0))
 
 
 def target_logprobs(
@@ -133,7 +147,9 @@ def _truncated_logprobs(given: _Distribution, targets: Tensor, policies: Sequenc
     found = [torch.full(targets.shape, math.nan, dtype=torch.float64, device=targets.device) for _ in policies]
     rows = torch.arange(len(targets), device=targets.device)
     waiting = list(zip(policies, found, strict=True))
-    for count in (*(head for head in _HEADS if least <= head < vocabulary), vocabulary):
+    # One token more than top-k keeps shows that no other one is equal to the last that is kept.
+    first = max(_HEADS[0], least + 1)
+    for count in (*(head for head in (first, *_HEADS[1:]) if first <= head < vocabulary), vocabulary):
         is_whole = count == vocabulary
         if not is_whole or not all(_is_one_filter(policy) for policy, _ in waiting):
             values, ids = most_likely(given.scores, count)

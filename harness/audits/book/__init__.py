@@ -1,0 +1,1 @@
+"""Which passages of long texts a model returns, and how likely (Cooper et al. 2025)."""

@@ -1,0 +1,162 @@
+"""Results of a book audit as numbers, shared by its tables, charts, sentences and JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.audits.book.coverage import (
+    Estimate,
+    Passage,
+    Sums,
+    block_length,
+    character_peaks,
+    difference,
+    passages_of,
+    sum_over_text,
+    total_of,
+)
+from harness.audits.book.inputs import Texts
+from harness.audits.book.params import THRESHOLDS, BookParams
+from harness.audits.book.rows import Measured
+from harness.audits.probabilities import leaked_probability
+from harness.audits.schemes import Scheme
+from harness.core.arrays import Floats
+
+QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+DISCOVERY = (0.1, 0.5, 0.9)
+"""The probabilities p of (n, p)-discoverable extraction."""
+
+
+class LocatedPassage(NamedTuple):
+    """A passage of one text under one model, by their numbers."""
+
+    model: int
+    text: int
+    passage: Passage
+
+
+@dataclass(frozen=True)
+class TextResult:
+    """One text under one model. peaks: [characters], under the main scheme. sums: by scheme. block: in characters."""
+
+    measured: Measured
+    peaks: Floats
+    sums: dict[Scheme, Sums]
+    block: int
+
+    @property
+    def longest(self) -> Passage | None:
+        """The longest passage at the smallest threshold."""
+        found = passages_of(self.peaks, THRESHOLDS[0])
+        return max(found, key=lambda passage: passage.end - passage.start, default=None)
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """All texts under one model. total, control: the sums under the main scheme, None without measured text.
+
+    discoverable: [queries][probabilities], the share of the windows of all texts but the control.
+    """
+
+    model: int
+    total: Sums | None
+    control: Sums | None
+    discoverable: Floats
+
+    def difference(self, threshold: float) -> Estimate | None:
+        """Return the coverage of the texts minus that of the control, None without a control."""
+        if self.total is None or self.control is None:
+            return None
+        return difference(self.total.coverage(threshold), self.control.coverage(threshold))
+
+
+@dataclass(frozen=True)
+class BookResults:
+    """All results. names: of the models. is_complete: every window of every text was measured under every model."""
+
+    params: BookParams
+    texts: Texts
+    names: Sequence[str]
+    by_text: list[TextResult]
+    by_model: list[ModelResult]
+    is_complete: bool
+
+    @property
+    def main(self) -> Scheme:
+        """The scheme of single figures."""
+        return self.params.main_scheme
+
+    @property
+    def label(self) -> str:
+        """The main scheme with its parameter."""
+        return self.params.label(self.main)
+
+    @property
+    def reference(self) -> ModelResult:
+        """The model with the largest coverage at the smallest threshold."""
+        covered = [-1.0 if one.total is None else one.total.coverage(THRESHOLDS[0]).value for one in self.by_model]
+        return self.by_model[int(np.argmax(covered))]
+
+    def row_name(self, result: TextResult) -> str:
+        """Return the name of a text, with its model if there are several."""
+        text = self.texts.names[result.measured.text]
+        name = f"{text} (control)" if self.texts.is_control[result.measured.text] else text
+        return f"{self.names[result.measured.model]}: {name}" if len(self.names) > 1 else name
+
+
+def book_results(
+    params: BookParams, texts: Texts, measured: Sequence[Measured], names: Sequence[str]
+) -> BookResults | None:
+    """Return all results, or None before anything is measured."""
+    if not measured:
+        return None
+    by_text = [_text_result(params, texts, one) for one in measured]
+    models = sorted({one.model for one in measured})
+    windows = sum(len(one) for one in measured)
+    wanted = sum(one.windows for one in measured)
+    is_complete = len(models) == len(names) and windows == wanted
+    by_model = [_model_result(params, texts, by_text, model) for model in models]
+    return BookResults(params, texts, names, by_text, by_model, is_complete)
+
+
+def most_likely_passages(results: BookResults, most: int) -> list[LocatedPassage]:
+    """Return passages at the smallest threshold, the likeliest first and the longer first among equals."""
+    found = [
+        LocatedPassage(one.measured.model, one.measured.text, passage)
+        for one in results.by_text
+        for passage in passages_of(one.peaks, THRESHOLDS[0])
+    ]
+    found.sort(key=lambda one: (-round(one.passage.probability, 6), one.passage.start - one.passage.end, one))
+    return found[:most]
+
+
+def _text_result(params: BookParams, texts: Texts, measured: Measured) -> TextResult:
+    length = len(texts.texts[measured.text])
+    sums = {}
+    for scheme in params.schemes:
+        peaks = character_peaks(measured, scheme, length)
+        sums[scheme] = sum_over_text(measured, scheme, peaks)
+        if scheme is params.main_scheme:
+            main = peaks
+    return TextResult(measured, main, sums, block_length(measured, length))
+
+
+def _model_result(params: BookParams, texts: Texts, by_text: Sequence[TextResult], model: int) -> ModelResult:
+    mine = [one for one in by_text if one.measured.model == model]
+    scheme = params.main_scheme
+    subject = [one for one in mine if not texts.is_control[one.measured.text]]
+    control = [one for one in mine if texts.is_control[one.measured.text]]
+    logs = np.concatenate([np.empty(0), *(one.measured.log_probability(scheme) for one in subject)])
+    discoverable = np.full((len(QUERIES), len(DISCOVERY)), np.nan)
+    if len(logs):
+        for row, queries in enumerate(QUERIES):
+            leaked = leaked_probability(logs, queries)
+            discoverable[row] = [(leaked >= probability).mean() for probability in DISCOVERY]
+    return ModelResult(
+        model,
+        total_of([one.sums[scheme] for one in subject]),
+        total_of([one.sums[scheme] for one in control]),
+        discoverable,
+    )

@@ -1,0 +1,102 @@
+"""Cut a text into windows of a given number of tokens: the prefix that a model is given, and the suffix after it.
+
+Prefix and suffix are tokenized together and divided at a token boundary, so no token crosses the boundary and makes
+the suffix unlikely.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.audits.book.params import BookParams, StrideUnit
+from harness.core.arrays import Ints, Tokens
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+_FURTHER_TOKENS = 8
+"""Tokens after a window that must be known, because the last tokens of a shortened text can be different."""
+_WINDOWS_AT_ONCE = 512
+_SAMPLED = 1 << 14  # characters
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The n windows of a text, in order of their start.
+
+    tokens: [n, prefix + suffix] int32. start, cut, end: [n] int64, the characters at which the window begins, at which
+    its suffix begins, and after its last one.
+    """
+
+    tokens: Tokens
+    start: Ints
+    cut: Ints
+    end: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
+    """Return the windows of `text`, which begin at every `stride`-th character or token and have all their tokens."""
+    at_tokens = params.stride_unit is StrideUnit.TOKENS
+    cut = _windows_at_tokens if at_tokens else _windows_at_characters
+    found = list(cut(text, tokenizer, params))
+    tokens, bounds = zip(*found, strict=True) if found else ((), ())
+    start, middle, end = np.array(bounds, np.int64).reshape(-1, 3).T
+    return Windows(np.array(tokens, np.int32).reshape(-1, params.window_tokens), start, middle, end)
+
+
+def coarse_to_fine(windows: int) -> Ints:
+    """Return an order of the windows in which every part covers the whole text: every 16th one, those between, ….
+
+    An audit that is stopped early has so measured the whole text with a larger stride.
+    """
+    numbers = np.arange(windows)
+    # The number of trailing zeros of the number, at most four.
+    level = np.minimum(4, np.log2((numbers & -numbers) | (numbers == 0) << 4).astype(np.int64))
+    return np.argsort(-level, kind="stable")
+
+
+_Found = tuple[Sequence[int], tuple[int, int, int]]
+
+
+def _windows_at_tokens(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[_Found]:
+    encoding = _encode(tokenizer, [text])[0]
+    ids, offsets = encoding.ids, encoding.offsets
+    for first in range(0, len(ids) - params.window_tokens + 1, params.stride):
+        stop = first + params.window_tokens
+        bounds = offsets[first][0], offsets[first + params.prefix_tokens][0], offsets[stop - 1][1]
+        yield ids[first:stop], bounds
+
+
+def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[_Found]:
+    starts = range(0, len(text), params.stride)
+    reach = _expected_reach(text, tokenizer, params.window_tokens)
+    for group in range(0, len(starts), _WINDOWS_AT_ONCE):
+        some = starts[group : group + _WINDOWS_AT_ONCE]
+        encodings = _encode(tokenizer, [text[start : start + reach] for start in some])
+        for start, first_try in zip(some, encodings, strict=True):
+            encoding, length = first_try, reach
+            while len(encoding.ids) < params.window_tokens + _FURTHER_TOKENS and start + length < len(text):
+                length *= 2
+                encoding = _encode(tokenizer, [text[start : start + length]])[0]
+            if len(encoding.ids) < params.window_tokens:
+                continue
+            offsets = encoding.offsets
+            cut, end = offsets[params.prefix_tokens][0], offsets[params.window_tokens - 1][1]
+            yield encoding.ids[: params.window_tokens], (start, start + cut, start + end)
+
+
+def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:
+    """Return how many characters usually have a few more than `tokens` tokens."""
+    sample = text[:_SAMPLED]
+    characters = len(sample) / max(1, len(_encode(tokenizer, [sample])[0].ids))
+    return int(1.5 * characters * (tokens + _FURTHER_TOKENS)) + 1
+
+
+def _encode(tokenizer: "Tokenizer", texts: list[str]) -> "list[Encoding]":
+    found: list[Encoding] = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return found

@@ -1,0 +1,63 @@
+"""The models of an audit before they are loaded: their tokenizers, and the checks that their configurations allow."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core.errors import HarnessError
+from harness.corpora.text_files import parse_json, read_text
+from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
+
+
+class Model(NamedTuple):
+    """A target: its name and its directory."""
+
+    id: str
+    path: Path
+
+
+def shared_tokenizer(models: Sequence[Model]) -> str | None:
+    """Return the tokenizer.json that all models share; None if they have none but equal vocabulary sizes.
+
+    Tokenizers are equal if they convert text to the same tokens, even if the files differ. Raises HarnessError that
+    names two models if they differ.
+    """
+    files = [model.path / "tokenizer.json" for model in models]
+    contents = [read_text(file) if file.is_file() else None for file in files]
+    keys: list[Any] = [
+        configured_number(model.path, VOCABULARY_KEYS) if content is None else _tokenizer_key(content, file)
+        for model, content, file in zip(models, contents, files, strict=True)
+    ]
+    for model, key, content in zip(models, keys, contents, strict=True):
+        if key != keys[0] or (content is None) != (contents[0] is None):
+            raise HarnessError(
+                f"{models[0].id} and {model.id} have different tokenizers, so their probabilities are of different "
+                "tokens. Audit them separately."
+            )
+    return contents[0]
+
+
+def _tokenizer_key(content: str, file: Path) -> Any:
+    try:
+        whole = parse_json(content)
+        return {name: whole.get(name) for name in ("model", "added_tokens", "normalizer", "pre_tokenizer")}
+    except (ValueError, AttributeError):
+        raise HarnessError(f"not a tokenizer.json: {file}.") from None
+
+
+def require_tokenizer(tokenizer: str | None, models: Sequence[Model]) -> str:
+    """Return the content of the models' tokenizer.json. Raises HarnessError if they have none."""
+    if tokenizer is None:
+        raise HarnessError(f"{models[0].id} has no tokenizer.json, which text needs. Choose another target.")
+    return tokenizer
+
+
+def require_context(models: Sequence[Model], wanted: int) -> None:
+    """Raise HarnessError unless every model attends to `wanted` tokens."""
+    for model in models:
+        context = configured_number(model.path, CONTEXT_KEYS)
+        if context is not None and context < wanted:
+            raise HarnessError(
+                f"prefix and suffix have {wanted:,} tokens, and the context of {model.id} is {context:,}. Set "
+                "--prefix-tokens or --suffix-tokens."
+            )
