@@ -82,13 +82,13 @@ def target_logprobs(
 
     logits: of n positions. before: [n, any] int64, the tokens before each target, which a repetition penalty needs.
     """
-    given = _Distribution(logits.scores, logits.total)
+    given = _Distribution(logits.scores, logits)
     found: dict[Policy, Tensor] = {}
     for penalty in {policy.repetition_penalty for policy in policies}:
         if penalty != 1:
             assert before is not None
             scores = apply_repetition_penalty(logits.scores, penalty, before)
-            given = _Distribution(scores, logsumexp(scores))
+            given = _Distribution(scores)
         alike = [policy for policy in dict.fromkeys(policies) if policy.repetition_penalty == penalty]
         truncating = [
             policy for policy in alike if policy.top_k is not None or policy.top_p < 1 or policy.typical_p < 1
@@ -100,17 +100,23 @@ def target_logprobs(
 
 
 class _Distribution:
-    """Next-token scores [n, vocabulary] with cached normalisers. total: [n], log sum exp of the scores."""
+    """Next-token scores [n, vocabulary] with cached normalisers, which top-k does not need."""
 
-    def __init__(self, scores: Tensor, total: Tensor) -> None:
+    def __init__(self, scores: Tensor, logits: Logits | None = None) -> None:
+        """logits: those with these scores, if their normaliser is not to be computed again."""
         self.scores = scores
-        self._totals = {1.0: total.double().unsqueeze(1)}
+        self._logits = logits
+        self._totals: dict[float, Tensor] = {}
         self._entropies: dict[float, Tensor] = {}
 
     def total(self, temperature: float) -> Tensor:
         """Return log sum exp of the tempered scores, [n, 1]."""
         if temperature not in self._totals:
-            self._totals[temperature] = logsumexp(self.scores / temperature).double().unsqueeze(1)
+            if temperature == 1:
+                found = logsumexp(self.scores) if self._logits is None else self._logits.total
+            else:
+                found = logsumexp(self.scores / temperature)
+            self._totals[temperature] = found.double().unsqueeze(1)
         return self._totals[temperature]
 
     def entropy(self, temperature: float) -> Tensor:
@@ -134,7 +140,7 @@ class _Distribution:
 
     def rows(self, rows: Tensor) -> "_Distribution":
         """Return the distribution of some of the n rows."""
-        part = _Distribution(self.scores[rows], self._totals[1.0][rows].squeeze(1))
+        part = _Distribution(self.scores[rows])
         part._totals = {temperature: total[rows] for temperature, total in self._totals.items()}
         part._entropies = {temperature: entropy[rows] for temperature, entropy in self._entropies.items()}
         return part

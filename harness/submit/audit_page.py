@@ -173,7 +173,7 @@ def shaded_text_page(shaded: ShadedText) -> str:
         for start, stop in pairwise(edges)
         if stop > start
     ]
-    return page("shaded_text.html.j2", title=shaded.title, runs=runs, colours=list(zip(RISING, names, strict=True)))
+    return page("shaded_text.html.j2", title=shaded.title, runs=runs, colours=list(zip(RISING, names, strict=False)))
 
 
 def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, terms: _Terms) -> PageTable:

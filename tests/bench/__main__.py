@@ -7,6 +7,7 @@ from typing import Any
 from harness.core.errors import HarnessError
 from tests.bench import (
     architectures,
+    book,
     demo,
     engine,
     entities,
@@ -42,6 +43,7 @@ def main() -> None:
         ("batches of a run", schedule.measure),
         ("engine beside CTranslate2", peers.measure),
         ("leakage of 1,000 sequences", leakage.measure),
+        ("windows of a book, relative to a plain loop", book.measure),
         ("rankers, Recall@100 on likeliest suffixes of the surrogate", rankers.measure),
         ("recorded outputs of GPT-Neo 1.3B", recorded.measure),
         ("a round from a corpus", lambda: rounds_make.measure(full=is_full)),

@@ -9,7 +9,7 @@ from harness.core.arrays import Tokens
 from harness.core.errors import HarnessError
 from harness.core.rounds import load_round
 from harness.engine.resolving import resolve_target
-from tests.bench import architectures, folds, peers, rankers, rounds_make, schedule
+from tests.bench import architectures, book, folds, peers, rankers, rounds_make, schedule
 from tests.bench.ctranslate2_peer import Sampler
 from tests.bench.overhead import measure_ingest
 from tests.bench.terminal import first_paint_seconds
@@ -42,6 +42,18 @@ def test_every_architecture_is_compared_with_generate(monkeypatch: pytest.Monkey
     figures = architectures.measure(turns=1, prefixes=2)
     assert len(figures) == 2 * 9 + 2 and all(value > 0 for value in figures.values())
     assert len(architectures.table(figures).splitlines()) == 2 + 9
+
+
+def test_windows_of_a_book_are_compared_with_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book, "surrogate_or_demo", lambda: (load_round("demo"), resolve_target("demo").path))
+    monkeypatch.setattr(book, "_DOCUMENTS", 3)
+    monkeypatch.setattr(book, "_MEMORIZED", 8)
+    monkeypatch.setattr(book, "_TURNS", 1)
+    figures = book.measure()
+    assert figures["windows"] > 20 and figures["factor"] > 0
+    assert figures["largest_difference"] < book.REQUIRED_DIFFERENCE
+    assert figures["largest_difference_memorized"] < book.REQUIRED_DIFFERENCE
+    assert figures["share_at_0.1_%_memorized"] > 0.5
 
 
 @pytest.mark.skipif(not rankers.SURROGATE.is_dir(), reason="no surrogate target")

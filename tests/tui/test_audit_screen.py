@@ -126,6 +126,30 @@ def test_new_figures_appear_unless_the_view_is_frozen(audit: RecordedAudit) -> N
     watched(audit.folder, scenario)
 
 
+@pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 35), (200, 55)])
+def test_a_heat_map_gets_a_panel_of_its_own(
+    audit: RecordedAudit, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = [None, 0.0, 0.002, 0.02, 0.2, 0.7] * 60
+    chart = {"title": f"Map {HOSTILE}", "rows": ["book", HOSTILE], "columns": [""] * 360, "values": [row, row]}
+    found = {"heat_maps": [{**chart, "bounds": []}, {**chart, "bounds": [0.001, 0.01, 0.1, 0.5]}]}
+    monkeypatch.setattr("harness.tui.screens.audit.run_command", lambda arguments, on_progress: found)
+
+    async def scenario(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: bool(pilot.app.screen.query("#heat-map")))
+        await pilot.press("1")
+        await until(pilot, lambda: title_of(pilot, "map").startswith("Map [/bold]"))
+        await until(pilot, lambda: "█" in screen_text(pilot.app) and "book" in screen_text(pilot.app))
+        words = screen_text(pilot.app)
+        assert all(line.isprintable() for line in words.splitlines())
+        # The other panels follow it.
+        if size[0] < 100:
+            await pilot.press("5")
+            await until(pilot, lambda: "trigram" in screen_text(pilot.app))
+
+    watched(audit.folder, scenario, size=size)
+
+
 def test_only_a_running_audit_can_be_stopped(audit: RecordedAudit) -> None:
     async def scenario(pilot: Pilot[None]) -> None:
         await shown(pilot)

@@ -18,7 +18,7 @@ from harness.core.findings import Findings
 from harness.core.text import format_bound
 from harness.corpora.text_files import parse_tokenizer, read_text
 
-_WINDOWS = 128  # per batch
+WINDOWS_PER_BATCH = 128
 
 
 class BookAudit(Audit[BookParams]):
@@ -67,7 +67,7 @@ class BookAudit(Audit[BookParams]):
         order = coarse_to_fine(len(of_text))
         prefix, policies = self.params.prefix_tokens, self.params.policies
         live = _LiveCoverage(context, self.params, texts, model)
-        for batch in context.batches(_stage(model), len(order), size=_WINDOWS):
+        for batch in context.batches(_stage(model), len(order), size=WINDOWS_PER_BATCH):
             target = context.target(model)
             if batch.items[0] == 0:
                 largest = int(tokens.max())

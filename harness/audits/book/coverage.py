@@ -19,7 +19,7 @@ from harness.core.intervals import wilson
 
 REPLICATES = 2000
 _SEED = 20250501
-_BLOCK_WINDOWS = 5
+_BLOCK_WINDOWS = 10
 """Length of a block in windows, but at most an eighth of the text."""
 _FEWEST_BLOCKS = 8
 _CELLS = 32

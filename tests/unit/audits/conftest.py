@@ -1,5 +1,5 @@
-"""The devices of the engine tests."""
+"""The fixtures of the engine tests."""
 
-from tests.unit.engine.conftest import device
+from tests.unit.engine.conftest import device, fail_passes, folders, neo, prefixes, target, targets, targets_on
 
-__all__ = ["device"]
+__all__ = ["device", "fail_passes", "folders", "neo", "prefixes", "target", "targets", "targets_on"]

@@ -66,6 +66,24 @@ def test_no_probability_exceeds_one(device, policy):
     assert torch.allclose(found.exp(), _by_shaped(scores, targets, policy, targets.unsqueeze(1)).exp(), atol=1e-6)
 
 
+def test_an_unlikely_suffix_is_not_followed_to_its_end(device):
+    target = load_on(device, WEIGHTS)
+    prefixes, suffixes = (np.load(ROUND_ARRAYS / f"{part}.npy")[:48].astype(np.int64) for part in ("prefix", "suffix"))
+    suffixes[24:] = np.roll(suffixes[24:], 1, axis=0)
+    policies = [Policy(top_k=40), Policy()]
+    whole = exact_logprobs(target, prefixes, suffixes, policies).sum(axis=2)
+    least = 1e-6
+    found = exact_logprobs(target, prefixes, suffixes, policies, least=least)
+    bound = found.sum(axis=2)
+    is_likely = (whole >= np.log(least)).any(axis=0)
+    assert is_likely.any() and not is_likely.all()
+    assert np.allclose(bound[:, is_likely], whole[:, is_likely], atol=1e-5)
+    assert (bound[:, ~is_likely] >= whole[:, ~is_likely] - 1e-5).all()
+    assert (bound[:, ~is_likely] < np.log(least)).all()
+    # Some rows end after the first tokens, and what follows counts as certain.
+    assert (found[:, ~is_likely, 8:] == 0).all(axis=(0, 2)).any()
+
+
 def test_only_unsettled_rows_use_longer_heads(device, monkeypatch):
     sorted_counts = []
     whole = exact.most_likely

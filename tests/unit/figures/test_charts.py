@@ -3,6 +3,7 @@
 import functools
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -51,6 +52,8 @@ CHARTS: dict[str, Chart] = {
     "heat": heat("cell", np.arange(6.0).reshape(2, 3), is_diverging=True),
     "hostile heat": heat(HOSTILE, np.array([[0.0, np.nan], [np.inf, 0.0]])),
     "no heat": heat("cell", np.zeros((0, 0))),
+    "banded heat": replace(heat("cell", np.linspace(0, 1, 12).reshape(2, 6), words=False), bounds=(0.1, 0.5)),
+    "banded strip": replace(heat("cell", np.random.default_rng(1).random((2, 400)), words=False), bounds=(0.1, 0.5)),
     "large heat": heat("cell", np.random.default_rng(0).random((60, 50)), words=False),
 }
 

@@ -23,6 +23,7 @@ from harness.core.findings import (
     Marked,
     Passage,
     Series,
+    ShadedText,
     Stretch,
 )
 from harness.core.redaction import redact_text
@@ -64,6 +65,7 @@ def findings(text: str = TEXT) -> Findings:
             HeatMap("words", "Words", [text], [text, "b"], np.zeros((1, 2)), [[text, "b"]]),
         ],
         passages=[Passage("first", [("prompt", [Stretch(text[:10]), Stretch(text[10:], True)]), ("reply", [])])],
+        texts=[ShadedText("text-1", "A text", f"{text}\nend", np.linspace(0, 1, len(text) + 4), (0.1, 0.5))],
     )
 
 
@@ -97,6 +99,7 @@ def test_an_audit_writes_a_page_a_record_tables_and_charts(tmp_path: Path) -> No
         "tables/paragraphs.parquet",
         "tables/rates.csv",
         "tables/rates.parquet",
+        "texts/text-1.html",
     ]
     record = json.loads((tmp_path / "out" / "findings.json").read_bytes())
     assert record["figures"] == findings().figures
@@ -195,7 +198,15 @@ def test_the_page_links_to_each_of_its_sections(tmp_path: Path) -> None:
     write_audit(tmp_path / "out", CONCLUDED, HEADER, redact=False)
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     titles = re.findall(r'<h2 id="(section-\d)">([^<]*)</h2>', page)
-    assert [title for _, title in titles] == ["Findings", "Tables", "Passages", "Figures", "Files", "Record"]
+    assert [title for _, title in titles] == [
+        "Findings",
+        "Tables",
+        "Passages",
+        "Whole texts",
+        "Figures",
+        "Files",
+        "Record",
+    ]
     assert re.findall(r'<li><a href="#(section-\d)">([^<]*)</a></li>', page) == titles
 
 

@@ -10,9 +10,10 @@ from harness.audits.classifier import Entity, TokenClassifier
 from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.audit import LeakageAudit
 from harness.audits.leakage.inexact import inexact_probabilities
-from harness.audits.leakage.inputs import Model, PairSize, demo_name_pairs, read_documents, round_pairs
+from harness.audits.leakage.inputs import PairSize, demo_name_pairs, read_documents, round_pairs
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
+from harness.audits.models import Model
 from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
 from harness.audits.sources import CorpusFiles
 from harness.core.errors import HarnessError

@@ -1,0 +1,130 @@
+"""Measure windows a second of the book audit relative to a plain loop, on the surrogate if present, else on the demo.
+
+The loop asks the model for all logits of a batch, materializes their log-softmax over the vocabulary, and reads the
+probabilities of the suffixes. Half of the text has been memorized by the model and half is unseen.
+"""
+
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from harness.audits.book.audit import WINDOWS_PER_BATCH
+from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
+from harness.audits.book.windows import coarse_to_fine, cut_windows
+from harness.audits.exact import exact_logprobs
+from harness.audits.schemes import Scheme
+from harness.core.arrays import Floats
+from harness.demo import CORPUS, ROUND_ARRAYS
+from harness.engine.devices import resolve_device
+from harness.engine.loading import load_target
+from harness.engine.target import Target
+from harness.runs.machine import usable_cores
+from tests.bench.inputs import SURROGATE, surrogate_or_demo
+from tests.demo_target.reference import reference_texts
+from tests.surrogate import training_rows
+
+REQUIRED_FACTOR, REQUIRED_DIFFERENCE = 5.0, 1e-5
+_TURNS = 3
+_BATCH = 32  # of the loop
+_ROWS = 6  # of the surrogate's training data, in each half of the text
+_DOCUMENTS = 20  # of the demo
+_MEMORIZED = 128  # windows
+
+
+def measure() -> dict[str, Any]:
+    """Return the figures of a text of both kinds, and of windows that the model has memorized as they are."""
+    _, path = surrogate_or_demo()
+    target = load_target(path, device=resolve_device(), threads=usable_cores())
+    params = BookParams()
+    windows = cut_windows(_text(path), Tokenizer.from_file(str(path / "tokenizer.json")), params)
+    tokens = windows.tokens[coarse_to_fine(len(windows))].astype(np.int64)
+    _audit(target, tokens[:_BATCH], params)
+    _plain_loop(target, tokens[:_BATCH], params)
+    text = _compare(target, tokens, params)
+    memorized = _compare(target, _memorized(path), params)
+    required = {"required_factor": REQUIRED_FACTOR} if SURROGATE.is_dir() else {}
+    return {
+        "windows": len(tokens),
+        **text,
+        **{f"{name}_memorized": value for name, value in memorized.items()},
+        "required_difference": REQUIRED_DIFFERENCE,
+    } | required
+
+
+def _compare(target: Target, tokens: NDArray[np.int64], params: BookParams) -> dict[str, float]:
+    """Return windows a second of both, the median ratio of the turns, and the largest difference of a probability."""
+    seconds: dict[str, list[float]] = {"audit": [], "loop": []}
+    for _ in range(_TURNS):
+        for name, call in (("audit", _audit), ("loop", _plain_loop)):
+            start = time.perf_counter()
+            found = call(target, tokens, params)
+            seconds[name].append(time.perf_counter() - start)
+            if name == "audit":
+                audited = found
+    exact = _plain_loop(target, tokens, params, dtype=torch.float64)
+    factors = [loop / audit for audit, loop in zip(seconds["audit"], seconds["loop"], strict=True)]
+    return {
+        "windows_per_second": len(tokens) / statistics.median(seconds["audit"]),
+        "of_a_plain_loop": len(tokens) / statistics.median(seconds["loop"]),
+        "factor": statistics.median(factors),
+        "share_at_0.1_%": float((np.exp(exact) >= THRESHOLDS[0]).mean()),
+        "largest_difference": float(np.abs(np.exp(audited) - np.exp(exact)).max()),
+    }
+
+
+def _memorized(path: Path) -> NDArray[np.int64]:
+    """Return windows that the model has read as they are, [windows, 100]."""
+    if path == SURROGATE:
+        return training_rows()[-_MEMORIZED:, 100:]
+    return np.concatenate([np.load(ROUND_ARRAYS / f"{part}.npy") for part in ("prefix", "suffix")], axis=1)[
+        :_MEMORIZED
+    ].astype(np.int64)
+
+
+def _text(path: Path) -> str:
+    """Return a text of which the model has memorized one half."""
+    if path != SURROGATE:
+        return "\n\n".join([*json.loads(CORPUS.read_bytes())[:_DOCUMENTS], *reference_texts(_DOCUMENTS)])
+    rows = training_rows()
+    chosen = np.concatenate([rows[14_000 : 14_000 + _ROWS], rows[:_ROWS]])
+    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+    return "\n\n".join(tokenizer.decode(row.tolist(), skip_special_tokens=False) for row in chosen)
+
+
+def _audit(target: Target, tokens: NDArray[np.int64], params: BookParams) -> Floats:
+    """Return the log-probabilities of the suffixes under top-k as the audit computes them, [windows]."""
+    prefix = params.prefix_tokens
+    policies = [params.policies[scheme] for scheme in params.schemes]
+    parts = []
+    for first in range(0, len(tokens), WINDOWS_PER_BATCH):
+        some = tokens[first : first + WINDOWS_PER_BATCH]
+        logprobs = exact_logprobs(target, some[:, :prefix], some[:, prefix:], policies, least=LEAST)
+        parts.append(logprobs[params.schemes.index(Scheme.TOP_K)].sum(axis=1))
+    return np.concatenate(parts)
+
+
+def _plain_loop(
+    target: Target, tokens: NDArray[np.int64], params: BookParams, dtype: torch.dtype = torch.float32
+) -> Floats:
+    """Return the same from the log-softmax of all logits, in `dtype`."""
+    prefix, parts = params.prefix_tokens, []
+    with torch.inference_mode():
+        for first in range(0, len(tokens), _BATCH):
+            some = torch.as_tensor(tokens[first : first + _BATCH], device=target.device)
+            logprobs = torch.log_softmax(target.model(some).logits.to(dtype), dim=-1)[:, prefix - 1 : -1]
+            kept, ids = logprobs.topk(params.top_k)
+            is_target = ids == some[:, prefix:, None]
+            found = torch.log_softmax(kept, dim=-1).masked_fill(~is_target, -torch.inf).amax(-1)
+            parts.append(found.double().sum(1).cpu().numpy())
+    return np.concatenate(parts)
+
+
+if __name__ == "__main__":
+    print(measure())

@@ -1,0 +1,160 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.audits.book.audit import BookAudit
+from harness.audits.book.inputs import read_texts
+from harness.audits.book.params import LEAST, BookParams
+from harness.audits.book.rows import WINDOWS
+from harness.audits.book.windows import cut_windows
+from harness.audits.models import Model
+from harness.core.errors import HarnessError
+from harness.core.findings import Findings, HeatMap
+from harness.demo import SIZES
+from harness.engine.loading import load_target
+from tests.unit.audits.book.conftest import TOKENIZER, trained_text
+from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+
+DEMO, _, TINY = (Model(size.name, size.weights) for size in SIZES)
+PARAMS = BookParams(stride=25)
+
+
+def context(params: BookParams, texts: tuple[Path, Path], *models: Model, batches: int | None = None) -> InMemory:
+    inputs = read_texts([texts[0]], texts[1], models, params, field="text")
+    return InMemory(BookAudit(params), inputs, target_configs(*(model.path for model in models)), batches=batches)
+
+
+@pytest.fixture
+def audited(texts: tuple[Path, Path]) -> InMemory:
+    return context(PARAMS, texts, DEMO).run()
+
+
+@pytest.fixture
+def findings(audited: InMemory) -> Findings:
+    return audited.findings("demo")
+
+
+def plain_probabilities(tokens: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probability of each suffix under plain and top-k sampling, from the model's own logits."""
+    model = load_target(DEMO.path, device="cpu", threads=1).model
+    with torch.inference_mode():
+        logits = model(torch.as_tensor(tokens)).logits[:, 49:-1].double()
+    targets = torch.as_tensor(tokens[:, 50:]).unsqueeze(2)
+    plain_logs = torch.log_softmax(logits, 2).gather(2, targets).squeeze(2)
+    kept = logits.masked_fill(logits < logits.topk(top_k).values[..., -1:], -torch.inf)
+    top_logs = torch.log_softmax(kept, 2).gather(2, targets).squeeze(2)
+    return plain_logs.sum(1).exp().numpy(), top_logs.sum(1).exp().numpy()
+
+
+def test_probabilities_are_those_of_plain_teacher_forcing(texts: tuple[Path, Path]):
+    params = BookParams(stride=25, schemes=("plain", "top_k", "greedy"))
+    rows = context(params, texts, DEMO).run().rows(WINDOWS.name)
+    order = np.lexsort((rows["start"], rows["text"]))
+    windows = [cut_windows(path.read_text(encoding="utf-8"), TOKENIZER, params) for path in texts]
+    tokens = np.concatenate([each.tokens for each in windows]).astype(np.int64)
+    wanted_plain, wanted_top = plain_probabilities(tokens, 40)
+    assert rows["start"][order].tolist() == np.concatenate([each.start for each in windows]).tolist()
+    assert np.abs(np.exp(rows["plain"][order]) - wanted_plain).max() < 1e-5
+    assert np.abs(np.exp(rows["top_k"][order]) - wanted_top).max() < 1e-5
+    assert (wanted_top > 0.1).any() and (wanted_top < LEAST).any()
+    assert np.isnan(rows["typical_p"]).all()
+
+
+def test_the_memorized_text_is_found_and_the_control_is_not(findings: Findings):
+    (model,) = findings.figures["models"]
+    assert model["coverage"]["0.001"]["value"] > 0.2
+    assert model["control_coverage"]["0.001"]["value"] == 0
+    assert model["coverage_minus_control"]["0.001"]["value"] == model["coverage"]["0.001"]["value"]
+    known, control = findings.figures["texts"]
+    assert (known["is_control"], control["is_control"]) == (False, True)
+    assert known["measured_windows"] == known["windows"] and findings.figures["is_complete"]
+    values = [known["schemes"]["top_k"]["coverage"][each]["value"] for each in ("0.001", "0.01", "0.1", "0.5")]
+    assert values == sorted(values, reverse=True)
+    json.dumps(findings.figures, allow_nan=False)
+
+
+def test_passages_and_texts_show_what_can_be_extracted(findings: Findings):
+    assert findings.conclusion.question == "How much of the text can be extracted?"
+    (_, stretches) = findings.passages[0].texts[0]
+    marked = "".join(part.text for part in stretches if part.is_marked)
+    assert len(marked) > 20 and marked in trained_text(6)
+    chart = findings.charts[0]
+    assert isinstance(chart, HeatMap) and list(chart.row_labels) == ["known.txt", "control.txt (control)"]
+    shaded = findings.texts[0]
+    assert len(shaded.values) == len(shaded.text)
+    largest = np.nanmax(shaded.values)
+    assert f"{largest:.3f}" in findings.passages[0].title or largest < 1e-4
+    assert np.nanmax(chart.values[0]) == largest
+
+
+def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path]):
+    fine = BookParams(stride=8)
+    whole, killed = context(fine, texts, DEMO).run(), context(fine, texts, DEMO, batches=1)
+    with pytest.raises(Killed):
+        killed.run()
+    partial = killed.findings("demo")
+    assert not partial.figures["is_complete"] and "so far" in partial.conclusion.evidence
+    resumed = killed.resumed().run()
+    assert plain(resumed.findings("demo")) == plain(whole.findings("demo"))
+    assert resumed.figures == whole.figures
+    assert plain(whole.findings_of_shuffled_rows("demo")) == plain(whole.findings("demo"))
+
+
+def test_targets_are_measured_in_their_own_tokens(texts: tuple[Path, Path], tmp_path: Path):
+    other = tmp_path / "other"
+    shutil.copytree(TINY.path, other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    tokenizer["model"]["merges"] = tokenizer["model"]["merges"][:100]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    params = BookParams(stride=60, prefix_tokens=20, suffix_tokens=10)
+    audited = context(params, texts, DEMO, Model("other", other)).run()
+    found = audited.findings("demo", "other").figures
+    assert [one["model"] for one in found["texts"]] == ["demo", "demo", "other", "other"]
+    rows = audited.rows(WINDOWS.name)
+    lengths = [(rows["end"] - rows["start"])[rows["model"] == model].mean() for model in (0, 1)]
+    assert lengths[0] > lengths[1]
+
+
+def test_short_texts_are_skipped_with_a_note(tmp_path: Path):
+    (tmp_path / "long.txt").write_text(trained_text(3))
+    (tmp_path / "short.txt").write_text("a few words")
+    inputs = read_texts([tmp_path], None, [DEMO], PARAMS, field="text")
+    assert inputs.texts["names"] == ["long.txt"]
+    (note,) = inputs.texts["notes"]
+    assert note.startswith("Skipped short.txt: ") and note.endswith(" tokens, and a window has 100.")
+
+
+def test_texts_of_equal_names_are_told_apart(tmp_path: Path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "book.txt").write_text(trained_text(3))
+    inputs = read_texts(
+        [tmp_path / "one" / "book.txt", tmp_path / "two" / "book.txt"], None, [DEMO], PARAMS, field="text"
+    )
+    assert inputs.texts["names"] == ["book.txt", "book.txt (2)"]
+
+
+def test_bad_input_is_one_sentence(tmp_path: Path):
+    short, empty = tmp_path / "short.txt", tmp_path / "empty.txt"
+    short.write_text("a few words")
+    empty.write_text("")
+    long = tmp_path / "long.txt"
+    long.write_text(trained_text(3))
+    bare = tmp_path / "bare"
+    shutil.copytree(DEMO.path, bare)
+    (bare / "tokenizer.json").unlink()
+    for arguments, words in (
+        (([short], None, [DEMO]), "short.txt contains no text of 100 tokens. Skipped short.txt: "),
+        (([empty], None, [DEMO]), "empty.txt contains no text of 100 tokens."),
+        (([tmp_path / "none"], None, [DEMO]), "no such file or directory"),
+        (([long], short, [DEMO]), "short.txt contains no text of 100 tokens. Name a longer control text."),
+        (([long], None, [Model("bare", bare)]), "bare has no tokenizer.json"),
+    ):
+        with pytest.raises(HarnessError, match=words):
+            read_texts(*arguments, PARAMS, field="text")
+    with pytest.raises(HarnessError, match="the context of demo is"):
+        read_texts([long], None, [DEMO], BookParams(prefix_tokens=4000), field="text")
