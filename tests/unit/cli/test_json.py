@@ -72,6 +72,7 @@ def test_every_command_has_a_section() -> None:
         "audit sequence",
         "audit leakage",
         "audit entities",
+        "audit book",
         "audit show",
         "package run",
     }
