@@ -24,6 +24,9 @@ class BookOptions:
     suffix_tokens: Annotated[int, typer.Option(help="Tokens of a window whose probability is computed.")] = 50
     stride: Annotated[int, typer.Option(help="Distance between the starts of two windows.")] = 10
     stride_unit: Annotated[StrideUnit, typer.Option(help="Unit of the stride.")] = StrideUnit.CHARACTERS
+    near: Annotated[int, typer.Option(help="Windows whose near-verbatim probability is bounded; 0 for none.")] = 100
+    edits: Annotated[int, typer.Option(help="Maximum token edits of a near-verbatim suffix.")] = 5
+    beams: Annotated[int, typer.Option(help="Partial suffixes followed in the near-verbatim search.")] = 16
     temperature: Annotated[float, typer.Option(help="Temperature of the `temperature` scheme.")] = 0.7
     top_k: Annotated[int, typer.Option(help="Tokens kept by the `top_k` scheme.")] = 40
     top_p: Annotated[float, typer.Option(help="Probability mass kept by the `top_p` scheme.")] = 0.9

@@ -1,18 +1,28 @@
-"""Measure exact probabilities of 1,000 sequences under six schemes, on the surrogate if present, else on the demo."""
+"""Measure exact probabilities of 1,000 sequences under six schemes, and near-verbatim ones relative to one sample.
 
+On the surrogate if present, else on the demo.
+"""
+
+import statistics
 import time
 from typing import Any
 
 from harness.audits.exact import exact_logprobs
 from harness.audits.leakage.params import LeakageParams
-from harness.audits.schemes import SCHEMES
+from harness.audits.near_verbatim import near_probabilities
+from harness.audits.schemes import SCHEMES, Scheme
+from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes
 from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
+from harness.engine.target import Target
 from harness.runs.machine import usable_cores
 from tests.bench.inputs import SURROGATE, surrogate_or_demo
 
 REQUIRED_SECONDS = 60
+REQUIRED_SAMPLES = 30
+_TURNS = 3
+_NEAR = 32  # sequences
 
 
 def measure() -> dict[str, Any]:
@@ -28,7 +38,28 @@ def measure() -> dict[str, Any]:
     seconds = time.perf_counter() - start
     assert found.shape == (len(SCHEMES), *answers.shape)
     required = {"required_seconds": REQUIRED_SECONDS} if SURROGATE.is_dir() else {}
-    return {"sequences": len(prefixes), "schemes": len(SCHEMES), "seconds": round(seconds, 1)} | required
+    near = _near_relative_to_a_sample(target, prefixes[:_NEAR], answers[:_NEAR])
+    return {
+        "sequences": len(prefixes),
+        "schemes": len(SCHEMES),
+        "seconds": round(seconds, 1),
+        "near_verbatim_relative_to_a_sample": near,
+        "required_near_verbatim": REQUIRED_SAMPLES,
+    } | required
+
+
+def _near_relative_to_a_sample(target: Target, prefixes: Tokens, suffixes: Tokens) -> float:
+    """Return the time of a near-verbatim probability divided by that of one sample, the median of some turns."""
+    params = LeakageParams()
+    policy = params.policies[Scheme.TOP_K]
+    ratios = []
+    for turn in range(1 + _TURNS):
+        start = time.perf_counter()
+        near_probabilities(target, prefixes, suffixes, policy, params, None)
+        middle = time.perf_counter()
+        target.sample(prefixes, policy, trials=1, seed=turn)
+        ratios.append((middle - start) / (time.perf_counter() - middle))
+    return statistics.median(ratios[1:])
 
 
 if __name__ == "__main__":

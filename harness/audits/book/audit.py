@@ -1,6 +1,6 @@
 """The book audit: the probability that a model returns each window of a text, and what can be extracted."""
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -8,15 +8,19 @@ from harness.audits.book.findings import book_findings
 from harness.audits.book.inputs import Texts
 from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
 from harness.audits.book.rows import COUNTS, TABLES, WINDOWS
-from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows
+from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
+from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
 from harness.audits.schemes import SCHEMES
-from harness.core.arrays import Floats, Ints
+from harness.core.arrays import Floats, Ints, Tokens
 from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.text import format_bound
 from harness.corpora.text_files import parse_tokenizer, read_text
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 WINDOWS_PER_BATCH = 128
 
@@ -33,18 +37,20 @@ class BookAudit(Audit[BookParams]):
 
     def run(self, context: AuditContext) -> None:
         texts = Texts.from_inputs(context.inputs)
-        windows = self._cut(context, texts)
-        for model, of_model in enumerate(windows):
-            context.announce(_stage(model), sum(map(len, of_model)))
-        for model, of_model in enumerate(windows):
-            self._measure(context, texts, of_model, model)
+        models = self._cut(context, texts)
+        for number, model in enumerate(models):
+            context.announce(_stage(number), len(model.windows))
+            context.announce(_near_stage(number), len(self._near_windows(model)), weight=NEAR_WEIGHT)
+        for number, model in enumerate(models):
+            self._measure(context, texts, model, number)
+            self._measure_near(context, model, number)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         return book_findings(self.params, Texts.from_inputs(inputs), rows, models)
 
-    def _cut(self, context: AuditContext, texts: Texts) -> list[list[Windows]]:
-        """Return the windows of each text in the tokens of each model. Models of equal tokenizers share them."""
-        by_tokenizer: dict[str, list[Windows]] = {}
+    def _cut(self, context: AuditContext, texts: Texts) -> list["_TokenizedTexts"]:
+        """Return the windows of all texts in the tokens of each model. Models of equal tokenizers share them."""
+        by_tokenizer: dict[str, _TokenizedTexts] = {}
         found = []
         for config in context.models:
             content = read_text(config.path / "tokenizer.json")
@@ -52,58 +58,89 @@ class BookAudit(Audit[BookParams]):
                 tokenizer = parse_tokenizer(content, str(config.path))
                 tokenizer.no_truncation()
                 tokenizer.no_padding()
-                by_tokenizer[content] = [cut_windows(text, tokenizer, self.params) for text in texts.texts]
+                parts = [cut_windows(text, tokenizer, self.params) for text in texts.texts]
+                by_tokenizer[content] = _TokenizedTexts(tokenizer, *join_windows(parts))
             found.append(by_tokenizer[content])
         return found
 
-    def _measure(self, context: AuditContext, texts: Texts, windows: Sequence[Windows], model: int) -> None:
+    def _measure(self, context: AuditContext, texts: Texts, model: "_TokenizedTexts", number: int) -> None:
         """Measure the windows of all texts, first every 16th one of the whole and then those between."""
         from harness.audits.exact import exact_logprobs  # loads torch
 
-        of_text = np.repeat(np.arange(len(windows)), [len(each) for each in windows])
-        tokens, start, cut, end = (
-            np.concatenate([getattr(each, name) for each in windows]) for name in ("tokens", "start", "cut", "end")
-        )
-        order = coarse_to_fine(len(of_text))
-        prefix, policies = self.params.prefix_tokens, self.params.policies
-        live = _LiveCoverage(context, self.params, texts, model)
-        for batch in context.batches(_stage(model), len(order), size=WINDOWS_PER_BATCH):
-            target = context.target(model)
+        windows = model.windows
+        order = coarse_to_fine(len(windows))
+        policies = [self.params.policies[scheme] for scheme in self.params.schemes]
+        live = _LiveCoverage(context, self.params, texts, number)
+        for batch in context.batches(_stage(number), len(order), size=WINDOWS_PER_BATCH):
+            target = context.target(number)
             if batch.items[0] == 0:
-                largest = int(tokens.max())
-                if largest >= target.vocabulary:
-                    raise HarnessError(
-                        f"the tokenizer of {context.models[model].path} gives token {largest:,}, and the model has "
-                        f"{target.vocabulary:,} tokens. Name a directory with the model's own tokenizer."
-                    )
-                numbers = np.arange(len(windows))
+                _check_vocabulary(context, number, windows.tokens, target.vocabulary)
+                counts = np.bincount(model.text, minlength=len(texts.texts))
                 context.emit(
-                    COUNTS.name,
-                    model=np.full(len(numbers), model),
-                    text=numbers,
-                    windows=[len(each) for each in windows],
+                    COUNTS.name, model=np.full(len(counts), number), text=np.arange(len(counts)), windows=counts
                 )
             chosen = np.sort(order[batch.items])
-            some = tokens[chosen].astype(np.int64)
-            logprobs = exact_logprobs(
-                target,
-                some[:, :prefix],
-                some[:, prefix:],
-                [policies[scheme] for scheme in self.params.schemes],
-                least=LEAST,
-            )
+            logprobs = exact_logprobs(target, *self._pairs(windows, chosen), policies, least=LEAST)
             logs = {scheme: log_esp(each) for scheme, each in zip(self.params.schemes, logprobs, strict=True)}
             unmeasured = np.full(len(chosen), np.nan)
             context.emit(
                 WINDOWS.name,
-                model=np.full(len(chosen), model),
-                text=of_text[chosen],
-                start=start[chosen],
-                cut=cut[chosen],
-                end=end[chosen],
+                model=np.full(len(chosen), number),
+                text=model.text[chosen],
+                start=windows.start[chosen],
+                cut=windows.cut[chosen],
+                end=windows.end[chosen],
                 **{scheme.value: logs.get(scheme, unmeasured) for scheme in SCHEMES},
             )
-            live.add(of_text[chosen], cut[chosen], end[chosen], logs[self.params.main_scheme])
+            live.add(model.text[chosen], windows.cut[chosen], windows.end[chosen], logs[self.params.main_scheme])
+
+    def _measure_near(self, context: AuditContext, model: "_TokenizedTexts", number: int) -> None:
+        """Bound the near-verbatim probability of windows that are spread over all texts."""
+        from harness.audits.near_verbatim import near_probabilities  # loads torch
+
+        near = self._near_windows(model)
+        policy = self.params.policies[self.params.main_scheme]
+        for batch in context.batches(_near_stage(number), len(near), size=NEAR_BATCH, weight=NEAR_WEIGHT):
+            chosen = near[batch.items]
+            prefixes, suffixes = self._pairs(model.windows, chosen)
+            tokens, characters = near_probabilities(
+                context.target(number), prefixes, suffixes, policy, self.params, model.tokenizer
+            )
+            context.emit(
+                NEAR.name,
+                model=np.full(len(chosen), number),
+                text=model.text[chosen],
+                sequence=model.windows.start[chosen],
+                tokens=tokens,
+                characters=characters,
+            )
+
+    def _near_windows(self, model: "_TokenizedTexts") -> Ints:
+        """Return the windows whose near-verbatim probability is measured, evenly spaced."""
+        number = min(self.params.near, len(model.windows))
+        return np.arange(number) * len(model.windows) // max(1, number)
+
+    def _pairs(self, windows: Windows, chosen: Ints) -> tuple[Ints, Ints]:
+        """Return the prefixes and the suffixes of some windows, [windows, tokens] each."""
+        tokens = windows.tokens[chosen].astype(np.int64)
+        return tokens[:, : self.params.prefix_tokens], tokens[:, self.params.prefix_tokens :]
+
+
+class _TokenizedTexts(NamedTuple):
+    """All texts in the tokens of a tokenizer. text: [windows], the number of the text of each window."""
+
+    tokenizer: "Tokenizer"
+    text: Ints
+    windows: Windows
+
+
+def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabulary: int) -> None:
+    largest = int(tokens.max())
+    if largest >= vocabulary:
+        raise HarnessError(
+            f"the tokenizer of {context.models[model].path} gives token {largest:,}, and the model has {vocabulary:,} "
+            "tokens. Name a directory with the model's own tokenizer."
+        )
 
 
 class _LiveCoverage:
@@ -137,3 +174,7 @@ class _LiveCoverage:
 
 def _stage(model: int) -> str:
     return f"model {model + 1}"
+
+
+def _near_stage(model: int) -> str:
+    return f"model {model + 1}, near-verbatim"

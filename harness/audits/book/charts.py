@@ -7,6 +7,7 @@ import numpy as np
 from harness.audits.book.coverage import Estimate
 from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.results import DISCOVERY, QUERIES, BookResults
+from harness.audits.near_results import near_chart
 from harness.audits.report import bar_chart
 from harness.core.arrays import Floats
 from harness.core.findings import Chart, HeatMap, LineChart, Series, ShadedText
@@ -21,7 +22,8 @@ _CURVE = np.logspace(-6, 0, 121)
 
 def book_charts(results: BookResults) -> list[Chart]:
     """Return all charts."""
-    return [_map_chart(results), _coverage_chart(results), _curve_chart(results), _discoverable_chart(results)]
+    charts = [_map_chart(results), _coverage_chart(results), _curve_chart(results), _discoverable_chart(results)]
+    return [*charts, near_chart(results.near, results.label)] if results.near else charts
 
 
 def shaded_texts(results: BookResults) -> list[ShadedText]:
@@ -70,7 +72,9 @@ def _coverage_chart(results: BookResults) -> Chart:
     controls = []
     for one in results.by_model:
         name = results.names[one.model]
-        parts = [(name if len(results.names) > 1 else "text", one.total)]
+        subject = [each for each in results.by_text if not results.texts.is_control[each.measured.text]]
+        text = results.row_name(subject[0]) if len(subject) == 1 else "text"
+        parts = [(name if len(results.names) > 1 else text, one.total)]
         if one.control is not None:
             control = f"{name}, control" if len(results.names) > 1 else "control"
             controls.append(control)

@@ -3,6 +3,7 @@
 from harness.audits.book.charts import estimate_text
 from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.results import BookResults
+from harness.audits.near_results import NEAR_DEFINITION
 from harness.core.findings import Conclusion, KeyFigure
 from harness.core.text import format_bound, format_number, format_percent, pluralize
 
@@ -13,6 +14,7 @@ DEFINITIONS = {
     "coverage": "the share of characters in a suffix of at least the given probability, among those in any measured "
     "suffix",
     "probability of a suffix": "the probability that one query with the prefix returns the suffix exactly",
+    "near-verbatim": NEAR_DEFINITION,
     "(n, p)-discoverable": "returned by at least one of n queries with a probability of at least p",
 }
 

@@ -18,6 +18,7 @@ from harness.audits.book.results import (
     most_likely_passages,
 )
 from harness.audits.book.rows import read_measured
+from harness.audits.near_results import near_figures, near_sentence, near_table
 from harness.audits.report import json_ready, model_names, table_of
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch
@@ -32,10 +33,10 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
     """Return everything that is reported. It does not depend on the order of the rows.
 
     figures: `scheme`, `prefix_tokens`, `suffix_tokens`, `models` (coverage of all texts, of the control, and their
-    difference), `texts` (by model and text), `is_complete`.
+    difference), `texts` (by model and text), `near_verbatim`, `is_complete`.
     """
     names = model_names(models)
-    results = book_results(params, texts, read_measured(rows), names)
+    results = book_results(params, texts, read_measured(rows), rows, names)
     if results is None:
         return Findings(
             {"texts": [], "is_complete": False}, ["Nothing has been measured yet."], conclusion=NOT_MEASURED
@@ -46,6 +47,7 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
         "suffix_tokens": params.suffix_tokens,
         "models": [_model_figures(results, number) for number in range(len(results.by_model))],
         "texts": [_text_figures(results, one) for one in results.by_text],
+        "near_verbatim": near_figures(results.near),
         "is_complete": results.is_complete,
     }
     found = most_likely_passages(results, _MOST_PASSAGES)
@@ -117,6 +119,8 @@ def _sentences(results: BookResults) -> Iterator[str]:
                 f"{results.names[one.model]}: coverage of the text is {verdict} that of the control text: difference "
                 f"{estimate_text(gap)}."
             )
+    for summary in results.near:
+        yield near_sentence(summary, results.label)
     yield (
         f"A window begins at every {params.stride:,}th {params.stride_unit.value.removesuffix('s')} and has "
         f"{params.prefix_tokens} + {params.suffix_tokens} tokens, which are tokenized together."
@@ -178,6 +182,7 @@ def _tables(results: BookResults) -> list[FoundTable]:
     return [
         table_of("coverage", f"Coverage by text, {results.label} ({interval})", overview),
         table_of("discoverable", f"(n, p)-discoverable windows, {results.label}", discoverable),
+        *([near_table(results.near, results.label, "of")] if results.near else []),
         table_of("schemes", "Coverage and windows by scheme and probability", schemes, is_detail=True),
     ]
 

@@ -4,7 +4,8 @@ from enum import StrEnum
 
 from pydantic import field_validator
 
-from harness.audits.schemes import RANDOM_SCHEMES, Scheme, SchemeParams
+from harness.audits.near_results import NearParams
+from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.attack import Field
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.5)
@@ -20,7 +21,7 @@ class StrideUnit(StrEnum):
     TOKENS = "tokens"
 
 
-class BookParams(SchemeParams):
+class BookParams(NearParams):
     """The options of the audit. Defaults follow the source."""
 
     top_k: int = Field(40, ge=1, le=1024, description="Tokens kept by the `top_k` scheme.")

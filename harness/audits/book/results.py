@@ -20,9 +20,11 @@ from harness.audits.book.coverage import (
 from harness.audits.book.inputs import Texts
 from harness.audits.book.params import THRESHOLDS, BookParams
 from harness.audits.book.rows import Measured
+from harness.audits.near_results import NearSummary, summarize_near
 from harness.audits.probabilities import leaked_probability
 from harness.audits.schemes import Scheme
 from harness.core.arrays import Floats
+from harness.core.audit import RowsOf
 
 QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 DISCOVERY = (0.1, 0.5, 0.9)
@@ -74,13 +76,14 @@ class ModelResult:
 
 @dataclass(frozen=True)
 class BookResults:
-    """All results. names: of the models. is_complete: every window of every text was measured under every model."""
+    """All results. names: of the models. near: the texts and the control under each model, of the chosen windows."""
 
     params: BookParams
     texts: Texts
     names: Sequence[str]
     by_text: list[TextResult]
     by_model: list[ModelResult]
+    near: list[NearSummary]
     is_complete: bool
 
     @property
@@ -107,7 +110,7 @@ class BookResults:
 
 
 def book_results(
-    params: BookParams, texts: Texts, measured: Sequence[Measured], names: Sequence[str]
+    params: BookParams, texts: Texts, measured: Sequence[Measured], rows: RowsOf, names: Sequence[str]
 ) -> BookResults | None:
     """Return all results, or None before anything is measured."""
     if not measured:
@@ -116,9 +119,15 @@ def book_results(
     models = sorted({one.model for one in measured})
     windows = sum(len(one) for one in measured)
     wanted = sum(one.windows for one in measured)
+    near = _near_summaries(texts, rows, names)
     is_complete = len(models) == len(names) and windows == wanted
+    is_complete = is_complete and all(
+        sum(one.of for one in near if one.model == model)
+        == min(params.near, sum(one.windows for one in measured if one.model == model))
+        for model in models
+    )
     by_model = [_model_result(params, texts, by_text, model) for model in models]
-    return BookResults(params, texts, names, by_text, by_model, is_complete)
+    return BookResults(params, texts, names, by_text, by_model, near, is_complete)
 
 
 def most_likely_passages(results: BookResults, most: int) -> list[LocatedPassage]:
@@ -130,6 +139,17 @@ def most_likely_passages(results: BookResults, most: int) -> list[LocatedPassage
     ]
     found.sort(key=lambda one: (-round(one.passage.probability, 6), one.passage.start - one.passage.end, one))
     return found[:most]
+
+
+def _near_summaries(texts: Texts, rows: RowsOf, names: Sequence[str]) -> list[NearSummary]:
+    """Return the summaries of the texts and of the control under each model."""
+    found = []
+    for model, name in enumerate(names):
+        for is_control, words in ((False, "text"), (True, "control")):
+            label = f"{name}, {words}" if len(names) > 1 else words
+            chosen = np.flatnonzero(texts.is_control == is_control).tolist()
+            found.append(summarize_near(rows, label, model=model, texts=chosen, is_control=is_control))
+    return [one for one in found if one is not None]
 
 
 def _text_result(params: BookParams, texts: Texts, measured: Measured) -> TextResult:

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from harness.audits.near_results import NEAR
 from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
@@ -22,7 +23,7 @@ WINDOWS = table(
 """A window: its characters, and the log-probability of its suffix under each scheme, NaN for those not measured."""
 COUNTS = table("count", model=Kind.INTEGER, text=Kind.INTEGER, windows=Kind.INTEGER)
 """The number of windows of a text in the tokens of a model."""
-TABLES = (WINDOWS, COUNTS)
+TABLES = (WINDOWS, COUNTS, NEAR)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,13 @@ def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Window
     return Windows(np.array(tokens, np.int32).reshape(-1, params.window_tokens), start, middle, end)
 
 
+def join_windows(parts: Sequence[Windows]) -> tuple[Ints, Windows]:
+    """Return the number of the text of each window, and the windows of all texts."""
+    text = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
+    joined = (np.concatenate([getattr(each, name) for each in parts]) for name in ("tokens", "start", "cut", "end"))
+    return text, Windows(*joined)
+
+
 def coarse_to_fine(windows: int) -> Ints:
     """Return an order of the windows in which every part covers the whole text: every 16th one, those between, ….
 

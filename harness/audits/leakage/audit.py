@@ -13,6 +13,7 @@ from harness.audits.leakage.params import LONGEST_FOLLOWED, MOST_ERRORS, Leakage
 from harness.audits.leakage.results import MOST_MATCHES
 from harness.audits.leakage.rows import INEXACT, MATCHES, MODELS, PAIRS, TABLES, TOKENS, Method, measured_pairs
 from harness.audits.leakage.substitution import estimate, plan_draws
+from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
 from harness.audits.report import share_of
 from harness.audits.schemes import SCHEMES, Scheme
@@ -51,17 +52,20 @@ class LeakageAudit(Audit[LeakageParams]):
                 f"{pairs.prefix_length} others. Set --suffix-tokens, --prefix-tokens or --entity-kinds."
             )
         lengths = _lengths(pairs, self.params)
-        chosen = np.sort(np.random.default_rng(context.seed).permutation(len(pairs))[: self.params.inexact])
+        order = np.random.default_rng(context.seed).permutation(len(pairs))
+        chosen, near = np.sort(order[: self.params.inexact]), np.sort(order[: self.params.near])
         models = range(len(context.models) - (1 if given.documents else 0))
         for model in models:
             for length in reversed(lengths):
                 context.announce(_exact_stage(model, length), len(pairs))
             context.announce(_inexact_stage(model), len(chosen), weight=_INEXACT_WEIGHT)
+            context.announce(_near_stage(model), len(near), weight=NEAR_WEIGHT)
         for model in models:
             for length in reversed(lengths):
                 self._measure(context, pairs, model, length)
             if len(chosen):
                 self._measure_inexact(context, pairs, model, chosen)
+            self._measure_near(context, pairs, model, near)
 
     def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
         given = Pairs.from_inputs(inputs)
@@ -125,6 +129,31 @@ class LeakageAudit(Audit[LeakageParams]):
                     self._search(context, pairs, model, scheme, sequences)
                 else:
                     self._sample(context, pairs, model, scheme, sequences, batch)
+
+    def _measure_near(self, context: AuditContext, pairs: Pairs, model: int, chosen: Ints) -> None:
+        """Bound the probability of suffixes near those of the `chosen` sequences, under top-k."""
+        if not len(chosen):
+            return
+        from harness.audits.near_verbatim import near_probabilities  # loads torch
+
+        tokenizer = None if pairs.tokenizer is None else parse_tokenizer(pairs.tokenizer, "the audit's inputs")
+        policy = self.params.policies[Scheme.TOP_K]
+        for batch in context.batches(_near_stage(model), len(chosen), size=NEAR_BATCH, weight=NEAR_WEIGHT):
+            sequences = chosen[batch.items]
+            prefixes, suffixes = pairs.prefixes[sequences], pairs.suffixes[sequences]
+            tokens, characters = near_probabilities(
+                context.target(model), prefixes, suffixes, policy, self.params, tokenizer
+            )
+            _emit(
+                context,
+                NEAR,
+                len(sequences),
+                model=model,
+                text=0,
+                sequence=sequences,
+                tokens=tokens,
+                characters=characters,
+            )
 
     def _search(self, context: AuditContext, pairs: Pairs, model: int, scheme: Scheme, sequences: Ints) -> None:
         from harness.audits.leakage.inexact import inexact_probabilities  # loads torch
@@ -263,6 +292,10 @@ class _LiveShares:
 
 def _exact_stage(model: int, length: int) -> str:
     return f"model {model + 1}, {length} tokens"
+
+
+def _near_stage(model: int) -> str:
+    return f"model {model + 1}, near-verbatim"
 
 
 def _inexact_stage(model: int) -> str:

@@ -11,6 +11,7 @@ from harness.audits.leakage.results import (
     wrong_positions,
 )
 from harness.audits.leakage.trends import CLASSES, class_name
+from harness.audits.near_results import near_chart
 from harness.audits.probabilities import expected_share, extraction_rate, query_grid, share_over
 from harness.audits.report import bar_chart, share_of
 from harness.audits.schemes import RANDOM_SCHEMES, Scheme
@@ -28,6 +29,8 @@ def leakage_charts(results: LeakageResults) -> list[Chart]:
     charts += [_trend_chart(results, trend) for trend in results.trends]
     if results.inexact:
         charts.append(_inexact_chart(results))
+    if results.near:
+        charts.append(near_chart(results.near, results.label(Scheme.TOP_K)))
     if results.matches:
         charts.append(_wrong_position_chart(results))
     return [*charts, _discoverable_chart(results)]

@@ -1,6 +1,7 @@
 """The conclusion of a leakage audit: how likely the sequences are to leak, and what that does not show."""
 
 from harness.audits.leakage.results import LeakageResults
+from harness.audits.near_results import NEAR_DEFINITION
 from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.findings import Conclusion, KeyFigure
 from harness.core.text import format_interval, format_number, format_percent, format_score, pluralize
@@ -13,6 +14,7 @@ DEFINITIONS = {
     "substituted",
     "ISP": "inexact sample probability: the probability that one query returns the suffix with exactly n tokens "
     "substituted",
+    "near-verbatim": NEAR_DEFINITION,
     "(n, p)-discoverable": "returned by at least one of n queries with a probability of at least p",
     "extraction rate": "the expected share of sequences that one query each returns, which is the mean ESP",
 }

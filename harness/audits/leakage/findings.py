@@ -24,6 +24,7 @@ from harness.audits.leakage.results import (
 from harness.audits.leakage.rows import Setting, read_measurements
 from harness.audits.leakage.sentences import leakage_sentences
 from harness.audits.leakage.trends import CLASSES, PARTS, Shape, class_name
+from harness.audits.near_results import near_figures, near_table, summarize_near
 from harness.audits.probabilities import extraction_rate, share_over
 from harness.audits.report import Row, Share, json_ready, model_names, table_of
 from harness.audits.schemes import RANDOM_SCHEMES, SCHEMES, Scheme
@@ -44,11 +45,13 @@ def leakage_findings(
     """Return everything that is reported. It does not depend on the order of the rows.
 
     lengths: the requested prefix lengths. figures: `model`, `prefix_tokens`, `suffix_tokens`, `sequences`,
-    `esp` (by scheme: `mean`, `quantiles`, `over_1_in`, …), `settings`, `trends`, `inexact`, `wrong_positions`,
-    `is_complete`.
+    `esp` (by scheme: `mean`, `quantiles`, `over_1_in`, …), `settings`, `trends`, `inexact`, `near_verbatim`,
+    `wrong_positions`, `is_complete`.
     """
     names = model_names(models)
-    results = leakage_results(params, pairs, read_measurements(rows, len(names)), names, lengths)
+    near = [summarize_near(rows, name, model=model) for model, name in enumerate(names)]
+    measured = read_measurements(rows, len(names))
+    results = leakage_results(params, pairs, measured, [one for one in near if one is not None], names, lengths)
     if results is None:
         figures: dict[str, Any] = {"esp": {}, "sequences": 0, "is_complete": False}
         return Findings(figures, ["Nothing has been measured yet."], conclusion=NOT_MEASURED)
@@ -66,6 +69,7 @@ def leakage_findings(
             one._asdict() | {"scheme": one.scheme.value, "over_esp": _share_figures(one.over_esp)}
             for one in results.inexact
         ],
+        "near_verbatim": near_figures(results.near),
         "wrong_positions": {
             scheme.value: wrong_positions(matches, results.suffix_length).tolist()
             for scheme, matches in results.matches.items()
@@ -167,6 +171,8 @@ def leakage_tables(results: LeakageResults, settings: Sequence[Row]) -> list[Fou
     tables += [_trend_table(results, trend) for trend in results.trends]
     if results.inexact:
         tables.append(_inexact_table(results))
+    if results.near:
+        tables.append(near_table(results.near, results.label(Scheme.TOP_K), "model"))
     if results.matches:
         tables.append(_match_table(results))
     return [*tables, _sequence_table(results)]

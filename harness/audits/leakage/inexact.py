@@ -14,19 +14,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from harness.audits.exact import target_logprobs
+from harness.audits.branching import next_tokens
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.core.view import PrefixView
 from harness.engine.branches import Placement, Predictor
-from harness.engine.memory import non_finite_error
 from harness.engine.model_runner import ModelRunner
-from harness.engine.shaping import apply_policy, sample_tokens, top_tokens
+from harness.engine.shaping import apply_policy, sample_tokens
 from harness.engine.target import Target
-from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device, to_host
+from harness.engine.tree import assign_rows, begin_branches, prefix_groups, to_device
 
-_HEAD = 256
-"""The number of likeliest substitutes examined at each position."""
 _FOLLOW_ALL = 4096
 """If at most this many partial suffixes exist, all are followed."""
 _EXPECTED = 64
@@ -267,44 +264,22 @@ class _Search:
         wanted: [suffixes], the suffixes' own next tokens. The last two results are [partial suffixes]. The mass is the
         probability of the tokens outside the examined head, 0 if the partial suffix may have no further substitution.
         """
-        device = self.predictor.device
-        targets = torch.as_tensor(wanted[alive.owner], device=device)
-        parts, own, rest = [], [], []
-        for logits in self.predictor.logit_blocks(states):
-            rows = logits.rows
-            seen = None
-            if self.policy.repetition_penalty != 1:
-                so_far = torch.as_tensor(alive.tokens[rows], device=device)
-                seen = torch.cat([prefixes[torch.as_tensor(alive.owner[rows], device=device)], so_far], 1)
-            (of_target,) = target_logprobs(logits, targets[rows], [self.policy], seen)
-            support = top_tokens(logits.scores, self.policy, _HEAD, seen, logits.total)
-            assert support.ids is not None
-            is_other = support.ids != targets[rows].unsqueeze(1)
-            others = to_host(support.logprobs.masked_fill(~is_other, -math.inf).clamp(max=0))  # [block, head]
-            mine = to_host(of_target)
-            is_whole = np.isneginf(to_host(support.logprobs[:, -1])) | (support.ids.shape[1] < _HEAD)
-            left = np.where(is_whole, 0, np.maximum(0, -np.expm1(np.minimum(mine, 0)) - np.exp(others).sum(1)))
-            may_change = alive.wrong[rows] < self.limits.errors
-            parent, column = np.nonzero(~np.isneginf(others) & may_change[:, None])
-            parts.append((parent + rows.start, support.ids.cpu().numpy()[parent, column], others[parent, column]))
-            own.append(mine)
-            rest.append(np.where(may_change, np.exp(alive.logprob[rows]) * left, 0))
-        own_logprob = np.concatenate(own)
-        if np.isnan(own_logprob).any():
-            raise non_finite_error("the target returned NaN", self.predictor.dtype)
-        parent, token, logprob = (np.concatenate(column) for column in zip(*parts, strict=True))
-        exact = np.flatnonzero(~np.isneginf(own_logprob))
-        parents = np.concatenate([exact, parent])
+        of_prefix = prefixes[torch.as_tensor(alive.owner, device=prefixes.device)]
+        found = next_tokens(self.predictor, states, of_prefix, alive.tokens, wanted[alive.owner], self.policy)
+        may_change = alive.wrong < self.limits.errors
+        changed = np.flatnonzero(may_change[found.parent])
+        exact = np.flatnonzero(~np.isneginf(found.own))
+        parents = np.concatenate([exact, found.parent[changed]])
         return (
             _Children(
                 parents,
-                np.concatenate([wanted[alive.owner[exact]], token]),
+                np.concatenate([wanted[alive.owner[exact]], found.token[changed]]),
                 alive.owner[parents],
-                alive.wrong[parents] + np.repeat([0, 1], [len(exact), len(parent)]),
-                alive.logprob[parents] + np.concatenate([own_logprob[exact], logprob]),
+                alive.wrong[parents] + np.repeat([0, 1], [len(exact), len(changed)]),
+                alive.logprob[parents] + np.concatenate([found.own[exact], found.logprob[changed]]),
             ),
-            own_logprob,
-            np.concatenate(rest),
+            found.own,
+            np.where(may_change, np.exp(alive.logprob) * found.rest, 0),
         )
 
     def _select(self, children: _Children, suffixes: int) -> Bools:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import field_validator
 
-from harness.audits.schemes import SchemeParams
+from harness.audits.near_results import NearParams
 from harness.core.attack import Field
 from harness.core.text import pluralize
 
@@ -21,7 +21,7 @@ def describe_matches(suffix_length: int) -> str:
     return f"at most {pluralize(min(MOST_ERRORS, suffix_length), 'token')} substituted"
 
 
-class LeakageParams(SchemeParams):
+class LeakageParams(NearParams):
     """The options of the audit. Defaults follow the source where it gives a value."""
 
     prefix_lengths: tuple[Annotated[int, Field(ge=1, le=4096)], ...] = Field(

@@ -10,6 +10,7 @@ from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
 from harness.audits.leakage.rows import InexactRows, Measurements, Method, Setting
 from harness.audits.leakage.trends import CLASSES, PARTS, partition, source_classes
+from harness.audits.near_results import NearSummary
 from harness.audits.probabilities import (
     discoverable_rate,
     expected_queries_to_exceed,
@@ -122,6 +123,7 @@ class LeakageResults:
     schemes: list[SchemeSummary]
     trends: list[Trend]
     inexact: list[InexactSummary]
+    near: list[NearSummary]
     matches: dict[Scheme, list[Match]]
 
     @property
@@ -135,9 +137,17 @@ class LeakageResults:
 
 
 def leakage_results(
-    params: LeakageParams, pairs: Pairs, measured: Measurements, names: Sequence[str], lengths: Sequence[int]
+    params: LeakageParams,
+    pairs: Pairs,
+    measured: Measurements,
+    near: Sequence[NearSummary],
+    names: Sequence[str],
+    lengths: Sequence[int],
 ) -> LeakageResults | None:
-    """Return all results, or None before anything is measured. lengths: the requested prefix lengths."""
+    """Return all results, or None before anything is measured.
+
+    near: the near-verbatim probabilities of each model. lengths: the requested prefix lengths.
+    """
     reference = measured.reference
     if reference is None:
         return None
@@ -148,10 +158,12 @@ def leakage_results(
         measured=measured,
         reference=reference,
         where=f"{names[reference.model]}, prefixes of {reference.prefix_length} tokens",
-        is_complete=_is_complete(measured, pairs, params, len(names), lengths),
+        is_complete=_is_complete(measured, pairs, params, len(names), lengths)
+        and sum(one.of for one in near) == len(names) * min(params.near, len(pairs)),
         schemes=summarize_schemes(reference, params.queries),
         trends=_trends(measured, reference),
         inexact=summarize_inexact(measured, reference),
+        near=list(near),
         matches=_likeliest_matches(measured, reference, pairs),
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from harness.audits.leakage.pairs import Pairs
 from harness.audits.leakage.params import LeakageParams
+from harness.audits.near_results import NEAR
 from harness.audits.probabilities import log_esp
 from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.arrays import Floats, Ints
@@ -29,7 +30,7 @@ INEXACT = table("inexact", **_MATCH_KEY, probability=Kind.REAL, low=Kind.REAL, h
 """The probability of a number of substitutions, with its bounds. how: a `Method`."""
 MATCHES = table("match", **_MATCH_KEY, logprob=Kind.REAL, tokens=Kind.REALS)
 """Likely suffixes with substitutions: their log-probability and tokens."""
-TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES)
+TABLES = (PAIRS, MODELS, TOKENS, INEXACT, MATCHES, NEAR)
 
 
 class Method(IntEnum):

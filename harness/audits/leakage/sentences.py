@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from harness.audits.leakage.params import LONGEST_FOLLOWED, describe_matches
 from harness.audits.leakage.results import LeakageResults, Trend, wrong_positions
 from harness.audits.leakage.trends import CLASSES
+from harness.audits.near_results import near_sentence
 from harness.audits.schemes import RANDOM_SCHEMES, Scheme
 from harness.core.text import format_number, format_percent, pluralize
 
@@ -20,6 +21,7 @@ def leakage_sentences(results: LeakageResults) -> list[str]:
         *_positions(results),
         *(_trend(results, trend) for trend in results.trends),
         *_inexact(results),
+        *(near_sentence(one, results.label(Scheme.TOP_K)) for one in results.near),
         *_matches(results),
         f"Schemes: {', '.join(results.label(scheme) for scheme in Scheme)}. For top-k the source gives 5 in its text "
         "and 10, the default here, in its Table 1.",

@@ -6,6 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
+from harness.audits.edit_distance import edit_distance, numbered_words
 from harness.audits.sequence.words import word_spans, words_of
 from harness.core.arrays import Bools, Ints
 from harness.core.findings import Stretch
@@ -39,16 +40,7 @@ def edit_similarity(one: Sequence[str], other: Sequence[str]) -> float:
     """Return 1 - d / max(n, m) for the word-level edit distance d (Levenshtein 1966); 1 for two empty texts."""
     if not one and not other:
         return 1.0
-    numbers: dict[str, int] = {}
-    first, second = (np.array([numbers.setdefault(word, len(numbers)) for word in text]) for text in (one, other))
-    places = np.arange(len(second) + 1)
-    row = places
-    for number in first:
-        without_insertion = np.minimum(row[1:] + 1, row[:-1] + (second != number))
-        head = np.concatenate([[row[0] + 1], without_insertion])
-        # A run of insertions costs 1 each: the minimum of all cells before, each plus its distance.
-        row = np.minimum.accumulate(head - places) + places
-    return 1.0 - float(row[-1]) / max(len(one), len(other))
+    return 1.0 - edit_distance(*numbered_words(one, other)) / max(len(one), len(other))
 
 
 def mark_common_runs(text: str, other: str) -> list[Stretch]:

@@ -1,0 +1,107 @@
+"""Edit distances (Levenshtein 1966): of two sequences, and of growing sequences to a given one within a limit."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.core.arrays import Ints
+
+
+def edit_distance(one: Ints, other: Ints) -> int:
+    """Return the fewest insertions, deletions and substitutions that turn one [n] into other [m]."""
+    places = np.arange(len(other) + 1)
+    row = places
+    for number in one:
+        without_insertion = np.minimum(row[1:] + 1, row[:-1] + (other != number))
+        head = np.concatenate([[row[0] + 1], without_insertion])
+        # A run of insertions costs 1 each: the minimum of all cells before, each plus its distance.
+        row = np.minimum.accumulate(head - places) + places
+    return int(row[-1])
+
+
+def characters(text: str) -> Ints:
+    """Return the code points of a text, [characters]."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+
+
+def numbered_words(*texts: Sequence[str]) -> list[Ints]:
+    """Return each text of words as numbers, equal for equal words."""
+    numbers: dict[str, int] = {}
+    return [np.array([numbers.setdefault(word, len(numbers)) for word in text], np.int64) for text in texts]
+
+
+class Bands:
+    """Rows of the table of edit distances between growing sequences and the given ones, as far as they can matter.
+
+    After t tokens of a sequence, costs [sequences, 2 * limit + 1] hold its distances to the first t - limit, … and
+    t + limit tokens of its given sequence. Distances above `limit` count as limit + 1.
+    """
+
+    def __init__(self, limit: int, costs: Ints, length: int) -> None:
+        self.limit, self.costs, self.length = limit, costs, length
+
+    @classmethod
+    def empty(cls, sequences: int, limit: int) -> "Bands":
+        """Return the rows of `sequences` without tokens."""
+        first = np.arange(-limit, limit + 1)
+        row = np.where(first < 0, limit + 1, first)
+        return cls(limit, np.tile(row, (sequences, 1)), 0)
+
+    def extended(self, parents: Ints, tokens: Ints, given: Ints) -> "Bands":
+        """Return the rows after one more token. tokens: [new]; parents: [new], the sequence that each extends.
+
+        given: [new, length], the given sequence of each.
+        """
+        before = self.costs[parents]
+        new = np.full_like(before, self.limit + 1)
+        for column in range(2 * self.limit + 1):
+            # The number of tokens of the given sequence that this column stands for.
+            place = self.length + 1 + column - self.limit
+            if place < 0 or place > given.shape[1]:
+                continue
+            # Delete the new token; or pair it with the given one; or insert the given one.
+            costs = before[:, column + 1] + 1 if column < 2 * self.limit else np.full(len(tokens), self.limit + 1)
+            if place > 0:
+                costs = np.minimum(costs, before[:, column] + (given[:, place - 1] != tokens))
+                if column:
+                    costs = np.minimum(costs, new[:, column - 1] + 1)
+            new[:, column] = np.minimum(costs, self.limit + 1)
+        return Bands(self.limit, new, self.length + 1)
+
+    def part(self, sequences: Ints) -> "Bands":
+        """Return the rows of some sequences."""
+        return Bands(self.limit, self.costs[sequences], self.length)
+
+    @property
+    def least(self) -> Ints:
+        """The smallest distance that each sequence can still have, [sequences]."""
+        return np.asarray(self.costs.min(axis=1))
+
+    @property
+    def of_equal_length(self) -> Ints:
+        """The distance of each sequence to as many tokens of its given one, [sequences]."""
+        return np.asarray(self.costs[:, self.limit])
+
+
+def distances_within(sequences: Sequence[Ints], given: Sequence[Ints], limit: int) -> Ints:
+    """Return the distance of each sequence to its given one, [sequences]; `limit` + 1 for all larger ones."""
+    lengths, given_lengths = (np.array([len(each) for each in some], np.int64) for some in (sequences, given))
+    wanted = _padded(given, -2)
+    tokens = _padded(sequences, -1)
+    column = given_lengths - lengths + limit
+    is_possible = (column >= 0) & (column <= 2 * limit)
+    found = np.full(len(lengths), limit + 1)
+    bands, everyone = Bands.empty(len(lengths), limit), np.arange(len(lengths))
+    for length in range(tokens.shape[1] + 1):
+        if length:
+            bands = bands.extended(everyone, tokens[:, length - 1], wanted)
+        ended = np.flatnonzero(is_possible & (lengths == length))
+        found[ended] = bands.costs[ended, column[ended]]
+    return found
+
+
+def _padded(sequences: Sequence[Ints], value: int) -> Ints:
+    padded = np.full((len(sequences), max(map(len, sequences), default=0)), value, np.int64)
+    for row, sequence in zip(padded, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return padded
