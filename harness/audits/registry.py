@@ -11,6 +11,7 @@ _CLASSES = {
     "leakage": "LeakageAudit",
     "entities": "EntitiesAudit",
     "book": "BookAudit",
+    "compare": "CompareAudit",
 }
 AUDITS = tuple(_CLASSES)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.audit_book import book
+from harness.cli.audit_compare import compare
 from harness.cli.audit_entities import entities
 from harness.cli.audit_leakage import leakage
 from harness.cli.audit_sequence import sequence
@@ -18,7 +19,13 @@ from harness.cli.output import align_columns, print_json
 from harness.cli.typer_classes import one_option_per_field
 from harness.core.errors import unknown_name
 
-AUDITS: dict[str, Callable[..., None]] = {"sequence": sequence, "leakage": leakage, "entities": entities, "book": book}
+AUDITS: dict[str, Callable[..., None]] = {
+    "sequence": sequence,
+    "leakage": leakage,
+    "entities": entities,
+    "book": book,
+    "compare": compare,
+}
 _NO_FIELD = ("json", "detach", "out", "redact")
 _TYPES = {int: "integer", float: "number", bool: "switch", Path: "path"}
 

@@ -104,12 +104,8 @@ def read_inputs(
     if source.tagger is not None:
         assert isinstance(source.source, CorpusFiles)
         pairs = read_documents(source.source, targets[:-1], source.size, params.entity_tokens)
-    elif source.source is None:
-        pairs = demo_name_pairs(targets, source.size, limit=limit, seed=seed)
-    elif isinstance(source.source, Round):
-        pairs = round_pairs(source.source, targets, source.size, limit=limit, seed=seed)
     else:
-        pairs = file_pairs(source.source.path, targets, source.size, limit=limit, seed=seed)
+        pairs = read_pairs(source, targets, limit=limit, seed=seed)
     longest = max(params.prefix_lengths, default=0)
     if longest > pairs.prefix_length:
         raise HarnessError(
@@ -117,6 +113,15 @@ def read_inputs(
             "longer ones."
         )
     return pairs.to_inputs()
+
+
+def read_pairs(source: PairSource, models: Sequence[Model], *, limit: int, seed: int) -> Pairs:
+    """Read pairs that are not still to be cut. Raises HarnessError for input that cannot be read."""
+    if source.source is None:
+        return demo_name_pairs(models, source.size, limit=limit, seed=seed)
+    if isinstance(source.source, Round):
+        return round_pairs(source.source, models, source.size, limit=limit, seed=seed)
+    return file_pairs(source.source.path, models, source.size, limit=limit, seed=seed)
 
 
 def file_pairs(path: Path, models: Sequence[Model], size: PairSize, *, limit: int, seed: int) -> Pairs:
@@ -257,4 +262,4 @@ def _sampled(
             raise HarnessError(f"{source} contains token {largest:,}, and {model.id} has {vocabulary:,} tokens.")
     require_context(models, prefixes.shape[1] + suffixes.shape[1])
     rows = np.sort(np.random.default_rng(seed).permutation(len(prefixes))[:limit])
-    return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1])
+    return Pairs(prefixes[rows], suffixes[rows], tokenizer, prefixes.shape[1], rows=rows)

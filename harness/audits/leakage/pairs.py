@@ -1,7 +1,7 @@
 """The pairs that the audit measures: prefixes and suffixes as tokens, or documents that are still to be cut."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Pairs:
     prefix_length: int
     documents: Sequence[str] = ()
     notes: Sequence[str] = ()
+    rows: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """The row of each pair in its source, [n]; it is not stored."""
 
     def __len__(self) -> int:
         return len(self.prefixes)

@@ -12,6 +12,7 @@ AUDITS = {
     "sequence": "Was this corpus in the training data?",
     "leakage": "How likely is each sequence to leak?",
     "book": "How much of a long text can be extracted?",
+    "compare": "Did memorization change between targets?",
     "entities": "Does a NER model know the names that it was trained on?",
 }
 """Each audit and the question that it answers."""

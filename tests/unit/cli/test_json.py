@@ -73,6 +73,7 @@ def test_every_command_has_a_section() -> None:
         "audit leakage",
         "audit entities",
         "audit book",
+        "audit compare",
         "audit show",
         "package run",
     }

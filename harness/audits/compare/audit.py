@@ -1,0 +1,82 @@
+"""The comparison of targets: token probabilities and greedy completions of the same sequences under each."""
+
+from typing import Any
+
+import numpy as np
+
+from harness.audits.compare.findings import compare_findings
+from harness.audits.compare.inputs import Sequences
+from harness.audits.compare.params import SCHEMES, CompareParams
+from harness.audits.compare.rows import COMPLETIONS, TABLES, TOKENS
+from harness.audits.probabilities import log_esp
+from harness.core.arrays import Floats, Ints
+from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
+from harness.core.findings import Findings
+from harness.core.policy import Policy
+
+_SEQUENCES = 64  # per batch
+_COMPLETION_WEIGHT = 4.0
+"""Work for a greedy completion, relative to the probabilities of a sequence."""
+
+
+class CompareAudit(Audit[CompareParams]):
+    """Change in memorization from the first target to the others."""
+
+    name = "compare"
+    title = "Memorization before and after"
+    reference = (
+        "Tirumala et al., Memorization without overfitting, 2022; Carlini et al., Extracting training data from large "
+        "language models, 2021; Tiwari & Suh, 2024"
+    )
+    tables = TABLES
+
+    def run(self, context: AuditContext) -> None:
+        given = Sequences.from_inputs(context.inputs)
+        number = len(given.pairs)
+        context.announce("stored audits", len(given.stored), weight=0.01)
+        for model in range(len(context.models)):
+            context.announce(_stage(model), number)
+            context.announce(_completion_stage(model), number, weight=_COMPLETION_WEIGHT)
+        for batch in context.batches("stored audits", len(given.stored), size=1, weight=0.01):
+            (target,) = batch.items.tolist()
+            _emit(context, target, np.arange(number), given.stored[target].logprobs)
+        for model in range(len(context.models)):
+            self._measure(context, given, model)
+
+    def findings(self, inputs: AuditInputs, rows: RowsOf, models: tuple[str, ...]) -> Findings:
+        return compare_findings(self.params, Sequences.from_inputs(inputs), rows, models)
+
+    def _measure(self, context: AuditContext, given: Sequences, model: int) -> None:
+        from harness.audits.exact import exact_logprobs  # loads torch
+
+        pairs, target = given.pairs, len(given.stored) + model
+        live: list[float] = []
+        for batch in context.batches(_stage(model), len(pairs), size=_SEQUENCES):
+            prefixes, suffixes = pairs.prefixes[batch.rows], pairs.suffixes[batch.rows]
+            logprobs = exact_logprobs(context.target(model), prefixes, suffixes, self.params.policies)
+            _emit(context, target, batch.items, logprobs)
+            live += np.exp(log_esp(logprobs[SCHEMES.index(self.params.main)])).tolist()
+            context.figure(f"target {target + 1}: mean ESP, {self.params.label}", float(np.mean(live)), of=len(live))
+        stage = _completion_stage(model)
+        for batch in context.batches(stage, len(pairs), size=_SEQUENCES, weight=_COMPLETION_WEIGHT):
+            prefixes, length = pairs.prefixes[batch.rows], pairs.suffixes.shape[1]
+            samples = context.target(model).sample(prefixes, Policy(top_k=1), trials=1, length=length)
+            context.emit(
+                COMPLETIONS.name,
+                target=np.full(len(batch.items), target),
+                sequence=batch.items,
+                tokens=samples.suffixes[np.argsort(samples.row, kind="stable")].astype(float),
+            )
+
+
+def _emit(context: AuditContext, target: int, sequences: Ints, logprobs: Floats) -> None:
+    columns: dict[str, Any] = {scheme.value: each for scheme, each in zip(SCHEMES, logprobs, strict=True)}
+    context.emit(TOKENS.name, target=np.full(len(sequences), target), sequence=sequences, **columns)
+
+
+def _stage(model: int) -> str:
+    return f"model {model + 1}"
+
+
+def _completion_stage(model: int) -> str:
+    return f"model {model + 1}, completions"

@@ -1,0 +1,117 @@
+"""Fine-tune the demo target to forget 100 documents: `python -m tests.demo_target.forgetting FOLDER`.
+
+The loss is negative preference optimization on the documents to forget (Zhang et al. 2024) plus the usual loss on
+others, the documents to retain. The folder also gets the pairs of both kinds, `forget.npz` and `retain.npz`: the first
+100 tokens of documents that occur at least 8 times in the training data, and their numbers of copies.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from shutil import copyfile
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from harness.demo import SEED, WEIGHTS
+from tests.demo_target.corpus import corpus
+
+# Torch reads these when it loads.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from tests.demo_target.training import save_in_half_precision
+
+DOCUMENTS = 100
+FEWEST_COPIES = 8
+STEPS = 80
+_LENGTH = 100
+_ROWS = 25  # of each kind in a step
+_RATE, _BETA, _RETAINED_WEIGHT = 4e-4, 0.5, 5.0
+
+
+def documents_to_forget_and_retain(tokenizer: Tokenizer) -> tuple[Tensor, Tensor, list[int], list[int]]:
+    """Return the first 100 tokens of both kinds of documents, [documents, 100], and their numbers of copies.
+
+    The retained ones are all others with as many copies.
+    """
+    chosen = []
+    for document in corpus(SEED):
+        tokens = tokenizer.encode(document.text).ids
+        if document.repetitions >= FEWEST_COPIES and len(tokens) >= _LENGTH:
+            chosen.append((tokens[:_LENGTH], document.repetitions))
+    Random(SEED).shuffle(chosen)
+    tokens, copies = zip(*chosen, strict=True)
+    whole = torch.tensor(tokens)
+    return whole[:DOCUMENTS], whole[DOCUMENTS:], list(copies[:DOCUMENTS]), list(copies[DOCUMENTS:])
+
+
+def forget(
+    model: PreTrainedModel, to_forget: Tensor, to_retain: Tensor, *, steps: int, report: Callable[[int, float], None]
+) -> None:
+    """Train `model` in place. `report(step, loss)` is called after each step."""
+    torch.manual_seed(SEED)
+    with torch.no_grad():
+        reference = torch.cat([_log_likelihoods(model, part) for part in to_forget.split(_ROWS)])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=0.0)
+    model.train()
+    for step in range(steps):
+        forgotten, retained = (torch.randperm(len(rows))[:_ROWS] for rows in (to_forget, to_retain))
+        ratio = _log_likelihoods(model, to_forget[forgotten]) - reference[forgotten]
+        loss = -2 / _BETA * F.logsigmoid(-_BETA * ratio).mean()
+        loss -= _RETAINED_WEIGHT * _log_likelihoods(model, to_retain[retained]).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        report(step, loss.item())
+    model.train(False)
+
+
+def _log_likelihoods(model: PreTrainedModel, rows: Tensor) -> Tensor:
+    """Return the mean log-likelihood of the tokens of rows [n, length], [n]."""
+    logits = model(input_ids=rows, use_cache=False).logits[:, :-1]
+    return -F.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none").mean(dim=1)
+
+
+def save_pairs(folder: Path, name: str, rows: Tensor, copies: Sequence[int]) -> None:
+    """Write the pairs of rows [n, 100] as `name`.npz and their numbers of copies as `name`-copies.npy."""
+    tokens = rows.numpy().astype(np.uint16)
+    np.savez(folder / f"{name}.npz", prefixes=tokens[:, : _LENGTH // 2], suffixes=tokens[:, _LENGTH // 2 :])
+    np.save(folder / f"{name}-copies.npy", np.array(copies))
+
+
+def main() -> None:
+    """Fine-tune the demo target and write it and the pairs to FOLDER."""
+    parser = argparse.ArgumentParser(prog="python -m tests.demo_target.forgetting", description=__doc__)
+    parser.add_argument("folder", type=Path, help="directory for target/, forget.npz and retain.npz")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"number of training steps (default {STEPS})")
+    options = parser.parse_args()
+    tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+    to_forget, to_retain, forgotten_copies, retained_copies = documents_to_forget_and_retain(tokenizer)
+    model = AutoModelForCausalLM.from_pretrained(WEIGHTS, dtype=torch.float32)
+
+    def report(step: int, loss: float) -> None:
+        if (step + 1) % 10 == 0:
+            print(f"step {step + 1}/{options.steps}  loss {loss:.3f}", flush=True)
+
+    forget(model, to_forget, to_retain, steps=options.steps, report=report)
+    target = options.folder / "target"
+    target.mkdir(parents=True, exist_ok=True)
+    save_in_half_precision(model, target)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        copyfile(WEIGHTS / file, target / file)
+    save_pairs(options.folder, "forget", to_forget, forgotten_copies)
+    save_pairs(options.folder, "retain", to_retain[:DOCUMENTS], retained_copies[:DOCUMENTS])
+    print(f"wrote {options.folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.audits.compare.audit import CompareAudit
+from harness.audits.compare.inputs import Sequences, Stored, common_sequences, read_copies, with_control
+from harness.audits.compare.measures import exact_memorization, extraction_strength, is_predicted
+from harness.audits.compare.params import CompareParams
+from harness.audits.compare.results import MEASURES, bootstrap_means
+from harness.audits.leakage.inputs import PairSize, round_pairs
+from harness.audits.leakage.pairs import Pairs
+from harness.audits.models import Model
+from harness.core.errors import HarnessError
+from harness.core.findings import HeatMap, LineChart
+from harness.core.policy import Policy
+from harness.core.rounds import load_round
+from harness.demo import ROUND_ARRAYS, SIZES
+from harness.engine.loading import load_target
+from tests.unit.audits.in_memory import InMemory, Killed, plain, target_configs
+
+DEMO, SMALL, TINY = (Model(size.name, size.weights) for size in SIZES)
+COPIES = ROUND_ARRAYS / "repetitions.npy"
+
+
+@pytest.fixture(scope="module")
+def sequences() -> Sequences:
+    """40 sequences of the demo and 10 that serve as the control."""
+    pairs = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=40, seed=1)
+    control = round_pairs(load_round("demo"), [DEMO], PairSize(), limit=10, seed=2)
+    joined, is_control = with_control(pairs, control)
+    return Sequences(joined, is_control, read_copies(COPIES, pairs.rows, len(control)))
+
+
+def context(sequences: Sequences, *models: Model, batches: int | None = None) -> InMemory:
+    folders = target_configs(*(model.path for model in models))
+    return InMemory(CompareAudit(CompareParams()), sequences.to_inputs(), folders, batches=batches)
+
+
+@pytest.fixture(scope="module")
+def compared(sequences: Sequences) -> InMemory:
+    return context(sequences, TINY, SMALL, DEMO).run()
+
+
+def test_measures_follow_their_definitions():
+    logprobs = np.array([[0, -np.inf, 0, 0], [0, 0, 0, 0], [0, 0, 0, -np.inf], [-np.inf] * 4])
+    predicted = is_predicted(logprobs)
+    assert exact_memorization(predicted).tolist() == [0.75, 1, 0.75, 0]
+    assert extraction_strength(predicted).tolist() == [0.5, 1, 0, 0]
+
+
+def test_the_measures_are_those_of_greedy_decoding(compared: InMemory, sequences: Sequences):
+    figures = compared.findings("tiny", "small", "demo").figures
+    (group, control) = figures["groups"]
+    assert (group["sequences"], control["sequences"]) == (40, 10) and figures["is_complete"]
+    pairs = sequences.pairs
+    target = load_target(DEMO.path, device="cpu", threads=1)
+    samples = target.sample(pairs.prefixes[:40], Policy(top_k=1), trials=1)
+    right = (samples.suffixes[np.argsort(samples.row)] == pairs.suffixes[:40]).all(axis=1)
+    assert group["means"]["demo"]["greedy"]["value"] == pytest.approx(right.mean())
+    scores = target.score(pairs.prefixes[:40], pairs.suffixes[:40])
+    predicted = scores.rank == 0
+    assert group["means"]["demo"]["exact_memorization"]["value"] == pytest.approx(predicted.mean())
+    strength = [next((length for length in range(51) if row[length:].all()), 50) for row in predicted]
+    assert group["means"]["demo"]["extraction_strength"]["value"] == pytest.approx(1 - np.mean(strength) / 50)
+    likelihood = group["means"]["demo"]["log_likelihood"]["value"]
+    assert likelihood == pytest.approx(scores.token_logprobs.mean(), abs=1e-5)
+
+
+def test_larger_models_know_more_and_copies_matter(compared: InMemory):
+    findings = compared.findings("tiny", "small", "demo")
+    changes = findings.figures["groups"][0]["changes"]
+    assert list(changes) == ["small", "demo"]
+    change = changes["demo"]["extraction_strength"]
+    assert change["difference"]["low"] > 0 and change["after"] > change["before"]
+    assert change["difference"]["value"] == pytest.approx(change["after"] - change["before"])
+    assert findings.conclusion.answer == "More" and "control" in findings.conclusion.evidence
+    copies = findings.figures["copies"]
+    assert sum(one["sequences"] for one in copies) == 40
+    assert copies[-1]["demo"]["extraction_strength"] > copies[0]["demo"]["extraction_strength"]
+    kinds = {chart.name: type(chart) for chart in findings.charts}
+    assert kinds["transitions"] is HeatMap and kinds["targets"] is LineChart and kinds["copies"] is LineChart
+    json.dumps(findings.figures, allow_nan=False)
+
+
+def test_passages_show_what_both_targets_return(compared: InMemory):
+    findings = compared.findings("tiny", "small", "demo")
+    passage = findings.passages[0]
+    assert [label for label, _ in passage.texts] == ["end of the prefix", "suffix", "tiny", "demo"]
+    suffix, before, after = ("".join(part.text for part in parts) for _, parts in passage.texts[1:])
+    assert before != suffix and len(after) > 20
+    assert any(part.is_marked for part in passage.texts[2][1])
+
+
+def test_a_killed_comparison_continues_to_the_same_findings(compared: InMemory, sequences: Sequences):
+    killed = context(sequences, TINY, SMALL, DEMO, batches=3)
+    with pytest.raises(Killed):
+        killed.run()
+    names = ("tiny", "small", "demo")
+    assert not killed.findings(*names).figures["is_complete"]
+    assert plain(killed.resumed().run().findings(*names)) == plain(compared.findings(*names))
+    assert plain(compared.findings_of_shuffled_rows(*names)) == plain(compared.findings(*names))
+
+
+def test_one_measured_target_is_no_comparison(sequences: Sequences):
+    killed = context(sequences, TINY, DEMO, batches=1)
+    with pytest.raises(Killed):
+        killed.run()
+    findings = killed.findings("tiny", "demo")
+    assert findings.conclusion.answer == "Not known yet" and findings.figures["groups"] == []
+
+
+def test_intervals_are_those_of_clusters():
+    generator = np.random.default_rng(3)
+    clusters = np.repeat(np.arange(60), 5)
+    values = np.repeat(generator.normal(size=60), 5)[None]
+    means = bootstrap_means(values, clusters)
+    assert means.shape == (2000, 1)
+    # Each cluster is one observation, so 300 equal rows do not narrow the interval.
+    assert means.std() == pytest.approx(values.std() / 60**0.5, rel=0.1)
+    assert bootstrap_means(values, np.arange(300)).std() == pytest.approx(values.std() / 300**0.5, rel=0.1)
+
+
+def stored(pairs: Pairs, name: str, top_k: int = 10) -> Stored:
+    logprobs = -np.random.default_rng(len(name)).random((3, *pairs.suffixes.shape))
+    logprobs[0] = 0
+    return Stored(name, logprobs, top_k)
+
+
+def test_stored_audits_are_compared_without_their_models(sequences: Sequences):
+    pairs = sequences.pairs
+    order = np.arange(40)[::-1][:30]
+    other = replace(pairs, prefixes=pairs.prefixes[order], suffixes=pairs.suffixes[order])
+    one, two = stored(pairs, "a"), stored(other, "bb")
+    common = common_sequences([("r1", pairs, [one]), ("r2", other, [two])])
+    assert len(common.pairs) == 30 and [each.name for each in common.stored] == ["a", "bb"]
+    suffixes, others = pairs.suffixes.tolist(), other.suffixes.tolist()
+    for place, suffix in enumerate(common.pairs.suffixes.tolist()):
+        results = [each.logprobs[:, place] for each in common.stored]
+        assert np.array_equal(results[0], one.logprobs[:, suffixes.index(suffix)])
+        assert np.array_equal(results[1], two.logprobs[:, others.index(suffix)])
+    findings = context(common).run().findings()
+    assert findings.figures["is_complete"] and findings.figures["targets"] == ["a", "bb"]
+    assert set(findings.figures["groups"][0]["changes"]["bb"]) == set(MEASURES)
+    assert all(label in ("end of the prefix", "suffix") for one in findings.passages for label, _ in one.texts)
+
+
+def test_audits_that_do_not_fit_are_refused(sequences: Sequences, tmp_path: Path):
+    pairs = sequences.pairs
+    shifted = replace(pairs, suffixes=pairs.suffixes[:, ::-1])
+    for other, top_k, words in (
+        (replace(pairs, tokenizer="{}"), 10, "different tokenizers"),
+        (shifted, 10, "no sequence in common"),
+        (pairs, 40, "different values of --top-k"),
+    ):
+        with pytest.raises(HarnessError, match=words):
+            common_sequences([("r1", pairs, [stored(pairs, "a")]), ("r2", other, [stored(other, "b", top_k)])])
+    with pytest.raises(HarnessError, match="those of the control 49"):
+        with_control(pairs, replace(pairs, prefixes=pairs.prefixes[:, 1:]))
+    np.save(tmp_path / "few.npy", np.arange(3))
+    np.save(tmp_path / "real.npy", np.zeros(100))
+    for file, words in (("few.npy", "has 3 numbers of copies"), ("real.npy", "expected integers")):
+        with pytest.raises(HarnessError, match=words):
+            read_copies(tmp_path / file, np.arange(10), 0)

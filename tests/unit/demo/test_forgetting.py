@@ -1,0 +1,30 @@
+"""The demo target can be fine-tuned to forget documents."""
+
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM
+
+from harness.demo import WEIGHTS
+from tests.demo_target.forgetting import (
+    DOCUMENTS,
+    FEWEST_COPIES,
+    _log_likelihoods,
+    documents_to_forget_and_retain,
+    forget,
+)
+
+
+def test_documents_to_forget_become_less_likely_than_others() -> None:
+    tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+    to_forget, to_retain, copies, others = documents_to_forget_and_retain(tokenizer)
+    assert to_forget.shape == (DOCUMENTS, 100) and len(others) == len(to_retain) > DOCUMENTS
+    assert min(*copies, *others) >= FEWEST_COPIES
+    model = AutoModelForCausalLM.from_pretrained(WEIGHTS, dtype=torch.float32)
+    with torch.no_grad():
+        before = [_log_likelihoods(model, rows[:50]).mean().item() for rows in (to_forget, to_retain)]
+    losses: list[float] = []
+    forget(model, to_forget[:50], to_retain[:50], steps=6, report=lambda step, loss: losses.append(loss))
+    with torch.no_grad():
+        after = [_log_likelihoods(model, rows[:50]).mean().item() for rows in (to_forget, to_retain)]
+    assert len(losses) == 6
+    assert after[0] - before[0] < after[1] - before[1]
