@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.core.errors import HarnessError
-from harness.corpora.text_files import parse_json, read_text
+from harness.corpora.text_files import parse_json, parse_tokenizer, read_text
 from harness.engine.resolving import CONTEXT_KEYS, VOCABULARY_KEYS, configured_number
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class Model(NamedTuple):
@@ -49,6 +52,21 @@ def require_tokenizer(tokenizer: str | None, models: Sequence[Model]) -> str:
     """Return the content of the models' tokenizer.json. Raises HarnessError if they have none."""
     if tokenizer is None:
         raise HarnessError(f"{models[0].id} has no tokenizer.json, which text needs. Choose another target.")
+    return tokenizer
+
+
+def load_text_tokenizer(model: Model) -> "Tokenizer":
+    """Return the tokenizer with which a model reads the text of a corpus.
+
+    It neither truncates nor pads, and reads the names of special tokens as text. Raises HarnessError if the model has
+    no tokenizer.json.
+    """
+    file = model.path / "tokenizer.json"
+    content = require_tokenizer(read_text(file) if file.is_file() else None, [model])
+    tokenizer = parse_tokenizer(content, str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
     return tokenizer
 
 

@@ -36,15 +36,16 @@ class NearParams(SchemeParams):
 
     near: int = Field(100, ge=0, description="Sequences whose near-verbatim probability is bounded; 0 for none.")
     edits: int = Field(5, ge=1, le=50, description="Maximum token edits of a near-verbatim suffix.")
-    beams: int = Field(16, ge=1, le=1024, description="Partial suffixes followed in the search for near-verbatim ones.")
+    beams: int = Field(16, ge=1, le=256, description="Partial suffixes followed in the search for near-verbatim ones.")
 
 
 @dataclass(frozen=True)
 class NearSummary:
-    """Near-verbatim probabilities of some sequences.
+    """Near-verbatim probabilities of some sequences under one model.
 
-    name: of their model or text. model: its number. of: how many. mean: [edits + 1], over: one share above 1/1000, for
-    each number of token edits. mean_characters, over_characters: the same for `CHARACTER_EDITS`, NaN if unknown.
+    name: the name of the model or of the text. of: the number of sequences. mean, [edits + 1], and over: the mean and
+    the share above 1/1000 for each number of token edits. mean_characters, over_characters: the same for
+    `CHARACTER_EDITS`, NaN without a tokenizer.
     """
 
     name: str
@@ -108,17 +109,17 @@ def near_figures(summaries: Sequence[NearSummary]) -> list[dict[str, Any]]:
     ]
 
 
-def near_table(summaries: Sequence[NearSummary], scheme: str, noun: str) -> FoundTable:
-    """Return the table of the summaries. noun: of the first column."""
+def near_table(summaries: Sequence[NearSummary], scheme: str, column: str) -> FoundTable:
+    """Return the table of the summaries. column: the name of the first one."""
     rows = [
         {
-            noun: one.name,
+            column: one.name,
             "edits": "verbatim" if number == 0 else f"≤ {pluralize(number, kind)}",
             "mean probability": mean,
             "> 1/1000": share.value,
             "low": share.low,
             "high": share.high,
-            "sequences": one.of,
+            "number": one.of,
         }
         for one in summaries
         for kind, means, shares, edits in (
@@ -131,8 +132,8 @@ def near_table(summaries: Sequence[NearSummary], scheme: str, noun: str) -> Foun
     return table_of("near-verbatim", f"Near-verbatim suffixes (lower bounds), {scheme}", rows)
 
 
-def near_chart(summaries: Sequence[NearSummary], scheme: str) -> LineChart:
-    """Return the share above 1/1000 by the number of token edits."""
+def near_chart(summaries: Sequence[NearSummary], scheme: str, noun: str) -> LineChart:
+    """Return the share above 1/1000 by the number of token edits. noun: of what."""
     series = [
         Series(
             one.name,
@@ -144,14 +145,14 @@ def near_chart(summaries: Sequence[NearSummary], scheme: str) -> LineChart:
         )
         for one in summaries
     ]
-    title = f"Sequences with a near-verbatim probability > 1/1000, {scheme}"
-    return LineChart("near-verbatim", title, "token edits", "share of sequences", series, has_markers=True)
+    title = f"Share of {noun}s with a near-verbatim probability > 1/1000, {scheme}"
+    return LineChart("near-verbatim", title, "token edits", f"share of {noun}s", series, has_markers=True)
 
 
-def near_sentence(one: NearSummary, scheme: str) -> str:
-    """Return what the summary says in words."""
+def near_sentence(one: NearSummary, scheme: str, noun: str) -> str:
+    """Return what the summary says in words. noun: what was measured."""
     return (
-        f"{one.name}: {format_percent(one.over[0].value)} of {pluralize(one.of, 'sequence')} have a probability above "
-        f"1/1000 verbatim under {scheme}, and at least {format_percent(one.over[-1].value)} near-verbatim (at most "
-        f"{pluralize(len(one.over) - 1, 'token edit')})."
+        f"{one.name}: the share of {pluralize(one.of, noun)} with a probability above 1/1000 under {scheme} is "
+        f"{format_percent(one.over[0].value)} verbatim and at least {format_percent(one.over[-1].value)} near-verbatim "
+        f"(at most {pluralize(len(one.over) - 1, 'token edit')})."
     )

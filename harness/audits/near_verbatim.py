@@ -14,7 +14,9 @@ import numpy as np
 
 from harness.audits.branching import next_tokens
 from harness.audits.edit_distance import Bands, characters, distances_within
+from harness.audits.exact import exact_logprobs
 from harness.audits.near_results import CHARACTER_EDITS, NearParams
+from harness.audits.probabilities import log_esp
 from harness.core.arrays import Bools, Floats, Ints, Tokens
 from harness.core.policy import Policy
 from harness.engine.branches import Placement, Predictor
@@ -90,7 +92,10 @@ def near_probabilities(
     """
     rows = len(prefixes)
     found = near_suffixes(target, prefixes, suffixes, policy, edits=params.edits, beams=params.beams)
-    by_tokens = found.probability(rows, params.edits)
+    # The search and this pass round differently, and the bound is never to be below the verbatim probability.
+    (logprobs,) = exact_logprobs(target, prefixes, suffixes, [policy])
+    verbatim = np.exp(log_esp(logprobs))[:, None]
+    by_tokens = np.maximum(found.probability(rows, params.edits), verbatim)
     if tokenizer is None:
         return by_tokens, np.full((rows, len(CHARACTER_EDITS)), np.nan)
     place = np.arange(len(found.row)) - np.searchsorted(found.row, np.arange(rows))[found.row]
@@ -100,7 +105,8 @@ def near_probabilities(
     texts = tokenizer.decode_batch(some.tokens.tolist(), skip_special_tokens=False)
     most = CHARACTER_EDITS[-1]
     distances = distances_within([characters(text) for text in texts], [given[row] for row in some.row], most)
-    return by_tokens, some.probability(rows, most, distances)[:, list(CHARACTER_EDITS)]
+    by_characters = some.probability(rows, most, distances)[:, list(CHARACTER_EDITS)]
+    return by_tokens, np.maximum(by_characters, verbatim)
 
 
 @dataclass

@@ -44,6 +44,7 @@ def book(
     ] = None,
     target: Targets = None,
     field: TextField = "text",
+    split: Annotated[str | None, typer.Option(help="Split of a data set that has several.")] = None,
     schemes: Annotated[
         str,
         typer.Option(metavar="SCHEME,…", help="Decoding schemes: greedy, plain, temperature, top_k, top_p, typical_p."),
@@ -63,7 +64,7 @@ def book(
     params = BookParams.checked(**asdict(measurement), schemes=schemes.replace(",", " ").split())
     records = model_records(list(dict.fromkeys(target)), compute, revision=options.revision)
     models = [Model(record.id, record.path) for record in records]
-    inputs = read_texts(text, control, models, params, field=field)
+    inputs = read_texts(text, control, models, params, field=field, split=split)
     files = {"text" if number == 1 else f"text {number}": path for number, path in enumerate(text, 1)}
     if control is not None:
         files["control"] = control

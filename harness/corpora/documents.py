@@ -8,6 +8,7 @@ import codecs
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from harness.corpora.text_files import Notes, parse_json, without_surrogates
 
 _LONGEST_FIELD = 1 << 26  # bytes
 _PIECE = 1 << 16  # characters
+_INVALID = re.compile("[\ud800-\udfff]")
 _SNIFFED = 1 << 12  # bytes in which a zero byte marks a binary file
 
 
@@ -48,7 +50,13 @@ class Record(NamedTuple):
 
 
 def documents_in(
-    path: Path, *, field: str, split: str | None, notes: Notes, keeps_line_ends: bool = False
+    path: Path,
+    *,
+    field: str,
+    split: str | None,
+    notes: Notes,
+    keeps_line_ends: bool = False,
+    replaces_invalid_bytes: bool = False,
 ) -> Iterator[Document]:
     """Yield the documents of the corpus at `path`, ordered by file name and line.
 
@@ -56,6 +64,7 @@ def documents_in(
     text is in `field`. Any other file is one document. Hidden files are ignored. A directory written by `datasets` is
     read by its column `field`; `split` selects one of several splits. Raises HarnessError if the path, the split or the
     column does not exist. keeps_line_ends: do not turn `\\r\\n` and `\\r` into line feeds.
+    replaces_invalid_bytes: read a text file to its end, with U+FFFD for bytes that are not UTF-8.
     """
     newline = "" if keeps_line_ends else None
     if not path.exists():
@@ -78,7 +87,7 @@ def documents_in(
             for row, text in texts_in_parquet(file, name, field=field, notes=notes):
                 yield Document(row, io.StringIO(text, newline=newline))
         else:
-            yield Document(name, _text_pieces(file, name, notes, newline))
+            yield Document(name, _text_pieces(file, name, notes, newline, replaces_invalid_bytes))
 
 
 def records_in(file: Path, name: str, fields: Sequence[str], notes: Notes) -> Iterator[Record]:
@@ -105,7 +114,9 @@ def files_in(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _text_pieces(file: Path, name: str, notes: Notes, newline: str | None) -> Iterator[str]:
+def _text_pieces(
+    file: Path, name: str, notes: Notes, newline: str | None, replaces_invalid_bytes: bool
+) -> Iterator[str]:
     """Yield a text file in pieces, since it may be larger than memory. A line may come in several pieces."""
     try:
         encoding = _encoding(file)
@@ -113,8 +124,17 @@ def _text_pieces(file: Path, name: str, notes: Notes, newline: str | None) -> It
             if encoding != "utf-16" and b"\0" in binary.read(_SNIFFED):
                 notes.add("binary files", f"Skipped {name}: a binary file (it contains zero bytes).")
                 return
-        with file.open(encoding=encoding, newline=newline) as stream:
-            yield from iter(lambda: stream.readline(_PIECE), "")
+        # The error handler turns each invalid byte into a lone surrogate, which valid text does not contain.
+        errors = "surrogateescape" if replaces_invalid_bytes and encoding != "utf-16" else "strict"
+        with file.open(encoding=encoding, newline=newline, errors=errors) as stream:
+            replaced = 0
+            for piece in iter(lambda: stream.readline(_PIECE), ""):
+                text, invalid = _INVALID.subn("\ufffd", piece)
+                replaced += invalid
+                yield text
+        if replaced:
+            what = pluralize(replaced, "byte")
+            notes.add("files in another encoding", f"{name}: {what} that are not UTF-8 became U+FFFD.")
     except UnicodeError:
         notes.add("files in another encoding", f"Skipped the rest of {name}: not UTF-8 text (nor UTF-16 with a BOM).")
     except OSError as error:

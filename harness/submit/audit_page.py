@@ -1,5 +1,6 @@
 """The HTML page of an audit: sentences, charts, tables, passages, and the record of the run."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,6 +32,7 @@ from harness.submit.html_page import explained, inline_svg, page, terms_of
 from harness.submit.run_tables import Monospace, Rows
 
 _MAX_ROWS = 60
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 _MAX_CELL, _MAX_VALUE = 240, 160
 
 
@@ -155,7 +157,7 @@ def _words_of(chart: Chart) -> list[str]:
             return [chart.title]
 
 
-class Run(NamedTuple):
+class ColourSpan(NamedTuple):
     """Consecutive characters of one colour: the number of bounds that they reach, None without a value; their lines."""
 
     band: int | None
@@ -168,12 +170,13 @@ def shaded_text_page(shaded: ShadedText) -> str:
     names = [f"below {bounds[0]}", *(f"{bound} and more" for bound in bounds)]
     band = np.where(np.isnan(shaded.values), -1, np.digitize(shaded.values, shaded.bounds))
     edges = [0, *(np.flatnonzero(np.diff(band)) + 1).tolist(), len(shaded.text)]
-    runs = [
-        Run(int(band[start]) if band[start] >= 0 else None, shaded.text[start:stop].replace("\r\n", "\n").split("\n"))
+    text = _LONE_RETURN.sub("\n", shaded.text)
+    spans = [
+        ColourSpan(int(band[start]) if band[start] >= 0 else None, text[start:stop].replace("\r", "").split("\n"))
         for start, stop in pairwise(edges)
         if stop > start
     ]
-    return page("shaded_text.html.j2", title=shaded.title, runs=runs, colours=list(zip(RISING, names, strict=False)))
+    return page("shaded_text.html.j2", title=shaded.title, spans=spans, colours=list(zip(RISING, names, strict=False)))
 
 
 def _page_table(table: FoundTable, csv: PurePosixPath, parquet: PurePosixPath, terms: _Terms) -> PageTable:

@@ -13,6 +13,7 @@ from harness.audits.near_verbatim import near_probabilities
 from harness.audits.schemes import SCHEMES, Scheme
 from harness.core.arrays import Tokens
 from harness.core.examples import load_answers, load_prefixes
+from harness.corpora.text_files import load_tokenizer
 from harness.engine.devices import resolve_device
 from harness.engine.loading import load_target
 from harness.engine.target import Target
@@ -51,11 +52,13 @@ def measure() -> dict[str, Any]:
 def _near_relative_to_a_sample(target: Target, prefixes: Tokens, suffixes: Tokens) -> float:
     """Return the time of a near-verbatim probability divided by that of one sample, the median of some turns."""
     params = LeakageParams()
+    assert target.tokenizer_file is not None
+    tokenizer = load_tokenizer(target.tokenizer_file)
     policy = params.policies[Scheme.TOP_K]
     ratios = []
     for turn in range(1 + _TURNS):
         start = time.perf_counter()
-        near_probabilities(target, prefixes, suffixes, policy, params, None)
+        near_probabilities(target, prefixes, suffixes, policy, params, tokenizer)
         middle = time.perf_counter()
         target.sample(prefixes, policy, trials=1, seed=turn)
         ratios.append((middle - start) / (time.perf_counter() - middle))

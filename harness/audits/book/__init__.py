@@ -1,1 +1,1 @@
-"""Which passages of long texts a model returns, and how likely (Cooper et al. 2025)."""
+"""The book audit: find the passages of long texts that a model returns (Cooper et al. 2025)."""

@@ -9,6 +9,7 @@ from harness.audits.book.inputs import Texts
 from harness.audits.book.params import LEAST, THRESHOLDS, BookParams
 from harness.audits.book.rows import COUNTS, TABLES, WINDOWS
 from harness.audits.book.windows import Windows, coarse_to_fine, cut_windows, join_windows
+from harness.audits.models import Model, load_text_tokenizer
 from harness.audits.near_results import NEAR, NEAR_BATCH, NEAR_WEIGHT
 from harness.audits.probabilities import log_esp
 from harness.audits.schemes import SCHEMES
@@ -17,12 +18,13 @@ from harness.core.audit import Audit, AuditContext, AuditInputs, RowsOf
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings
 from harness.core.text import format_bound
-from harness.corpora.text_files import parse_tokenizer, read_text
+from harness.corpora.text_files import read_text
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 WINDOWS_PER_BATCH = 128
+_MOST_FIGURES = 20
 
 
 class BookAudit(Audit[BookParams]):
@@ -38,6 +40,8 @@ class BookAudit(Audit[BookParams]):
     def run(self, context: AuditContext) -> None:
         texts = Texts.from_inputs(context.inputs)
         models = self._cut(context, texts)
+        if not any(len(model.windows) for model in models):
+            raise HarnessError("no text has as many tokens as a window. Name a longer text.")
         for number, model in enumerate(models):
             context.announce(_stage(number), len(model.windows))
             context.announce(_near_stage(number), len(self._near_windows(model)), weight=NEAR_WEIGHT)
@@ -55,9 +59,7 @@ class BookAudit(Audit[BookParams]):
         for config in context.models:
             content = read_text(config.path / "tokenizer.json")
             if content not in by_tokenizer:
-                tokenizer = parse_tokenizer(content, str(config.path))
-                tokenizer.no_truncation()
-                tokenizer.no_padding()
+                tokenizer = load_text_tokenizer(Model(str(config.path), config.path))
                 parts = [cut_windows(text, tokenizer, self.params) for text in texts.texts]
                 by_tokenizer[content] = _TokenizedTexts(tokenizer, *join_windows(parts))
             found.append(by_tokenizer[content])
@@ -75,10 +77,13 @@ class BookAudit(Audit[BookParams]):
             target = context.target(number)
             if batch.items[0] == 0:
                 _check_vocabulary(context, number, windows.tokens, target.vocabulary)
-                counts = np.bincount(model.text, minlength=len(texts.texts))
-                context.emit(
-                    COUNTS.name, model=np.full(len(counts), number), text=np.arange(len(counts)), windows=counts
+                counts, near = (
+                    np.bincount(each, minlength=len(texts.texts))
+                    for each in (model.text, model.text[self._near_windows(model)])
                 )
+                numbers = np.arange(len(counts))
+                of_model = np.full(len(counts), number)
+                context.emit(COUNTS.name, model=of_model, text=numbers, windows=counts, near=near)
             chosen = np.sort(order[batch.items])
             logprobs = exact_logprobs(target, *self._pairs(windows, chosen), policies, least=LEAST)
             logs = {scheme: log_esp(each) for scheme, each in zip(self.params.schemes, logprobs, strict=True)}
@@ -87,6 +92,7 @@ class BookAudit(Audit[BookParams]):
                 WINDOWS.name,
                 model=np.full(len(chosen), number),
                 text=model.text[chosen],
+                window=model.numbers[chosen],
                 start=windows.start[chosen],
                 cut=windows.cut[chosen],
                 end=windows.end[chosen],
@@ -110,14 +116,19 @@ class BookAudit(Audit[BookParams]):
                 NEAR.name,
                 model=np.full(len(chosen), number),
                 text=model.text[chosen],
-                sequence=model.windows.start[chosen],
+                sequence=model.numbers[chosen],
                 tokens=tokens,
                 characters=characters,
             )
 
     def _near_windows(self, model: "_TokenizedTexts") -> Ints:
-        """Return the windows whose near-verbatim probability is measured, evenly spaced."""
-        number = min(self.params.near, len(model.windows))
+        """Return the windows whose near-verbatim probability is measured: evenly spaced, without much overlap."""
+        windows = model.windows
+        length = max(1.0, float((windows.end - windows.start).mean())) if len(windows) else 1.0
+        texts = np.unique(model.text, return_index=True)[1]
+        last = np.append(texts[1:], len(windows)) - 1
+        spans = windows.end[last] - windows.start[texts]
+        number = min(self.params.near, len(windows), int(np.maximum(1, spans // length).sum()))
         return np.arange(number) * len(model.windows) // max(1, number)
 
     def _pairs(self, windows: Windows, chosen: Ints) -> tuple[Ints, Ints]:
@@ -133,6 +144,11 @@ class _TokenizedTexts(NamedTuple):
     text: Ints
     windows: Windows
 
+    @property
+    def numbers(self) -> Ints:
+        """The number of each window within its text, [windows]."""
+        return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
+
 
 def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabulary: int) -> None:
     largest = int(tokens.max())
@@ -144,7 +160,7 @@ def _check_vocabulary(context: AuditContext, model: int, tokens: Tokens, vocabul
 
 
 class _LiveCoverage:
-    """The coverage of each text so far, those of earlier executions included."""
+    """The coverage so far, that of earlier executions included: of all texts, the control, and each of a few texts."""
 
     def __init__(self, context: AuditContext, params: BookParams, texts: Texts, model: int) -> None:
         self._context, self._texts = context, texts
@@ -152,24 +168,32 @@ class _LiveCoverage:
         self._threshold = float(np.log(THRESHOLDS[0]))
         # 0: in no measured suffix, 1: in one, 2: in one that reaches the threshold.
         self._levels = [np.zeros(len(text), np.int8) for text in texts.texts]
+        self._known, self._covered = (np.zeros(len(texts.texts), np.int64) for _ in range(2))
         rows = context.rows(WINDOWS.name)
         mine = np.flatnonzero(np.asarray(rows["model"]) == model)
         text, cut, end = (np.asarray(rows[name], np.int64)[mine] for name in ("text", "cut", "end"))
         self._count(text, cut, end, np.asarray(rows[params.main_scheme.value], np.float64)[mine])
 
     def add(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
-        """Count the windows of a batch, [n] each, and report the coverage of their texts."""
+        """Count the windows of a batch, [n] each, and report."""
         self._count(text, cut, end, logs)
-        for number in np.unique(text):
-            level = self._levels[number]
-            known = int((level > 0).sum())
-            name = f"{self._label}{self._texts.names[number]}: coverage at p ≥ {format_bound(THRESHOLDS[0])}"
-            self._context.figure(name, float((level == 2).sum() / max(1, known)), of=known)
+        is_control = self._texts.is_control
+        groups = [("text", ~is_control), ("control", is_control)]
+        if len(self._texts.texts) <= _MOST_FIGURES:
+            everything = np.arange(len(is_control))
+            groups += [(self._texts.names[number], everything == number) for number in np.unique(text).tolist()]
+        for name, chosen in groups:
+            if known := int(self._known[chosen].sum()):
+                label = f"{self._label}{name}: coverage at p ≥ {format_bound(THRESHOLDS[0])}"
+                self._context.figure(label, float(self._covered[chosen].sum() / known), of=known)
 
     def _count(self, text: Ints, cut: Ints, end: Ints, logs: Floats) -> None:
-        for number, first, stop, log in zip(text, cut, end, logs, strict=True):
+        for number, first, stop, log in zip(text.tolist(), cut.tolist(), end.tolist(), logs.tolist(), strict=True):
             part = self._levels[number][first:stop]
             np.maximum(part, 2 if log >= self._threshold else 1, out=part)
+        for number in np.unique(text).tolist():
+            self._known[number] = np.count_nonzero(self._levels[number])
+            self._covered[number] = np.count_nonzero(self._levels[number] == 2)
 
 
 def _stage(model: int) -> str:

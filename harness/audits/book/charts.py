@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.audits.book.coverage import Estimate
 from harness.audits.book.params import THRESHOLDS
-from harness.audits.book.results import DISCOVERY, QUERIES, BookResults
+from harness.audits.book.results import DISCOVERY, QUERIES, BookResults, TextResult
 from harness.audits.near_results import near_chart
 from harness.audits.report import bar_chart
 from harness.core.arrays import Floats
@@ -23,7 +23,7 @@ _CURVE = np.logspace(-6, 0, 121)
 def book_charts(results: BookResults) -> list[Chart]:
     """Return all charts."""
     charts = [_map_chart(results), _coverage_chart(results), _curve_chart(results), _discoverable_chart(results)]
-    return [*charts, near_chart(results.near, results.label)] if results.near else charts
+    return [*charts, near_chart(results.near, results.label, "window")] if results.near else charts
 
 
 def shaded_texts(results: BookResults) -> list[ShadedText]:
@@ -42,6 +42,18 @@ def shaded_texts(results: BookResults) -> list[ShadedText]:
     ]
 
 
+def shown_texts(results: BookResults) -> list[TextResult]:
+    """Return the texts that charts show: the first ones under each target, and then its control."""
+    shown: list[TextResult] = []
+    rows = max(2, MOST_ROWS // len(results.by_model))
+    for model in results.by_model:
+        mine = [one for one in results.by_text if one.measured.model == model.model]
+        control = [one for one in mine if results.texts.is_control[one.measured.text]][: rows // 2]
+        subject = [one for one in mine if not results.texts.is_control[one.measured.text]]
+        shown += [*subject[: rows - len(control)], *control]
+    return shown
+
+
 def largest_by_bin(peaks: Floats, bins: int) -> Floats:
     """Return the largest of peaks [characters] in each of at most `bins` equal parts, NaN where all are NaN."""
     edges = np.linspace(0, len(peaks), min(bins, len(peaks)) + 1).astype(np.int64)[:-1]
@@ -50,7 +62,7 @@ def largest_by_bin(peaks: Floats, bins: int) -> Floats:
 
 
 def _map_chart(results: BookResults) -> Chart:
-    shown = results.by_text[:MOST_ROWS]
+    shown = shown_texts(results)
     values = np.full((len(shown), _BINS), np.nan)
     for row, one in enumerate(shown):
         parts = largest_by_bin(one.peaks, _BINS)
@@ -74,6 +86,7 @@ def _coverage_chart(results: BookResults) -> Chart:
         name = results.names[one.model]
         subject = [each for each in results.by_text if not results.texts.is_control[each.measured.text]]
         text = results.row_name(subject[0]) if len(subject) == 1 else "text"
+        text = "text" if text == "control" else text
         parts = [(name if len(results.names) > 1 else text, one.total)]
         if one.control is not None:
             control = f"{name}, control" if len(results.names) > 1 else "control"
@@ -96,7 +109,7 @@ def _coverage_chart(results: BookResults) -> Chart:
 
 def _curve_chart(results: BookResults) -> Chart:
     series = []
-    for one in results.by_text[:MOST_ROWS]:
+    for one in shown_texts(results):
         known = np.sort(one.peaks[~np.isnan(one.peaks)])
         share = 1 - np.searchsorted(known, _CURVE, side="left") / max(1, len(known))
         is_control = bool(results.texts.is_control[one.measured.text])

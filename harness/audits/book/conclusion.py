@@ -5,7 +5,7 @@ from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.results import BookResults
 from harness.audits.near_results import NEAR_DEFINITION
 from harness.core.findings import Conclusion, KeyFigure
-from harness.core.text import format_bound, format_number, format_percent, pluralize
+from harness.core.text import format_bound, format_percent, pluralize
 
 QUESTION = "How much of the text can be extracted?"
 NOT_MEASURED = Conclusion(QUESTION, "Not known yet", "nothing has been measured")
@@ -29,8 +29,11 @@ def book_conclusion(results: BookResults) -> Conclusion:
     control = ""
     if one.control is not None:
         control = f"; of the control text, {estimate_text(one.control.coverage(least))}"
-    measured = sum(len(each.measured) for each in results.by_text)
-    so_far = "" if results.is_complete else f"; so far {pluralize(measured, 'window')}"
+    progress = results.progress
+    so_far = f"; so far {progress.windows:,} of {pluralize(progress.all_windows, 'window')}"
+    if progress.all_near:
+        so_far += f" and {progress.near:,} of {pluralize(progress.all_near, 'near-verbatim window')}"
+    so_far = "" if results.is_complete else so_far
     caveat = (
         "Common text is likely without having been memorized. A control text of the same kind shows how much."
         if one.control is None
@@ -39,10 +42,13 @@ def book_conclusion(results: BookResults) -> Conclusion:
     passages = [each for each in results.by_text if each.measured.model == one.model]
     subject = [each for each in passages if not results.texts.is_control[each.measured.text]]
     longest = max((each.longest for each in subject if each.longest), key=lambda p: p.end - p.start, default=None)
+    if len(results.names) > 1:
+        name = f"{name} (the largest coverage of {len(results.names)} targets)"
     return Conclusion(
         QUESTION,
-        f"{format_percent(covered.value)} of its characters",
-        f"the part that lies in suffixes of {results.params.suffix_tokens} tokens which {name} returns with a "
+        f"{format_percent(covered.value)} of the characters",
+        f"the part of {pluralize(len(subject), 'text')} that lies in suffixes of "
+        f"{pluralize(results.params.suffix_tokens, 'token')} which {name} returns with a "
         f"probability of at least {format_bound(least)} under {results.label} "
         f"(95 % interval {format_percent(covered.low)} to {format_percent(covered.high)}); "
         f"{format_percent(most.value)} at {format_bound(THRESHOLDS[-1])}{control}{so_far}",
@@ -53,7 +59,7 @@ def book_conclusion(results: BookResults) -> Conclusion:
             KeyFigure(
                 f"windows at p ≥ {format_bound(least)}",
                 format_percent(one.total.extractable(least).value),
-                f"of {format_number(int(one.total.total[1 + len(THRESHOLDS)]))}",
+                f"of {one.total.windows:,}",
             ),
             KeyFigure(
                 "longest passage",

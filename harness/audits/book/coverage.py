@@ -1,12 +1,13 @@
-"""Which characters of a text the extractable suffixes cover, and the uncertainty of every share by block bootstrap.
+"""The characters of texts that extractable suffixes cover, and the uncertainty of every share by block bootstrap.
 
 Windows overlap, so neighbours are not independent. A replicate draws blocks of consecutive characters with replacement
-from a text whose end is joined to its beginning (the circular block bootstrap, Politis and Romano 1992). Texts are
-drawn separately. All models share the replicates.
+from all texts. A block lies in one text, whose end is joined to its beginning (the circular block bootstrap, Politis
+and Romano 1992), and a text that is shorter than a block is one block.
 """
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,10 +21,15 @@ from harness.core.intervals import wilson
 REPLICATES = 2000
 _SEED = 20250501
 _BLOCK_WINDOWS = 10
-"""Length of a block in windows, but at most an eighth of the text."""
-_FEWEST_BLOCKS = 8
-_CELLS = 32
-"""Cells of a block: positions are summed by cell before blocks are drawn."""
+"""Length of a block in windows, but at most an eighth of all texts and at least one window."""
+_FEWEST_BLOCKS, _MOST_BLOCKS = 8, 500
+_FEW_BLOCKS = 5
+"""With fewer blocks, an interval is Wilson's with one observation per block."""
+_CELLS_OF_WINDOW = 4
+"""Positions are summed by cells before blocks are drawn: the cells of a window."""
+_DRAWN_AT_ONCE = 1 << 18
+_CHARACTERS, _WINDOWS = 0, 1 + len(THRESHOLDS)
+"""Places of the numbers of characters and windows in the sums."""
 
 
 class Passage(NamedTuple):
@@ -62,81 +68,111 @@ def passages_of(peaks: Floats, threshold: float) -> list[Passage]:
     ]
 
 
-class Sums:
-    """Sums over the characters and windows of some texts, and over each bootstrap replicate of them.
+def window_length(measured: Sequence[Measured]) -> int:
+    """Return the mean number of characters of a window, at least 1."""
+    lengths = np.concatenate([np.empty(0, np.int64), *(each.end - each.start for each in measured)])
+    return max(1, round(float(lengths.mean()))) if len(lengths) else 1
 
-    series: characters in a measured suffix; those covered at each of `THRESHOLDS`; windows; those whose suffix reaches
-    each threshold; the sum of their probabilities. total: [series]. replicates: [REPLICATES, series]. blocks: how many.
+
+class TextSums(NamedTuple):
+    """Sums over the cells of one text.
+
+    series: [sums, cells], with the sums of `Sums`. cell: characters of a cell. block: cells of a block.
     """
 
-    def __init__(self, total: Floats, replicates: Floats, blocks: int) -> None:
-        self.total, self.replicates, self.blocks = total, replicates, blocks
-
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(self.total + other.total, self.replicates + other.replicates, self.blocks + other.blocks)
-
-    def coverage(self, threshold: float) -> Estimate:
-        """Return the share of characters that some suffix of at least this probability contains."""
-        return self._ratio(1 + THRESHOLDS.index(threshold), 0)
-
-    def extractable(self, threshold: float) -> Estimate:
-        """Return the share of windows whose suffix has at least this probability."""
-        return self._ratio(2 + len(THRESHOLDS) + THRESHOLDS.index(threshold), 1 + len(THRESHOLDS))
-
-    def mean_probability(self) -> Estimate:
-        """Return the mean probability of a suffix."""
-        return self._ratio(2 + 2 * len(THRESHOLDS), 1 + len(THRESHOLDS))
-
-    def _ratio(self, part: int, whole: int) -> Estimate:
-        if self.total[whole] == 0:
-            return Estimate(math.nan, math.nan, math.nan)
-        value = float(self.total[part] / self.total[whole])
-        drawn = self.replicates[:, whole]
-        values = self.replicates[drawn > 0, part] / drawn[drawn > 0]
-        if np.ptp(values) < 1e-12:
-            low, high = wilson(min(1.0, value), self.blocks)
-        else:
-            low, high = (float(end) for end in np.quantile(values, (0.025, 0.975)))
-        return Estimate(value, min(low, value), max(high, value))
+    series: Floats
+    cell: int
+    block: int
 
 
-def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats) -> Sums:
-    """Return the sums of one text. peaks: its characters' probabilities, [characters]."""
-    length = len(peaks)
-    block = block_length(measured, length)
-    cell = max(1, block // _CELLS)
+def sum_over_text(measured: Measured, scheme: Scheme, peaks: Floats, *, window: int, total: int) -> TextSums:
+    """Return the sums of one text.
+
+    peaks: [characters], the probabilities of its characters. window: `window_length`. total: characters of all texts.
+    """
+    length, cell = len(peaks), max(1, window // _CELLS_OF_WINDOW)
     cells = math.ceil(length / cell)
     probabilities = np.exp(measured.log_probability(scheme))
     of_character, of_window = np.arange(length) // cell, measured.start // cell
-    series = np.array(
-        [
-            *(
-                np.bincount(of_character, weights=each, minlength=cells)
-                for each in (~np.isnan(peaks), *(peaks >= threshold for threshold in THRESHOLDS))
-            ),
-            *(
-                np.bincount(of_window, weights=each, minlength=cells)
-                for each in (
-                    np.ones(len(measured)),
-                    *(probabilities >= threshold for threshold in THRESHOLDS),
-                    probabilities,
-                )
-            ),
-        ]
-    )  # [series, cells]
-    per_block = max(1, round(block / cell))
-    blocks = math.ceil(cells / per_block)
-    joined = np.concatenate([np.zeros((len(series), 1)), np.cumsum(np.tile(series, 2), axis=1)], axis=1)
-    starts: Ints = np.random.default_rng([_SEED, measured.text]).integers(cells, size=(REPLICATES, blocks))
-    length_of_block = min(per_block, cells)
-    drawn = joined[:, starts + length_of_block] - joined[:, starts]  # [series, replicates, blocks]
-    return Sums(series.sum(axis=1), drawn.sum(axis=2).T, blocks)
+    characters = (~np.isnan(peaks), *(peaks >= threshold for threshold in THRESHOLDS))
+    windows = (np.ones(len(measured)), *(probabilities >= threshold for threshold in THRESHOLDS), probabilities)
+    series = [np.bincount(of_character, weights=each, minlength=cells) for each in characters]
+    series += [np.bincount(of_window, weights=each, minlength=cells) for each in windows]
+    block = max(min(_BLOCK_WINDOWS * window, total // _FEWEST_BLOCKS), window, total // _MOST_BLOCKS)
+    return TextSums(np.array(series), cell, min(cells, max(1, round(block / cell))))
 
 
-def block_length(measured: Measured, length: int) -> int:
-    """Return the characters of a block of a text of `length` characters."""
-    window = float((measured.end - measured.start).mean()) if len(measured) else 1.0
-    return max(1, int(min(_BLOCK_WINDOWS * window, length / _FEWEST_BLOCKS)))
+class Sums:
+    """Sums over the characters and windows of some texts, and over each bootstrap replicate of them.
+
+    The sums are: characters in a measured suffix; those covered at each of `THRESHOLDS`; windows; those whose suffix
+    reaches each threshold; the sum of their probabilities.
+    """
+
+    def __init__(self, texts: Sequence[TextSums]) -> None:
+        self._texts = texts
+        self._total: Floats = np.sum([each.series.sum(axis=1) for each in texts], axis=0)
+        self._estimates: dict[tuple[int, int], Estimate] = {}
+
+    @property
+    def windows(self) -> int:
+        """The number of measured windows."""
+        return int(self._total[_WINDOWS])
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of all texts."""
+        return sum(math.ceil(each.series.shape[1] / each.block) for each in self._texts)
+
+    def coverage(self, threshold: float) -> Estimate:
+        """Return the share of characters that some suffix of at least this probability contains."""
+        return self._ratio(_CHARACTERS + 1 + THRESHOLDS.index(threshold), _CHARACTERS)
+
+    def extractable(self, threshold: float) -> Estimate:
+        """Return the share of windows whose suffix has at least this probability."""
+        return self._ratio(_WINDOWS + 1 + THRESHOLDS.index(threshold), _WINDOWS)
+
+    def mean_probability(self) -> Estimate:
+        """Return the mean probability of a suffix."""
+        return self._ratio(_WINDOWS + 1 + len(THRESHOLDS), _WINDOWS)
+
+    def _ratio(self, part: int, whole: int) -> Estimate:
+        if (part, whole) not in self._estimates:
+            self._estimates[part, whole] = self._estimate(part, whole)
+        return self._estimates[part, whole]
+
+    def _estimate(self, part: int, whole: int) -> Estimate:
+        if self._total[whole] == 0:
+            return Estimate(math.nan, math.nan, math.nan)
+        value = min(1.0, float(self._total[part] / self._total[whole]))
+        low, high = wilson(value, self.blocks)
+        if self.blocks >= _FEW_BLOCKS:
+            drawn = self._replicates[:, whole]
+            values = self._replicates[drawn > 0, part] / drawn[drawn > 0]
+            if np.ptp(values) > 1e-12:
+                low, high = (float(end) for end in np.quantile(values, (0.025, 0.975)))
+        return Estimate(value, min(low, value), max(high, value))
+
+    @cached_property
+    def _replicates(self) -> Floats:
+        """The sums of each replicate, [REPLICATES, sums]."""
+        joined, first, block = [], [], []
+        before = 0
+        for text in self._texts:
+            sums, cells = text.series.shape
+            joined.append(np.concatenate([np.zeros((sums, 1)), np.cumsum(np.tile(text.series, 2), axis=1)], axis=1))
+            # A block can begin at every cell of every text.
+            first.append(before + np.arange(cells))
+            block.append(np.full(cells, text.block))
+            before += 2 * cells + 1
+        sums_before, starts, lengths = np.concatenate(joined, axis=1), np.concatenate(first), np.concatenate(block)
+        generator, blocks = np.random.default_rng(_SEED), self.blocks
+        parts = []
+        for done in range(0, REPLICATES, step := max(1, _DRAWN_AT_ONCE // blocks)):
+            drawn: Ints = generator.integers(len(starts), size=(min(step, REPLICATES - done), blocks))
+            ends = sums_before[:, starts[drawn] + lengths[drawn]]
+            parts.append((ends - sums_before[:, starts[drawn]]).sum(axis=2).T)
+        return np.concatenate(parts)
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
@@ -144,11 +180,3 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
     value = one.value - other.value
     low = value - math.hypot(one.value - one.low, other.high - other.value)
     return Estimate(value, low, value + math.hypot(one.high - one.value, other.value - other.low))
-
-
-def total_of(parts: Sequence[Sums]) -> Sums | None:
-    """Return the sums over all parts, or None if there is none."""
-    found = None
-    for part in parts:
-        found = part if found is None else found + part
-    return found

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from harness.audits.book.charts import MOST_ROWS, book_charts, estimate_text, shaded_texts
 from harness.audits.book.conclusion import DEFINITIONS, NOT_MEASURED, book_conclusion
 from harness.audits.book.coverage import Estimate
@@ -17,9 +19,9 @@ from harness.audits.book.results import (
     book_results,
     most_likely_passages,
 )
-from harness.audits.book.rows import read_measured
 from harness.audits.near_results import near_figures, near_sentence, near_table
 from harness.audits.report import json_ready, model_names, table_of
+from harness.core.arrays import Bools
 from harness.core.audit import RowsOf
 from harness.core.findings import Findings, FoundTable, Marked, Passage, Stretch
 from harness.core.text import format_bound, format_number, pluralize
@@ -33,10 +35,10 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
     """Return everything that is reported. It does not depend on the order of the rows.
 
     figures: `scheme`, `prefix_tokens`, `suffix_tokens`, `models` (coverage of all texts, of the control, and their
-    difference), `texts` (by model and text), `near_verbatim`, `is_complete`.
+    difference), `texts` (by model and text), `near_verbatim`, `windows`, `measured_windows`, `is_complete`.
     """
     names = model_names(models)
-    results = book_results(params, texts, read_measured(rows), rows, names)
+    results = book_results(params, texts, rows, names)
     if results is None:
         return Findings(
             {"texts": [], "is_complete": False}, ["Nothing has been measured yet."], conclusion=NOT_MEASURED
@@ -48,6 +50,8 @@ def book_findings(params: BookParams, texts: Texts, rows: RowsOf, models: Sequen
         "models": [_model_figures(results, number) for number in range(len(results.by_model))],
         "texts": [_text_figures(results, one) for one in results.by_text],
         "near_verbatim": near_figures(results.near),
+        "windows": results.progress.all_windows,
+        "measured_windows": results.progress.windows,
         "is_complete": results.is_complete,
     }
     found = most_likely_passages(results, _MOST_PASSAGES)
@@ -89,7 +93,6 @@ def _text_figures(results: BookResults, one: TextResult) -> dict[str, Any]:
         "model": results.names[measured.model],
         "is_control": bool(results.texts.is_control[measured.text]),
         "characters": len(one.peaks),
-        "windows": measured.windows,
         "measured_windows": len(measured),
         "schemes": {
             scheme.value: {
@@ -120,20 +123,21 @@ def _sentences(results: BookResults) -> Iterator[str]:
                 f"{estimate_text(gap)}."
             )
     for summary in results.near:
-        yield near_sentence(summary, results.label)
+        yield near_sentence(summary, results.label, "window")
+    unit = params.stride_unit.value.removesuffix("s")
     yield (
-        f"A window begins at every {params.stride:,}th {params.stride_unit.value.removesuffix('s')} and has "
-        f"{params.prefix_tokens} + {params.suffix_tokens} tokens, which are tokenized together."
+        f"Windows begin {pluralize(params.stride, unit)} apart and have {params.prefix_tokens} + "
+        f"{params.suffix_tokens} tokens, which are tokenized together."
     )
     blocks = sorted({one.block for one in results.by_text})
     length = f"{blocks[0]:,}" if len(blocks) == 1 else f"{blocks[0]:,} to {blocks[-1]:,}"
     yield f"Intervals are 95 % intervals of a circular block bootstrap with blocks of {length} characters."
     yield (
-        f"A window whose first tokens are less likely than {LEAST:g} is not followed to its end; its probability is an "
-        "upper bound."
+        "A window whose first tokens are less likely than 10⁻⁹ under every scheme is not followed to its end; its "
+        "probability is then an upper bound, which changes no coverage."
     )
     if len(results.by_text) > MOST_ROWS:
-        yield f"Charts show the first {MOST_ROWS} of {pluralize(len(results.by_text), 'text')}; the tables have all."
+        yield f"Charts show {MOST_ROWS} rows of {len(results.by_text)} (texts under targets); the tables have all."
     yield from results.texts.notes
 
 
@@ -182,7 +186,7 @@ def _tables(results: BookResults) -> list[FoundTable]:
     return [
         table_of("coverage", f"Coverage by text, {results.label} ({interval})", overview),
         table_of("discoverable", f"(n, p)-discoverable windows, {results.label}", discoverable),
-        *([near_table(results.near, results.label, "of")] if results.near else []),
+        *([near_table(results.near, results.label, "text")] if results.near else []),
         table_of("schemes", "Coverage and windows by scheme and probability", schemes, is_detail=True),
     ]
 
@@ -204,7 +208,10 @@ def _passage_table(results: BookResults, found: Sequence[LocatedPassage]) -> Fou
 
 
 def _window_table(results: BookResults) -> FoundTable:
-    """Return every measured window with the log-probability of its suffix; None if a scheme cannot return it."""
+    """Return every measured window with the log-probability of its suffix or an upper bound of it.
+
+    It is None if a scheme cannot return the suffix.
+    """
     rows = [
         {
             "model": results.names[one.measured.model],
@@ -216,13 +223,21 @@ def _window_table(results: BookResults) -> FoundTable:
                 f"log probability, {results.params.label(scheme)}": float(one.measured.log_probability(scheme)[place])
                 for scheme in results.params.schemes
             },
+            "is upper bound": bool(is_bound[place]),
         }
         for one in results.by_text
+        for is_bound in [_is_upper_bound(results, one)]
         for place, (start, cut, end) in enumerate(
             zip(one.measured.start, one.measured.cut, one.measured.end, strict=True)
         )
     ]
     return table_of("windows", "Every window", rows, is_detail=True)
+
+
+def _is_upper_bound(results: BookResults, one: TextResult) -> Bools:
+    """Return which windows were not followed to their end, [windows]."""
+    logs = [one.measured.log_probability(scheme) for scheme in results.params.schemes]
+    return np.asarray(np.max(logs, axis=0) < np.log(LEAST))
 
 
 def _shown_passage(results: BookResults, one: LocatedPassage) -> Passage:

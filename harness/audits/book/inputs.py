@@ -1,26 +1,34 @@
 """Read the texts of a book audit, and check that every target can tokenize them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.audits.book.params import BookParams
-from harness.audits.models import Model, require_context, require_tokenizer
+from harness.audits.models import Model, load_text_tokenizer, require_context
 from harness.core.arrays import Bools
 from harness.core.audit import AuditInputs
 from harness.core.errors import HarnessError
 from harness.corpora.documents import documents_in
-from harness.corpora.text_files import Notes, parse_tokenizer, read_text
+from harness.corpora.text_files import Notes
 
-_SAMPLED = 64
-"""Characters per token that are certainly enough to see whether a text has as many tokens as a window."""
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_CHARACTERS_PER_TOKEN = 16
+"""Usually enough to see whether a text has as many tokens as a window."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of an audit. is_control: [texts], those that the targets never saw. notes: about skipped input."""
+    """The texts of an audit.
+
+    is_control: [texts], those that the targets never saw. notes: sentences about skipped input.
+    """
 
     names: Sequence[str]
     texts: Sequence[str]
@@ -50,44 +58,68 @@ def read_texts(
 ) -> AuditInputs:
     """Read the documents of all `paths`, and those of `control`. models: the targets.
 
-    A document that has fewer tokens than a window is skipped, with a note. Raises HarnessError for input that cannot be
-    read, if no document remains, or if a target has no tokenizer.json or too short a context.
+    A document that has fewer tokens than a window, or the text of another one, is skipped, with a note. Raises
+    HarnessError for input that cannot be read, if no document remains, if the control is one of the texts, or if a
+    target has no tokenizer.json or too short a context.
     """
     require_context(models, params.window_tokens)
-    tokenizers = []
-    for model in models:
-        file = model.path / "tokenizer.json"
-        content = require_tokenizer(read_text(file) if file.is_file() else None, [model])
-        tokenizers.append(parse_tokenizer(content, str(file)))
+    tokenizers = [load_text_tokenizer(model) for model in models]
     notes = Notes()
-    names: list[str] = []
-    texts: list[str] = []
-    is_control: list[bool] = []
+    names = _UniqueNames()
+    texts: dict[str, tuple[str, bool]] = {}
     for path in [*paths, *([control] if control is not None else [])]:
-        for document in documents_in(path, field=field, split=split, notes=notes, keeps_line_ends=True):
+        documents = documents_in(
+            path, field=field, split=split, notes=notes, keeps_line_ends=True, replaces_invalid_bytes=True
+        )
+        for document in documents:
             text = "".join(document.lines)
-            beginning = text[: _SAMPLED * params.window_tokens]
-            fewest = min(len(each.encode(beginning, add_special_tokens=False).ids) for each in tokenizers)
+            fewest = min(_tokens_up_to(text, each, params.window_tokens) for each in tokenizers)
             if fewest < params.window_tokens:
                 notes.add(
                     "texts shorter than a window",
                     f"Skipped {document.name}: {fewest} tokens, and a window has {params.window_tokens}.",
                 )
-                continue
-            names.append(_unique_name(document.name, names))
-            texts.append(text)
-            is_control.append(path is control)
+            elif text not in texts:
+                texts[text] = (names.unique(document.name), path is control)
+            elif path is control and not texts[text][1]:
+                raise HarnessError(
+                    f"the control {document.name} is the same text as {texts[text][0]}. Name text that no target has "
+                    "seen."
+                )
+            else:
+                notes.add(
+                    "texts that were read before",
+                    f"Skipped {document.name}: the same text as {texts[text][0]}.",
+                )
+    is_control = [each for _, each in texts.values()]
     if all(is_control):
         why = f" {notes.sentences[0]}" if notes.sentences else ""
         raise HarnessError(f"{paths[0]} contains no text of {params.window_tokens} tokens.{why} Name a longer text.")
     if control is not None and not any(is_control):
         raise HarnessError(f"{control} contains no text of {params.window_tokens} tokens. Name a longer control text.")
-    return Texts(names, texts, np.array(is_control), notes.sentences).to_inputs()
+    found = [name for name, _ in texts.values()]
+    return Texts(found, list(texts), np.array(is_control), notes.sentences).to_inputs()
 
 
-def _unique_name(name: str, taken: Sequence[str]) -> str:
-    number, unique = 1, name
-    while unique in taken:
-        number += 1
-        unique = f"{name} ({number})"
-    return unique
+def _tokens_up_to(text: str, tokenizer: "Tokenizer", wanted: int) -> int:
+    """Return the number of tokens of a text, or at least `wanted` if it has more."""
+    for part in (text[: _CHARACTERS_PER_TOKEN * wanted], text):
+        tokens = len(tokenizer.encode(part, add_special_tokens=False).ids)
+        if tokens >= wanted or len(part) == len(text):
+            break
+    return tokens
+
+
+class _UniqueNames:
+    """Numbers names that were used before."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+
+    def unique(self, name: str) -> str:
+        """Return `name`, or `name (2)` if it is taken."""
+        self._taken[name] += 1
+        while self._taken[name] > 1:
+            name = f"{name} ({self._taken[name]})"
+            self._taken[name] += 1
+        return name

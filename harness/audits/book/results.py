@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +11,16 @@ from harness.audits.book.coverage import (
     Estimate,
     Passage,
     Sums,
-    block_length,
+    TextSums,
     character_peaks,
     difference,
     passages_of,
     sum_over_text,
-    total_of,
+    window_length,
 )
 from harness.audits.book.inputs import Texts
 from harness.audits.book.params import THRESHOLDS, BookParams
-from harness.audits.book.rows import Measured
+from harness.audits.book.rows import Measured, read_counts, read_measured
 from harness.audits.near_results import NearSummary, summarize_near
 from harness.audits.probabilities import leaked_probability
 from harness.audits.schemes import Scheme
@@ -29,6 +30,21 @@ from harness.core.audit import RowsOf
 QUERIES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 DISCOVERY = (0.1, 0.5, 0.9)
 """The probabilities p of (n, p)-discoverable extraction."""
+
+
+class Progress(NamedTuple):
+    """The windows that were measured and all windows, the same for near-verbatim ones, and whether all are known."""
+
+    windows: int
+    all_windows: int
+    near: int
+    all_near: int
+    is_complete: bool
+
+    @property
+    def is_over(self) -> bool:
+        """True if everything was measured."""
+        return self.is_complete and self.windows == self.all_windows and self.near == self.all_near
 
 
 class LocatedPassage(NamedTuple):
@@ -41,12 +57,22 @@ class LocatedPassage(NamedTuple):
 
 @dataclass(frozen=True)
 class TextResult:
-    """One text under one model. peaks: [characters], under the main scheme. sums: by scheme. block: in characters."""
+    """One text under one model. peaks: [characters], under the main scheme. sums: by scheme."""
 
     measured: Measured
     peaks: Floats
-    sums: dict[Scheme, Sums]
-    block: int
+    text_sums: dict[Scheme, TextSums]
+
+    @cached_property
+    def sums(self) -> dict[Scheme, Sums]:
+        """The shares of this text alone, by scheme."""
+        return {scheme: Sums([each]) for scheme, each in self.text_sums.items()}
+
+    @property
+    def block(self) -> int:
+        """Characters of a block of the bootstrap."""
+        (one, *_) = self.text_sums.values()
+        return one.block * one.cell
 
     @property
     def longest(self) -> Passage | None:
@@ -76,7 +102,10 @@ class ModelResult:
 
 @dataclass(frozen=True)
 class BookResults:
-    """All results. names: of the models. near: the texts and the control under each model, of the chosen windows."""
+    """All results.
+
+    names: the names of the models. near: the near-verbatim windows of the texts and of the control under each model.
+    """
 
     params: BookParams
     texts: Texts
@@ -84,7 +113,12 @@ class BookResults:
     by_text: list[TextResult]
     by_model: list[ModelResult]
     near: list[NearSummary]
-    is_complete: bool
+    progress: Progress
+
+    @property
+    def is_complete(self) -> bool:
+        """True if everything was measured."""
+        return self.progress.is_over
 
     @property
     def main(self) -> Scheme:
@@ -109,25 +143,28 @@ class BookResults:
         return f"{self.names[result.measured.model]}: {name}" if len(self.names) > 1 else name
 
 
-def book_results(
-    params: BookParams, texts: Texts, measured: Sequence[Measured], rows: RowsOf, names: Sequence[str]
-) -> BookResults | None:
-    """Return all results, or None before anything is measured."""
-    if not measured:
+def book_results(params: BookParams, texts: Texts, rows: RowsOf, names: Sequence[str]) -> BookResults | None:
+    """Return all results, or None before a text other than the control is measured."""
+    measured = read_measured(rows)
+    if all(texts.is_control[one.text] for one in measured):
         return None
-    by_text = [_text_result(params, texts, one) for one in measured]
     models = sorted({one.model for one in measured})
-    windows = sum(len(one) for one in measured)
-    wanted = sum(one.windows for one in measured)
-    near = _near_summaries(texts, rows, names)
-    is_complete = len(models) == len(names) and windows == wanted
-    is_complete = is_complete and all(
-        sum(one.of for one in near if one.model == model)
-        == min(params.near, sum(one.windows for one in measured if one.model == model))
-        for model in models
-    )
+    by_text: list[TextResult] = []
+    for model in models:
+        mine = [one for one in measured if one.model == model]
+        sizes = {"window": window_length(mine), "total": sum(len(texts.texts[one.text]) for one in mine)}
+        by_text += [_text_result(params, texts, one, **sizes) for one in mine]
     by_model = [_model_result(params, texts, by_text, model) for model in models]
-    return BookResults(params, texts, names, by_text, by_model, near, is_complete)
+    counts = read_counts(rows)
+    near = _near_summaries(texts, rows, names)
+    progress = Progress(
+        sum(map(len, measured)),
+        sum(windows for windows, _ in counts.values()),
+        sum(one.of for one in near),
+        sum(near for _, near in counts.values()),
+        is_complete={model for model, _ in counts} == set(range(len(names))),
+    )
+    return BookResults(params, texts, names, by_text, by_model, near, progress)
 
 
 def most_likely_passages(results: BookResults, most: int) -> list[LocatedPassage]:
@@ -152,15 +189,10 @@ def _near_summaries(texts: Texts, rows: RowsOf, names: Sequence[str]) -> list[Ne
     return [one for one in found if one is not None]
 
 
-def _text_result(params: BookParams, texts: Texts, measured: Measured) -> TextResult:
-    length = len(texts.texts[measured.text])
-    sums = {}
-    for scheme in params.schemes:
-        peaks = character_peaks(measured, scheme, length)
-        sums[scheme] = sum_over_text(measured, scheme, peaks)
-        if scheme is params.main_scheme:
-            main = peaks
-    return TextResult(measured, main, sums, block_length(measured, length))
+def _text_result(params: BookParams, texts: Texts, measured: Measured, *, window: int, total: int) -> TextResult:
+    peaks = {scheme: character_peaks(measured, scheme, len(texts.texts[measured.text])) for scheme in params.schemes}
+    sums = {scheme: sum_over_text(measured, scheme, each, window=window, total=total) for scheme, each in peaks.items()}
+    return TextResult(measured, peaks[params.main_scheme], sums)
 
 
 def _model_result(params: BookParams, texts: Texts, by_text: Sequence[TextResult], model: int) -> ModelResult:
@@ -174,9 +206,5 @@ def _model_result(params: BookParams, texts: Texts, by_text: Sequence[TextResult
         for row, queries in enumerate(QUERIES):
             leaked = leaked_probability(logs, queries)
             discoverable[row] = [(leaked >= probability).mean() for probability in DISCOVERY]
-    return ModelResult(
-        model,
-        total_of([one.sums[scheme] for one in subject]),
-        total_of([one.sums[scheme] for one in control]),
-        discoverable,
-    )
+    total, beside = (Sums([one.text_sums[scheme] for one in some]) if some else None for some in (subject, control))
+    return ModelResult(model, total, beside, discoverable)

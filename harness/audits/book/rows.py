@@ -1,5 +1,6 @@
-"""The audit's table, and its rows as arrays by model and text."""
+"""The audit's tables, and their rows as arrays by model and text."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,27 +12,19 @@ from harness.core.arrays import Floats, Ints
 from harness.core.audit import RowsOf
 from harness.core.rows import Kind, table
 
-WINDOWS = table(
-    "window",
-    model=Kind.INTEGER,
-    text=Kind.INTEGER,
-    start=Kind.INTEGER,
-    cut=Kind.INTEGER,
-    end=Kind.INTEGER,
-    **{scheme.value: Kind.REAL for scheme in SCHEMES},
-)
-"""A window: its characters, and the log-probability of its suffix under each scheme, NaN for those not measured."""
-COUNTS = table("count", model=Kind.INTEGER, text=Kind.INTEGER, windows=Kind.INTEGER)
-"""The number of windows of a text in the tokens of a model."""
+_OF_WINDOW = dict.fromkeys(("model", "text", "window", "start", "cut", "end"), Kind.INTEGER)
+WINDOWS = table("window", **_OF_WINDOW, **{scheme.value: Kind.REAL for scheme in SCHEMES})
+"""A window of a text, its characters, and the log-probability of its suffix under each scheme, NaN if not measured."""
+COUNTS = table("count", model=Kind.INTEGER, text=Kind.INTEGER, windows=Kind.INTEGER, near=Kind.INTEGER)
+"""The windows of a text in the tokens of a model, and those whose near-verbatim probability is to be measured."""
 TABLES = (WINDOWS, COUNTS, NEAR)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measured windows of one text under one model, in order of their start.
+    """The measured windows of one text under one model, in order.
 
-    start, cut, end: [n] int64. log_probabilities: [schemes, n], of the suffixes under each of `SCHEMES`. windows: how
-    many windows the text has.
+    start, cut, end: [n] int64. log_probabilities: [schemes, n], of the suffixes under each of `SCHEMES`.
     """
 
     model: int
@@ -40,7 +33,6 @@ class Measured:
     cut: Ints
     end: Ints
     log_probabilities: Floats
-    windows: int
 
     def __len__(self) -> int:
         return len(self.start)
@@ -53,21 +45,21 @@ class Measured:
 def read_measured(rows: RowsOf) -> list[Measured]:
     """Return the measured windows by model and text, in the order in which these were named."""
     found = rows(WINDOWS.name)
-    model, text, start = (np.asarray(found[name], np.int64) for name in ("model", "text", "start"))
-    order = np.lexsort((start, text, model))
-    model, text, start = model[order], text[order], start[order]
-    cut, end = (np.asarray(found[name], np.int64)[order] for name in ("cut", "end"))
+    model, text, window = (np.asarray(found[name], np.int64) for name in ("model", "text", "window"))
+    order = np.lexsort((window, text, model))
+    model, text = model[order], text[order]
+    start, cut, end = (np.asarray(found[name], np.int64)[order] for name in ("start", "cut", "end"))
     logs = np.array([np.asarray(found[scheme.value], np.float64)[order] for scheme in SCHEMES])
-    counts = rows(COUNTS.name)
-    windows = {
-        (int(each[0]), int(each[1])): int(each[2])
-        for each in zip(counts["model"], counts["text"], counts["windows"], strict=True)
-    }
     edges = [0, *(np.flatnonzero(np.diff(model) | np.diff(text)) + 1).tolist(), len(order)]
-    measured = []
-    for first, stop in pairwise(edges):
-        if stop > first:
-            part, key = slice(first, stop), (int(model[first]), int(text[first]))
-            count = windows.get(key, stop - first)
-            measured.append(Measured(*key, start[part], cut[part], end[part], logs[:, part], count))
-    return measured
+    return [
+        Measured(int(model[first]), int(text[first]), start[part], cut[part], end[part], logs[:, part])
+        for first, stop in pairwise(edges)
+        if stop > first and (part := slice(first, stop))
+    ]
+
+
+def read_counts(rows: RowsOf) -> Mapping[tuple[int, int], tuple[int, int]]:
+    """Return the numbers of windows and of near-verbatim windows by model and text."""
+    counts = rows(COUNTS.name)
+    columns = (np.asarray(counts[name], np.int64).tolist() for name in ("model", "text", "windows", "near"))
+    return {(model, text): (windows, near) for model, text, windows, near in zip(*columns, strict=True)}

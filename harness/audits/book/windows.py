@@ -20,6 +20,7 @@ _FURTHER_TOKENS = 8
 """Tokens after a window that must be known, because the last tokens of a shortened text can be different."""
 _WINDOWS_AT_ONCE = 512
 _SAMPLED = 1 << 14  # characters
+_MOST_CHARACTERS = 16  # per token
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,11 @@ class Windows:
 
 def cut_windows(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
     """Return the windows of `text`, which begin at every `stride`-th character or token and have all their tokens."""
-    at_tokens = params.stride_unit is StrideUnit.TOKENS
-    cut = _windows_at_tokens if at_tokens else _windows_at_characters
-    found = list(cut(text, tokenizer, params))
-    tokens, bounds = zip(*found, strict=True) if found else ((), ())
-    start, middle, end = np.array(bounds, np.int64).reshape(-1, 3).T
-    return Windows(np.array(tokens, np.int32).reshape(-1, params.window_tokens), start, middle, end)
+    if params.stride_unit is StrideUnit.TOKENS:
+        return _windows_at_tokens(text, tokenizer, params)
+    parts = list(_windows_at_characters(text, tokenizer, params))
+    tokens, bounds = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Windows(tokens, *bounds.T)
 
 
 def join_windows(parts: Sequence[Windows]) -> tuple[Ints, Windows]:
@@ -59,7 +59,7 @@ def join_windows(parts: Sequence[Windows]) -> tuple[Ints, Windows]:
 def coarse_to_fine(windows: int) -> Ints:
     """Return an order of the windows in which every part covers the whole text: every 16th one, those between, ….
 
-    An audit that is stopped early has so measured the whole text with a larger stride.
+    An audit that is stopped early has then measured the whole text, with a larger stride.
     """
     numbers = np.arange(windows)
     # The number of trailing zeros of the number, at most four.
@@ -67,41 +67,45 @@ def coarse_to_fine(windows: int) -> Ints:
     return np.argsort(-level, kind="stable")
 
 
-_Found = tuple[Sequence[int], tuple[int, int, int]]
+def _windows_at_tokens(text: str, tokenizer: "Tokenizer", params: BookParams) -> Windows:
+    (encoding,) = _encode(tokenizer, [text])
+    ids, offsets = np.array(encoding.ids, np.int32), np.array(encoding.offsets, np.int64).reshape(-1, 2)
+    first = np.arange(0, len(ids) - params.window_tokens + 1, params.stride)
+    tokens = ids[first[:, None] + np.arange(params.window_tokens)]
+    end = offsets[first + params.window_tokens - 1, 1]
+    return Windows(tokens, offsets[first, 0], offsets[first + params.prefix_tokens, 0], end)
 
 
-def _windows_at_tokens(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[_Found]:
-    encoding = _encode(tokenizer, [text])[0]
-    ids, offsets = encoding.ids, encoding.offsets
-    for first in range(0, len(ids) - params.window_tokens + 1, params.stride):
-        stop = first + params.window_tokens
-        bounds = offsets[first][0], offsets[first + params.prefix_tokens][0], offsets[stop - 1][1]
-        yield ids[first:stop], bounds
-
-
-def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[_Found]:
-    starts = range(0, len(text), params.stride)
+def _windows_at_characters(text: str, tokenizer: "Tokenizer", params: BookParams) -> Iterator[tuple[Tokens, Ints]]:
+    """Yield the tokens [n, window tokens] and the start, cut and end [n, 3] of some windows after the other."""
+    starts = range(0, max(1, len(text)), params.stride)
     reach = _expected_reach(text, tokenizer, params.window_tokens)
     for group in range(0, len(starts), _WINDOWS_AT_ONCE):
         some = starts[group : group + _WINDOWS_AT_ONCE]
         encodings = _encode(tokenizer, [text[start : start + reach] for start in some])
+        tokens, bounds = [], []
         for start, first_try in zip(some, encodings, strict=True):
             encoding, length = first_try, reach
             while len(encoding.ids) < params.window_tokens + _FURTHER_TOKENS and start + length < len(text):
                 length *= 2
-                encoding = _encode(tokenizer, [text[start : start + length]])[0]
-            if len(encoding.ids) < params.window_tokens:
-                continue
-            offsets = encoding.offsets
-            cut, end = offsets[params.prefix_tokens][0], offsets[params.window_tokens - 1][1]
-            yield encoding.ids[: params.window_tokens], (start, start + cut, start + end)
+                (encoding,) = _encode(tokenizer, [text[start : start + length]])
+            if len(encoding.ids) >= params.window_tokens:
+                offsets = encoding.offsets
+                cut, end = offsets[params.prefix_tokens][0], offsets[params.window_tokens - 1][1]
+                tokens.append(encoding.ids[: params.window_tokens])
+                bounds.append((start, start + cut, start + end))
+        yield (
+            np.array(tokens, np.int32).reshape(-1, params.window_tokens),
+            np.array(bounds, np.int64).reshape(-1, 3),
+        )
 
 
 def _expected_reach(text: str, tokenizer: "Tokenizer", tokens: int) -> int:
     """Return how many characters usually have a few more than `tokens` tokens."""
     sample = text[:_SAMPLED]
     characters = len(sample) / max(1, len(_encode(tokenizer, [sample])[0].ids))
-    return int(1.5 * characters * (tokens + _FURTHER_TOKENS)) + 1
+    # The beginning can be unusual, such as a line of spaces; a window that needs more characters gets them.
+    return int(min(_MOST_CHARACTERS, 1.5 * characters) * (tokens + _FURTHER_TOKENS)) + 1
 
 
 def _encode(tokenizer: "Tokenizer", texts: list[str]) -> "list[Encoding]":

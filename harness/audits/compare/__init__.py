@@ -1,1 +1,1 @@
-"""What changed in memorization between targets, such as before and after unlearning, on the same sequences."""
+"""The comparison of targets, such as before and after unlearning, on the same sequences."""

@@ -1,4 +1,4 @@
-"""How much of a sequence a target has memorized, from the log-probabilities of its suffix's tokens."""
+"""Measures of the memorization of a sequence, from the log-probabilities of its suffix's tokens."""
 
 import numpy as np
 

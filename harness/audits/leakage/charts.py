@@ -30,7 +30,7 @@ def leakage_charts(results: LeakageResults) -> list[Chart]:
     if results.inexact:
         charts.append(_inexact_chart(results))
     if results.near:
-        charts.append(near_chart(results.near, results.label(Scheme.TOP_K)))
+        charts.append(near_chart(results.near, results.label(Scheme.TOP_K), "sequence"))
     if results.matches:
         charts.append(_wrong_position_chart(results))
     return [*charts, _discoverable_chart(results)]

@@ -21,7 +21,7 @@ def leakage_sentences(results: LeakageResults) -> list[str]:
         *_positions(results),
         *(_trend(results, trend) for trend in results.trends),
         *_inexact(results),
-        *(near_sentence(one, results.label(Scheme.TOP_K)) for one in results.near),
+        *(near_sentence(one, results.label(Scheme.TOP_K), "sequence") for one in results.near),
         *_matches(results),
         f"Schemes: {', '.join(results.label(scheme) for scheme in Scheme)}. For top-k the source gives 5 in its text "
         "and 10, the default here, in its Table 1.",

@@ -9,6 +9,7 @@ from harness.audits.exact import exact_logprobs, target_logprobs
 from harness.core.errors import HarnessError
 from harness.core.policy import Policy
 from harness.demo import ROUND_ARRAYS, WEIGHTS
+from harness.engine.loading import load_target
 from harness.engine.shaping import apply_policy
 from tests.devices import slow_on_gpu
 from tests.unit.engine.conftest import configurations, load_on, save_model
@@ -82,6 +83,21 @@ def test_an_unlikely_suffix_is_not_followed_to_its_end(device):
     assert (bound[:, ~is_likely] < np.log(least)).all()
     # Some rows end after the first tokens, and what follows counts as certain.
     assert (found[:, ~is_likely, 8:] == 0).all(axis=(0, 2)).any()
+
+
+@pytest.mark.parametrize("prefix_length", [1, 9])
+@pytest.mark.parametrize("suffix_length", [3, 30])
+def test_short_prefixes_and_models_in_one_piece_have_the_same_bound(folders, monkeypatch, prefix_length, suffix_length):
+    target = load_target(folders["gemma2"], device="cpu", threads=1)
+    assert target.runner.head is None
+    target.runner.logit_bytes = 4 * target.vocabulary * 7
+    rows = np.random.default_rng(2).integers(0, target.vocabulary, (5, prefix_length + suffix_length))
+    prefixes, suffixes = rows[:, :prefix_length], rows[:, prefix_length:]
+    whole = exact_logprobs(target, prefixes, suffixes, [Policy()]).sum(axis=2)
+    found = exact_logprobs(target, prefixes, suffixes, [Policy()], least=1e-4).sum(axis=2)
+    assert (found >= whole - 1e-4).all()
+    is_likely = whole >= np.log(1e-4)
+    assert np.allclose(found[is_likely], whole[is_likely], atol=1e-4) and (found[~is_likely] < np.log(1e-4)).all()
 
 
 def test_only_unsettled_rows_use_longer_heads(device, monkeypatch):

@@ -65,6 +65,9 @@ def test_the_bound_is_never_below_the_verbatim_probability(demo, policy):
     bound = near_suffixes(demo, prefixes, suffixes, policy, beams=3).probability(24, 5)
     assert bound[:, 0] == pytest.approx(verbatim, rel=1e-3, abs=1e-6)
     assert (np.diff(bound, axis=1) >= 0).all() and (bound <= 1).all()
+    tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+    tokens, by_characters = near_probabilities(demo, prefixes, suffixes, policy, NearParams(beams=3), tokenizer)
+    assert (tokens >= verbatim[:, None]).all() and (by_characters >= verbatim[:, None]).all()
 
 
 def test_the_bound_is_not_above_what_samples_show():

@@ -11,7 +11,7 @@ from harness.audits.book.inputs import read_texts
 from harness.audits.book.params import LEAST, BookParams
 from harness.audits.book.rows import WINDOWS
 from harness.audits.book.windows import cut_windows
-from harness.audits.models import Model
+from harness.audits.models import Model, load_text_tokenizer
 from harness.core.errors import HarnessError
 from harness.core.findings import Findings, HeatMap
 from harness.demo import SIZES
@@ -23,7 +23,9 @@ DEMO, _, TINY = (Model(size.name, size.weights) for size in SIZES)
 PARAMS = BookParams(stride=25)
 
 
-def context(params: BookParams, texts: tuple[Path, Path], *models: Model, batches: int | None = None) -> InMemory:
+def context(
+    params: BookParams, texts: tuple[Path, Path | None], *models: Model, batches: int | None = None
+) -> InMemory:
     inputs = read_texts([texts[0]], texts[1], models, params, field="text")
     return InMemory(BookAudit(params), inputs, target_configs(*(model.path for model in models)), batches=batches)
 
@@ -71,7 +73,8 @@ def test_the_memorized_text_is_found_and_the_control_is_not(findings: Findings):
     assert model["coverage_minus_control"]["0.001"]["value"] == model["coverage"]["0.001"]["value"]
     known, control = findings.figures["texts"]
     assert (known["is_control"], control["is_control"]) == (False, True)
-    assert known["measured_windows"] == known["windows"] and findings.figures["is_complete"]
+    assert findings.figures["is_complete"]
+    assert findings.figures["measured_windows"] == findings.figures["windows"] > known["measured_windows"]
     values = [known["schemes"]["top_k"]["coverage"][each]["value"] for each in ("0.001", "0.01", "0.1", "0.5")]
     assert values == sorted(values, reverse=True)
     json.dumps(findings.figures, allow_nan=False)
@@ -97,11 +100,43 @@ def test_a_killed_audit_continues_to_the_same_findings(texts: tuple[Path, Path])
     with pytest.raises(Killed):
         killed.run()
     partial = killed.findings("demo")
-    assert not partial.figures["is_complete"] and "so far" in partial.conclusion.evidence
+    assert not partial.figures["is_complete"] and "so far 128 of " in partial.conclusion.evidence
     resumed = killed.resumed().run()
     assert plain(resumed.findings("demo")) == plain(whole.findings("demo"))
     assert resumed.figures == whole.figures
     assert plain(whole.findings_of_shuffled_rows("demo")) == plain(whole.findings("demo"))
+
+
+def test_an_audit_killed_near_its_end_continues(texts: tuple[Path, Path]):
+    params = BookParams(stride=30, near=40, beams=2)
+    whole = context(params, texts, TINY, DEMO).run()
+    # The last batch is one of near-verbatim windows under the second target.
+    killed = context(params, texts, TINY, DEMO, batches=len(whole._done) - 1)
+    with pytest.raises(Killed):
+        killed.run()
+    partial = killed.findings("tiny", "demo")
+    assert not partial.figures["is_complete"] and "near-verbatim windows" in partial.conclusion.evidence
+    assert plain(killed.resumed().run().findings("tiny", "demo")) == plain(whole.findings("tiny", "demo"))
+
+
+def test_texts_that_are_not_begun_are_missing(tmp_path: Path):
+    for number in range(200):
+        (tmp_path / f"{number:03}.txt").write_text(f"{number} {trained_text(2)}", encoding="utf-8")
+    params = BookParams(near=0, stride=1000)
+    killed = context(params, (tmp_path, None), TINY, batches=1)
+    with pytest.raises(Killed):
+        killed.run()
+    found = killed.findings("tiny")
+    assert not found.figures["is_complete"] and "so far 128 of 200 windows" in found.conclusion.evidence
+
+
+def test_windows_at_tokens_of_one_character_are_told_apart(tmp_path: Path):
+    (tmp_path / "emoji.txt").write_text("\U0001f600\u6f22" * 60, encoding="utf-8")
+    params = BookParams(prefix_tokens=6, suffix_tokens=6, stride=1, stride_unit="tokens", near=1000, beams=1)
+    audited = context(params, (tmp_path, None), TINY).run()
+    found = audited.findings("tiny").figures
+    assert found["is_complete"]
+    assert found["windows"] == len(audited.rows(WINDOWS.name)["start"]) > 300
 
 
 def test_targets_are_measured_in_their_own_tokens(texts: tuple[Path, Path], tmp_path: Path):
@@ -128,14 +163,39 @@ def test_short_texts_are_skipped_with_a_note(tmp_path: Path):
     assert note.startswith("Skipped short.txt: ") and note.endswith(" tokens, and a window has 100.")
 
 
-def test_texts_of_equal_names_are_told_apart(tmp_path: Path):
-    for folder in ("one", "two"):
+def test_texts_of_equal_names_are_told_apart_and_equal_texts_are_read_once(tmp_path: Path):
+    for folder in ("one", "two", "three"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "book.txt").write_text(trained_text(3))
-    inputs = read_texts(
-        [tmp_path / "one" / "book.txt", tmp_path / "two" / "book.txt"], None, [DEMO], PARAMS, field="text"
-    )
+        (tmp_path / folder / "book.txt").write_text(trained_text(4 if folder == "two" else 3))
+    paths = [tmp_path / folder / "book.txt" for folder in ("one", "two", "three")]
+    inputs = read_texts(paths, None, [DEMO], PARAMS, field="text")
     assert inputs.texts["names"] == ["book.txt", "book.txt (2)"]
+    assert inputs.texts["notes"] == ["Skipped book.txt: the same text as book.txt."]
+    with pytest.raises(HarnessError, match=r"the control book\.txt is the same text as book\.txt\. Name text"):
+        read_texts(paths[:2], paths[2], [DEMO], PARAMS, field="text")
+
+
+def test_bytes_that_are_not_utf_8_do_not_end_a_book(tmp_path: Path):
+    book = tmp_path / "book.txt"
+    content = trained_text(9).encode()
+    book.write_bytes(content[:900] + b"\xe9\xff" + content[900:])
+    inputs = read_texts([book], None, [DEMO], PARAMS, field="text")
+    assert inputs.texts["texts"] == [f"{content[:900].decode()}\ufffd\ufffd{content[900:].decode()}"]
+    assert inputs.texts["notes"] == ["book.txt: 2 bytes that are not UTF-8 became U+FFFD."]
+
+
+def test_the_settings_and_special_tokens_of_a_tokenizer_do_not_change_a_text(tmp_path: Path):
+    other = tmp_path / "other"
+    shutil.copytree(TINY.path, other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    tokenizer["truncation"] = {"direction": "Right", "max_length": 64, "strategy": "LongestFirst", "stride": 0}
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    book = tmp_path / "book.txt"
+    special = tokenizer["added_tokens"][0]["content"]
+    book.write_text(f"{trained_text(1)}{special}{trained_text(3)}")
+    inputs = read_texts([book], None, [Model("other", other)], PARAMS, field="text")
+    windows = cut_windows(inputs.texts["texts"][0], load_text_tokenizer(Model("other", other)), PARAMS)
+    assert len(windows) > 10 and not (windows.tokens == tokenizer["added_tokens"][0]["id"]).any()
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path):

@@ -3,11 +3,13 @@ import pytest
 
 from harness.audits.book.coverage import (
     Estimate,
-    block_length,
+    Sums,
+    TextSums,
     character_peaks,
     difference,
     passages_of,
     sum_over_text,
+    window_length,
 )
 from harness.audits.book.params import THRESHOLDS
 from harness.audits.book.rows import Measured
@@ -17,12 +19,17 @@ from harness.audits.schemes import SCHEMES, Scheme
 def measured(cut: np.ndarray, end: np.ndarray, probabilities: np.ndarray) -> Measured:
     with np.errstate(divide="ignore"):
         logs = np.tile(np.log(probabilities), (len(SCHEMES), 1))
-    return Measured(0, 0, 2 * cut - end, cut, end, logs, len(cut))
+    return Measured(0, 0, 2 * cut - end, cut, end, logs)
+
+
+def sums_of(windows: Measured, length: int, scheme: Scheme = Scheme.TOP_K, *, texts: int = 1) -> TextSums:
+    peaks = character_peaks(windows, scheme, length)
+    return sum_over_text(windows, scheme, peaks, window=window_length([windows]), total=texts * length)
 
 
 def random_windows(seed: int, length: int, windows: int) -> Measured:
     generator = np.random.default_rng(seed)
-    cut = np.sort(generator.integers(30, length - 30, windows))
+    cut = np.sort(generator.integers(30, max(31, length - 30), windows))
     return measured(cut, cut + generator.integers(5, 30, windows), generator.random(windows) ** 8)
 
 
@@ -44,15 +51,18 @@ def test_passages_are_the_longest_runs_at_a_threshold():
 def test_shares_are_those_of_the_whole_text():
     windows = random_windows(2, 4000, 300)
     peaks = character_peaks(windows, Scheme.PLAIN, 4000)
-    sums = sum_over_text(windows, Scheme.PLAIN, peaks)
+    sums = Sums([sums_of(windows, 4000, Scheme.PLAIN)])
     known, probabilities = peaks[~np.isnan(peaks)], np.exp(windows.log_probability(Scheme.PLAIN))
     for threshold in THRESHOLDS:
         assert sums.coverage(threshold).value == pytest.approx((known >= threshold).mean())
         assert sums.extractable(threshold).value == pytest.approx((probabilities >= threshold).mean())
         assert sums.coverage(threshold).low <= sums.coverage(threshold).value <= sums.coverage(threshold).high
     assert sums.mean_probability().value == pytest.approx(probabilities.mean())
-    both = sums + sums
-    assert both.coverage(0.1).value == pytest.approx(sums.coverage(0.1).value)
+    assert sums.windows == 300
+    both = Sums([sums_of(windows, 4000, Scheme.PLAIN)] * 2)
+    assert both.windows == 600 and both.coverage(0.1).value == pytest.approx(sums.coverage(0.1).value)
+    one, two = (each.coverage(0.1) for each in (sums, both))
+    assert two.high - two.low < 0.85 * (one.high - one.low)
 
 
 def simulated(seed: int) -> tuple[Measured, int]:
@@ -62,27 +72,51 @@ def simulated(seed: int) -> tuple[Measured, int]:
     return measured(cut, cut + 50, np.where(np.repeat(is_memorized, 4)[1:], 0.9, 1e-6)), 60_000
 
 
+def contained(seeds: range, texts: int, length: int) -> int:
+    """Return how many intervals contain 0.3, the share of memorized stretches of 200 characters in all texts."""
+    number = 0
+    for seed in seeds:
+        is_memorized = np.random.default_rng(seed).random((texts, length // 200)) < 0.3
+        parts = []
+        for memorized in is_memorized:
+            cut = np.arange(50, length, 50)
+            probabilities = np.where(np.repeat(memorized, 4)[1:], 0.9, 1e-6)
+            parts.append(sums_of(measured(cut, cut + 50, probabilities), length, texts=texts))
+        estimate = Sums(parts).coverage(0.5)
+        number += estimate.low <= 0.3 <= estimate.high
+    return number
+
+
 def test_intervals_contain_the_true_share_about_as_often_as_they_say():
-    contained = 0
-    for seed in range(100):
-        windows, length = simulated(seed)
-        peaks = character_peaks(windows, Scheme.TOP_K, length)
-        estimate = sum_over_text(windows, Scheme.TOP_K, peaks).coverage(0.5)
-        contained += estimate.low <= 0.3 <= estimate.high
     # 95 of 100 are expected; fewer than 86 have a probability of 2e-4.
-    assert 86 <= contained <= 100
+    assert contained(range(100), texts=1, length=60_000) >= 86
+
+
+@pytest.mark.parametrize("length", [200, 600])
+def test_intervals_of_many_short_texts_are_as_wide_as_their_differences(length):
+    assert contained(range(100), texts=18_000 // length, length=length) >= 86
 
 
 def test_an_interval_of_nothing_extracted_is_not_empty():
     cut = np.arange(200, 4000, 10)
-    windows = measured(cut, cut + 200, np.zeros(380))
-    estimate = sum_over_text(windows, Scheme.TOP_K, character_peaks(windows, Scheme.TOP_K, 4200)).coverage(0.001)
+    estimate = Sums([sums_of(measured(cut, cut + 200, np.zeros(380)), 4200)]).coverage(0.001)
     assert estimate.value == 0 and estimate.low == 0 and 0.05 < estimate.high < 0.5
 
 
-def test_a_block_is_at_most_an_eighth_of_the_text():
-    windows = random_windows(3, 200, 10)
-    assert block_length(windows, 200) <= 25 and block_length(windows, 10**6) <= 10 * 2 * 30
+def test_a_single_window_is_one_observation():
+    window = measured(np.array([50]), np.array([100]), np.array([0.0]))
+    estimate = Sums([sums_of(window, 100)]).coverage(0.001)
+    assert (estimate.low, estimate.high) == pytest.approx((0, 0.793), abs=1e-3)
+
+
+def test_a_block_has_at_least_a_window_and_at_most_the_text():
+    for length in (60, 500, 4_000, 10**6):
+        windows = random_windows(3, length, 10)
+        text = sums_of(windows, length)
+        cells = text.series.shape[1]
+        assert min(length, window_length([windows])) <= 1.5 * text.block * text.cell
+        assert 1 <= text.block <= cells
+        assert Sums([text]).blocks <= 600
 
 
 def test_a_difference_has_the_error_of_both_parts():
